@@ -31,9 +31,9 @@ from evalkit.alignment.calls import Asking
 from evalkit.alignment.search import Candidate, Side
 from evalkit.config import RunConfig
 from evalkit.config.align import AlignConfig
-from evalkit.results import RunResult
+from evalkit.core.types import Case, Judgment, Response
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
 
 HIGHEST = 0.05
 CRITERIA = ("accuracy", "tone")

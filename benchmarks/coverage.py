@@ -24,9 +24,9 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric, Response
 
 SIMULATIONS, CASES, TRUTH, RESAMPLES = 1000, 200, 100_000, 600
 SYSTEMS = {"strong": 0.8, "middling": 0.2, "weak": -1.0}

@@ -90,8 +90,8 @@ def cases(path: Path) -> int:
 def plan(path: Path) -> int:
     from evalkit.cli import main
     from evalkit.config import StoreConfig
+    from evalkit.core.types import Completion
     from evalkit.store import open_store
-    from evalkit.types import Completion
 
     url = str(path.with_suffix(".sqlite"))
     store = open_store(StoreConfig(url=url))

@@ -20,9 +20,9 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import read_items
-from evalkit.decision import Decision, decide
+from evalkit.core.types import Case, Judgment, Metric, Response
+from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric, Response
 
 Truth = Literal["useful", "useless", "leaning", "unknowable"]
 Run = tuple[RunConfig, list[Case], list[Judgment]]

@@ -13,11 +13,11 @@ from itertools import product
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Metric
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, kappa
-from evalkit.types import Metric
 
 SETTINGS = ScoringConfig(bootstrap=400)
 NAMES = "agreement/accuracy", "agreement/kappa"

@@ -3,7 +3,7 @@
     uv run python benchmarks/memory.py [--cases 20000 200000] [--profile]
 
 For each size a process of its own writes the data and fills the store, and another runs
-`evalkit.api.run` with `store.mode=read_only` and tracking off, everything else at its default. What
+`evalkit.workflows.run.run` with `store.mode=read_only` and tracking off, everything else at its default. What
 counts is how far its highest resident memory lies above that of the same process after a run of 20
 cases, which loads all there is to load. `--profile` prints the largest holders at the end of each
 stage instead (tracemalloc: many times slower, use few cases).
@@ -22,13 +22,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalkit.api import judge_and_score
 from evalkit.config import RunConfig
+from evalkit.core.types import Completion, Usage
 from evalkit.engine.requests import PlannedCalls
 from evalkit.judges import spec_of
-from evalkit.materials import load_materials
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import Completion, Usage
+from evalkit.workflows.materials import load_materials
+from evalkit.workflows.run import judge_and_score
 
 MIB = 2**20
 LIMIT = 400

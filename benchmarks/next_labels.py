@@ -16,11 +16,11 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION, Label
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.labels.next_labels import next_labels
 from evalkit.labels.sample import with_probabilities
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric, Response
 
 RATE, FIRST, MORE, CASES = "corrected/win_rate/a", 40, 20, 800
 FLIPS, RIGHT = 0.2, 0.95

@@ -24,11 +24,11 @@ from scipy.stats import binomtest
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import read_items
-from evalkit.decision import Decision
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.report.findings import conclusion
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import Decision
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
 
 Kind: TypeAlias = Literal["pairs", "scores", "classes", "items"]
 Quality: TypeAlias = Literal["good", "useless", "leaning"]

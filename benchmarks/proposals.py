@@ -23,9 +23,9 @@ from evalkit.alignment.criteria import Proposals
 from evalkit.alignment.search import Side
 from evalkit.config import RunConfig
 from evalkit.config.align import AlignConfig
-from evalkit.decision import CLASSES
-from evalkit.results import RunResult
-from evalkit.types import Case, Judgment, Response
+from evalkit.core.types import Case, Judgment, Response
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import CLASSES
 
 HIGHEST, UPPER = 0.05, 0.07
 NAMES = ("pass", "fail")

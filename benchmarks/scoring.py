@@ -25,9 +25,9 @@ import numpy as np
 from scipy.stats import norm, t
 
 from evalkit.config import RunConfig
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Judgment, Response
 
 CASES, ORDERS, SAMPLES, RESAMPLES, THOUSANDTH = 250_000, 2, 2, 2000, 1000
 TIMES, GIB = 50, 2.0

@@ -14,12 +14,12 @@ import sys
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Metric
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import kappa
 from evalkit.scoring.stats.logistic import expit, slope
-from evalkit.types import Metric
 
 SETTINGS = ScoringConfig(bootstrap=400)
 JUDGES = (

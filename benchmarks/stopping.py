@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from evalkit.scoring.stats.arrays import Ints
 from evalkit.scoring.stats.sequences import clusters_needed, mean_sequence
-from evalkit.stopping import STEP
+from evalkit.workflows.stopping import STEP
 
 CONFIDENCE, DATA = 0.95, 2_000
 

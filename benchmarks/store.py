@@ -17,10 +17,10 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from evalkit.protocols import BatchClaimer
+from evalkit.core.protocols import BatchClaimer
+from evalkit.core.types import Completion, Usage
 from evalkit.store import open_url, store_location
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import Completion, Usage
 
 BATCH = 256
 LIMIT = 5.0

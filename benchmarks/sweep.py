@@ -54,7 +54,7 @@ def between(sweep: Path) -> float:
 def composed(folder: Path, words: Sequence[str]) -> float:
     """Return the seconds that composing all jobs takes, as is done before the first is run."""
     os.chdir(folder)
-    from evalkit.hydra_app import load_jobs
+    from evalkit.compose import load_jobs
 
     load_jobs("config", words[:-1], sweep=False)
     started = time.perf_counter()

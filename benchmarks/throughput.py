@@ -54,10 +54,15 @@ ENVIRONMENT = {
 LAYERS = (
     (
         "evaluator, prompts, parsing",
-        ("/evalkit/evaluators", "/evalkit/prompting", "/evalkit/parsing", "/jinja2/"),
+        (
+            "/evalkit/evaluators",
+            "/evalkit/evaluators/prompting",
+            "/evalkit/evaluators/parsing",
+            "/jinja2/",
+        ),
     ),
     ("judge, ladder, reading", ("/evalkit/judges",)),
-    ("engine", ("/evalkit/engine", "/evalkit/core", "/evalkit/types")),
+    ("engine", ("/evalkit/engine", "/evalkit/core", "/evalkit/core/types")),
     ("store", ("/evalkit/store", "sqlite3")),
     ("LiteLLM and OpenAI's client", ("/litellm/", "/openai/", "/tiktoken/")),
     (
@@ -425,9 +430,9 @@ def targets(
 
 def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
     """Print the processor time of one judging phase by layer, under the profiler (which makes it slower)."""
-    from evalkit.api import judge_and_score
     from evalkit.cli.hydra_runner import split_study
-    from evalkit.hydra_app import DEFAULT, load_jobs
+    from evalkit.compose import DEFAULT, load_jobs
+    from evalkit.workflows.run import judge_and_score
 
     os.environ.update(ENVIRONMENT)
     (folder / "store.db").unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.config.align import AlignConfig
-from evalkit.types import (
+from evalkit.core.types import (
     Case,
     Completion,
     Judgment,
@@ -427,7 +427,7 @@ def files_page() -> str:
     """Return the page of the files of run and sweep folders, with the fields of their records."""
     parts = [
         "# Run folder",
-        NOTE.format("docs/generate_reference.py and evalkit/types.py"),
+        NOTE.format("docs/generate_reference.py and evalkit/core/types.py"),
     ]
     parts.append(
         "A run writes everything to one folder. It is complete: every command that takes a run"

@@ -16,7 +16,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from evalkit.benchmark_discovery import own_benchmarks
+from evalkit.core.benchmark_discovery import own_benchmarks
 from evalkit.report.texts import NOTES, all_texts
 from evalkit.scoring.catalog import HEADINGS, full_catalog
 

@@ -49,10 +49,10 @@ class RayLauncher(Launcher):
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
         """Run the jobs and return how they ended; one whose process dies is run again."""
-        from evalkit.errors import ConfigError
+        from evalkit.core.errors import ConfigError
 
         try:
-            from evalkit.workers.ray_pool import connect, ray
+            from evalkit.engine.workers.ray_pool import connect, ray
         except ImportError as error:
             remedy = "run pip install 'evalkit-judge[ray]'"
             raise ConfigError(

@@ -41,35 +41,43 @@ from evalkit.alignment.search import (
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.errors import ConfigError
 from evalkit.core.resources import project
 from evalkit.core.splits import Side as SideName
 from evalkit.core.splits import Split, remedy_for_few, without_labels
+from evalkit.core.types import Case, Metric
 from evalkit.datasets.load import fingerprint
-from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
-from evalkit.decision import labels as label_count
-from evalkit.errors import ConfigError
-from evalkit.holdout import (
+from evalkit.evaluators.prompting.templates import SUFFIX
+from evalkit.judges.litellm_transport import check_provider
+from evalkit.judges.pricing import is_bounded
+from evalkit.runs import layout, write_files
+from evalkit.runs.manifest import escaped
+from evalkit.runs.read import read_record
+from evalkit.runs.records import encode_pretty, metric_values
+from evalkit.runs.results import RunResult, Spent
+from evalkit.scoring.compare import Difference, RunEntry, compare_runs
+from evalkit.scoring.decision import (
+    SCORES,
+    USES,
+    Decision,
+    Kind,
+    decide,
+    kind_of,
+    known,
+)
+from evalkit.scoring.decision import labels as label_count
+from evalkit.scoring.pipeline import score_run, verdict_statistics
+from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
+from evalkit.workflows.holdout import (
     open_test,
     read_held_out,
     read_split,
     split_cases,
     store_split,
 )
-from evalkit.judges.litellm_transport import check_provider
-from evalkit.judges.pricing import is_bounded
-from evalkit.prompting.templates import SUFFIX
-from evalkit.rescoring import rescore
-from evalkit.results import RunResult, Spent
-from evalkit.runs import layout, write_files
-from evalkit.runs.manifest import escaped
-from evalkit.runs.read import read_record
-from evalkit.runs.records import encode_pretty, metric_values
-from evalkit.scoring.compare import Difference, RunEntry, compare_runs
-from evalkit.scoring.pipeline import score_run, verdict_statistics
-from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
-from evalkit.types import Case, Metric
+from evalkit.workflows.rescoring import rescore
 
 Outcome: TypeAlias = Literal[
     "reached", "none", "proposed", "unpaid", "unproved", "worse", "improved"

@@ -8,32 +8,32 @@ from signal import SIGINT
 from typing import Any, TypeAlias
 
 from evalkit.alignment.search import Candidate, Side
-from evalkit.api import ask_judges
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
-from evalkit.core.hashing import digest
-from evalkit.core.redaction import redact
-from evalkit.core.resources import project
-from evalkit.core.splits import without_labels
-from evalkit.engine import JudgingResult
-from evalkit.engine.event_loop import run_async
-from evalkit.engine.judging import NEVER_SENT
-from evalkit.errors import (
+from evalkit.core.errors import (
     ConfigError,
     EvalkitError,
     ExitStatus,
     Signaled,
 )
+from evalkit.core.hashing import digest
+from evalkit.core.plugins import PROMPTS, folders
+from evalkit.core.protocols import Evaluator
+from evalkit.core.redaction import redact
+from evalkit.core.resources import project
+from evalkit.core.splits import without_labels
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Message
+from evalkit.core.values import Json
+from evalkit.engine import JudgingResult
+from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging import NEVER_SENT
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
+from evalkit.evaluators.parsing import UnreadableError, drop_thinking
+from evalkit.evaluators.prompting import Prompts, neutralize
 from evalkit.judges.setup import keys_below
-from evalkit.materials import build_evaluator
-from evalkit.parsing import UnreadableError, drop_thinking
-from evalkit.plugins import PROMPTS, folders
-from evalkit.prompting import Prompts, neutralize
-from evalkit.protocols import Evaluator
-from evalkit.results import RunResult, Spent
 from evalkit.runs.read import read_templates
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
-from evalkit.values import Json
+from evalkit.runs.results import RunResult, Spent
+from evalkit.workflows.materials import build_evaluator
+from evalkit.workflows.run import ask_judges
 
 Read: TypeAlias = Callable[[str], Json]
 """What is in a text; raises UnreadableError if it cannot be used."""

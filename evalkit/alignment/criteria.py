@@ -24,17 +24,17 @@ from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import read_file
-from evalkit.decision import ITEMS, SOME_MISSING, Kind
-from evalkit.errors import ConfigError
-from evalkit.materials import build_evaluator
-from evalkit.parsing import UnreadableError, read_json
-from evalkit.results import RunResult
+from evalkit.core.values import Json, frozen
+from evalkit.evaluators.parsing import UnreadableError, read_json
 from evalkit.runs import manifest
 from evalkit.runs.read import read_templates
+from evalkit.runs.results import RunResult
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
+from evalkit.scoring.decision import ITEMS, SOME_MISSING, Kind
 from evalkit.scoring.stats.paired import holm
-from evalkit.values import Json, frozen
+from evalkit.workflows.materials import build_evaluator
 
 Result: TypeAlias = Literal["kept", "duplicate", "useless", "unusable", "covered"]
 CRITERIA, ITEMS_KEY, WRITE = "criteria", "mode.checklist", "align_criteria"

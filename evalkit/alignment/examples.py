@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import count
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
-from evalkit.errors import ConfigError
-from evalkit.materials import build_evaluator
-from evalkit.results import RunResult
+from evalkit.core.types import Case, Response
 from evalkit.runs.read import read_templates
-from evalkit.types import Case, Response
+from evalkit.runs.results import RunResult
+from evalkit.workflows.materials import build_evaluator
 
 EXAMPLES = "rubric.examples"
 

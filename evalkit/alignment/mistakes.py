@@ -7,12 +7,12 @@ from typing import Final
 
 from evalkit.alignment.search import Side
 from evalkit.config import RunConfig
-from evalkit.decision import SCORES, Kind
-from evalkit.parsing import drop_thinking
-from evalkit.prompting import neutralize
+from evalkit.core.types import Case, Verdict
+from evalkit.core.values import JsonObject
+from evalkit.evaluators.parsing import drop_thinking
+from evalkit.evaluators.prompting import neutralize
+from evalkit.scoring.decision import SCORES, Kind
 from evalkit.scoring.pipeline import verdicts_of
-from evalkit.types import Case, Verdict
-from evalkit.values import JsonObject
 
 _SHOWN: Final = 1500
 

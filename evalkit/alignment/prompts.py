@@ -16,15 +16,15 @@ from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import agreed, labeled, shown_cases
 from evalkit.alignment.search import Candidate, Side, chance_corrected
 from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.core.hashing import digest
-from evalkit.decision import Kind
-from evalkit.errors import ConfigError, EvalkitError
-from evalkit.materials import build_evaluator
-from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
-from evalkit.results import RunResult
+from evalkit.core.types import Judgment
+from evalkit.core.values import JsonObject, frozen
+from evalkit.evaluators.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.runs.read import read_templates
-from evalkit.types import Judgment
-from evalkit.values import JsonObject, frozen
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import Kind
+from evalkit.workflows.materials import build_evaluator
 
 TEMPLATE, WRITE = "prompt.template", "align_prompt"
 MOST_CHARACTERS: Final = 4000

@@ -14,11 +14,11 @@ from evalkit.config import CHECKLIST, RunConfig
 from evalkit.config.align import CALLS, Knob
 from evalkit.config.sections import Section
 from evalkit.core.splits import is_labeled
-from evalkit.decision import PAIRS, SCORES, Kind
+from evalkit.core.types import Case, Judgment
+from evalkit.scoring.decision import PAIRS, SCORES, Kind
 from evalkit.scoring.pipeline import frontier_of, verdicts_of
 from evalkit.scoring.verdicts.objects import field_values
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
-from evalkit.types import Case, Judgment
 
 THRESHOLD, WEIGHTS, COMBINE, VOTE = (
     "tie.threshold",

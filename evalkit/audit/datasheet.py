@@ -40,12 +40,12 @@ from evalkit.core.display import p_value as p_text
 from evalkit.core.regular_files import read_file, read_text
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language, ngettext
-from evalkit.decision import Metrics
+from evalkit.core.types import Case, Judgment, Metric
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.decisions import USES, label_count, simulated
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown
 from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
-from evalkit.results import RunResult
 from evalkit.runs import read_cases, read_config
 from evalkit.runs.layout import (
     DATASHEET,
@@ -56,11 +56,11 @@ from evalkit.runs.layout import (
 )
 from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line, metric_values
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import Metrics
 from evalkit.scoring.labels import units_for
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, letters
-from evalkit.types import Case, Judgment, Metric
-from evalkit.values import Json, JsonObject, frozen
 
 WORST: Final = 3
 LARGE: Final = 0.25

@@ -21,14 +21,14 @@ from evalkit.audit.probes import REPEAT, SINGLE, Probe, side_of
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.translation import Text, gettext, ngettext
-from evalkit.decision import Decision
+from evalkit.core.types import Case, Judgment, Metric, Verdict
+from evalkit.core.values import frozen
+from evalkit.scoring.decision import Decision
 from evalkit.scoring.pipeline import calibrated, score_run
 from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, sign_flip, smallest_detectable
-from evalkit.types import Case, Judgment, Metric, Verdict
-from evalkit.values import frozen
 
 EXACT_UP_TO = 500
 """Clusters that differ; with more, the normal approximation of the sign-flip test is used."""

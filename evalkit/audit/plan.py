@@ -24,14 +24,12 @@ from evalkit.audit.probes import (
     side_of,
 )
 from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError, PluginError
+from evalkit.core.plugins import third_party_errors
+from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators.factory import make_evaluator
-from evalkit.plugins import third_party_errors
-from evalkit.prompting import marked_texts
-from evalkit.protocols import Evaluator, FollowUpEvaluator
-from evalkit.types import (
+from evalkit.core.types import (
     AnswerFormat,
     Case,
     Completion,
@@ -39,7 +37,9 @@ from evalkit.types import (
     Judgment,
     Message,
 )
-from evalkit.values import frozen
+from evalkit.core.values import frozen
+from evalkit.evaluators.factory import make_evaluator
+from evalkit.evaluators.prompting import marked_texts
 
 SEPARATOR = "#probe:"
 NONE: Final[Mapping[str, str]] = MappingProxyType({})

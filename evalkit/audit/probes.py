@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from evalkit.config import Criterion, RunConfig
+from evalkit.core.errors import ConfigError, PluginError, did_you_mean
 from evalkit.core.hashing import text_digest
+from evalkit.core.plugins import PROBES as GROUP
+from evalkit.core.plugins import entry_points_in, load_only
 from evalkit.core.translation import Message, gettext
-from evalkit.errors import ConfigError, PluginError, did_you_mean
-from evalkit.plugins import PROBES as GROUP
-from evalkit.plugins import entry_points_in, load_only
+from evalkit.core.types import Case, Response
+from evalkit.core.values import Json, frozen
 from evalkit.scoring.metrics.biases import family
-from evalkit.types import Case, Response
-from evalkit.values import Json, frozen
 
 __all__ = [
     "Place",

@@ -17,16 +17,16 @@ from typing import Final, TypeAlias
 from evalkit.audit.plan import SEPARATOR, trimmed
 from evalkit.audit.probes import PARAPHRASE, find_probe, language_of
 from evalkit.config import RunConfig, SwapConfig
+from evalkit.core.errors import ConfigError, DatasetError, PromptError
 from evalkit.core.hashing import text_digest
+from evalkit.core.plugins import PROMPTS, folders
 from evalkit.core.resources import project
-from evalkit.errors import ConfigError, DatasetError, PromptError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
-from evalkit.foreign_files.judgment_files import rows_of
-from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
-from evalkit.plugins import PROMPTS, folders
-from evalkit.prompting import Prompts, marked_texts, neutralize
+from evalkit.evaluators.parsing import UnreadableError, drop_thinking, is_refusal
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
+from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.runs.records import as_csv
-from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
 SAME: Final = "same"
 Reviews: TypeAlias = Mapping[str, Mapping[str, bool]]

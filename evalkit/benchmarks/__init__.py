@@ -1,6 +1,6 @@
 """Published benchmarks: each module holds one family's reader, scoring rule, metrics, license and importer.
 
-`evalkit.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that packages
+`evalkit.core.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that packages
 offer in the entry-point group `evalkit.benchmarks`. What a benchmark needs is exported here.
 """
 
@@ -26,14 +26,14 @@ from evalkit.benchmarks.shared.scoring_rules import (
     orders_agree,
     rates,
 )
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     grouped,
     located_rows,
     with_columns,
 )
-from evalkit.foreign_files.layouts import decided, records_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.interop.layouts.layouts import decided, records_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns import NONE
 

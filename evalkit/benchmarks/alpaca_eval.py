@@ -29,23 +29,28 @@ from evalkit.benchmarks.shared.benchmark import (
     published_rows,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, mean
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.datasets.formats import Placed, Row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     located_rows,
     number,
     sibling_file,
     with_columns,
 )
-from evalkit.foreign_files.layouts import Cells, Field, cells_of, records_of
-from evalkit.foreign_files.records import UNORDERED, NumberedNames, Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, Field, cells_of, records_of
+from evalkit.interop.layouts.records import (
+    UNORDERED,
+    NumberedNames,
+    Options,
+    ParsedFile,
+)
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.logistic import expit
 from evalkit.scoring.verdicts.pairs import over_orders
-from evalkit.types import Case
-from evalkit.values import frozen
 
 GAMED: Final = "df_gamed.csv"
 """The published file on the gamed baselines, in tatsu-lab/alpaca_eval on Hugging Face."""

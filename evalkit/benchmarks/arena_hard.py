@@ -26,22 +26,22 @@ from evalkit.benchmarks.shared.benchmark import (
     shape,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, mean
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import ForeignError, first_row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import (
+from evalkit.evaluators.parsing import AnswerTask, Reply, UnreadableError, read_marks
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,
     located_rows,
     pair_in,
     text,
 )
-from evalkit.foreign_files.layouts import Cells, records_of
-from evalkit.foreign_files.records import Options, ParsedFile
-from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
+from evalkit.interop.layouts.layouts import Cells, records_of
+from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Measures
-from evalkit.values import Json
 
 _QUESTION: Final = (
     shape("uid", "category", "prompt"),

@@ -7,7 +7,7 @@ from typing import Final
 
 from evalkit.benchmarks.shared.benchmark import FACTS, benchmark, one_of, row_by_row
 from evalkit.benchmarks.shared.scoring_rules import View, labeled_rates, orders_agree
-from evalkit.foreign_files.layouts import Field
+from evalkit.interop.layouts.layouts import Field
 from evalkit.scoring.stats.bootstrap import Measures
 
 _GROUP_OF: Final = {

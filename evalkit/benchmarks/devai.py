@@ -24,11 +24,13 @@ from evalkit.benchmarks.shared.benchmark import (
     listed,
 )
 from evalkit.benchmarks.shared.scoring_rules import nothing
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import ItemAnswer, Metric
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import files_in
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, load_object, require
-from evalkit.foreign_files.records import (
+from evalkit.interop.layouts.judgment_files import Peek, load_object, require
+from evalkit.interop.layouts.records import (
     Answer,
     Options,
     ParsedFile,
@@ -38,8 +40,6 @@ from evalkit.foreign_files.records import (
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
-from evalkit.types import ItemAnswer, Metric
-from evalkit.values import Json, JsonObject
 
 AGREEMENT, MET_RATE, SOLVED = (
     "devai/agreement",

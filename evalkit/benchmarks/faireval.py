@@ -13,11 +13,11 @@ from evalkit.benchmarks.shared.scoring_rules import (
     labeled_rates,
     orders_agree,
 )
+from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import read_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.named import ForeignError, first_row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import located_rows
+from evalkit.interop.layouts.judgment_files import located_rows
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Measures

@@ -20,11 +20,11 @@ from evalkit.benchmarks.shared.benchmark import (
     shape,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_model, nothing, with_all
+from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import first_row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,
     grouped,
@@ -32,8 +32,8 @@ from evalkit.foreign_files.judgment_files import (
     peek,
     sibling_file,
 )
-from evalkit.foreign_files.layouts import Cells, records_of
-from evalkit.foreign_files.records import Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, records_of
+from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Measures
 

@@ -20,15 +20,15 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
     shape,
 )
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject
 from evalkit.datasets.formats import Row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import text
+from evalkit.interop.layouts.judgment_files import text
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
-from evalkit.types import Metric
-from evalkit.values import JsonObject
 
 _META: Final = shape("prompt", "completion", "rubric", "binary_labels")
 SCORE = "healthbench/score"

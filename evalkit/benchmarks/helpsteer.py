@@ -20,8 +20,8 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.text import conversation_text
-from evalkit.foreign_files.judgment_files import LocatedRow
-from evalkit.foreign_files.layouts import Field, value_of
+from evalkit.interop.layouts.judgment_files import LocatedRow
+from evalkit.interop.layouts.layouts import Field, value_of
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
 from evalkit.scoring.stats.bootstrap import Measures, Statistic

@@ -22,17 +22,17 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_name, labeled_rates
-from evalkit.foreign_files.judgment_files import (
+from evalkit.core.values import Json
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     grouped,
     located_rows,
     with_columns,
 )
-from evalkit.foreign_files.layouts import Cells, Field, records_of
-from evalkit.foreign_files.records import Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, Field, records_of
+from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Measures
-from evalkit.values import Json
 
 _LABELS: Final = {"A>B": "A", "B>A": "B", "A=B": "TIE"}
 

@@ -21,13 +21,18 @@ from evalkit.benchmarks.shared.scoring_rules import (
     nothing,
     without,
 )
-from evalkit.errors import ConfigError
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, number
-from evalkit.foreign_files.layouts import Cells, Field, decided, records_of
-from evalkit.foreign_files.records import Options, ParsedFile, Record
+from evalkit.core.errors import ConfigError
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import (
+    LocatedRow,
+    Peek,
+    located_rows,
+    number,
+)
+from evalkit.interop.layouts.layouts import Cells, Field, decided, records_of
+from evalkit.interop.layouts.records import Options, ParsedFile, Record
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
-from evalkit.values import Json, JsonObject
 
 NAME: Final = "llmbar"
 SETS: Final = ("natural", "neighbor", "gptinst", "gptout", "manual")

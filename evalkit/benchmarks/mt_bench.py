@@ -23,10 +23,12 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, slug, with_all
 from evalkit.core.annotations import choice_for
+from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
+from evalkit.core.types import Annotation
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.formats import Placed, Row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,
     answers_in,
@@ -39,13 +41,11 @@ from evalkit.foreign_files.judgment_files import (
     sibling_file,
     turns_text,
 )
-from evalkit.foreign_files.layouts import Cells, decided, records_of
-from evalkit.foreign_files.records import UNORDERED, Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, decided, records_of
+from evalkit.interop.layouts.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
-from evalkit.types import Annotation
-from evalkit.values import Json, JsonObject
 
 NAME: Final = "mt_bench"
 

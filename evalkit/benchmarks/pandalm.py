@@ -16,13 +16,13 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
+from evalkit.core.types import Case
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.arrays import Codes, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.coefficients import Confusion, f1_scores, matrices, recalls
-from evalkit.types import Case
 
 _ANNOTATORS = (
     "annotator1",

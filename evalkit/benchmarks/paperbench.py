@@ -20,12 +20,14 @@ from evalkit.benchmarks.shared.benchmark import (
     json_objects,
 )
 from evalkit.core.checklists import MAX_DEPTH, leaves
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import ItemAnswer, Metric
+from evalkit.core.values import JsonObject
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import files_in
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, load_object, require
-from evalkit.foreign_files.records import (
+from evalkit.interop.layouts.judgment_files import Peek, load_object, require
+from evalkit.interop.layouts.records import (
     Answer,
     Options,
     ParsedFile,
@@ -35,8 +37,6 @@ from evalkit.foreign_files.records import (
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
-from evalkit.types import ItemAnswer, Metric
-from evalkit.values import JsonObject
 
 SCORE = "paperbench/replication_score"
 _MET: dict[float, ItemAnswer] = {1.0: "met", 0.0: "not_met"}

@@ -21,11 +21,16 @@ from evalkit.benchmarks.shared.benchmark import (
     shape,
 )
 from evalkit.benchmarks.shared.scoring_rules import NEEDS_SCORES, View, nothing, pooled
+from evalkit.core.errors import DatasetError
 from evalkit.datasets.formats import Placed, Row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, number
-from evalkit.foreign_files.layouts import Cells, records_of
-from evalkit.foreign_files.records import NumberedNames, Options, ParsedFile
+from evalkit.interop.layouts.judgment_files import (
+    LocatedRow,
+    Peek,
+    located_rows,
+    number,
+)
+from evalkit.interop.layouts.layouts import Cells, records_of
+from evalkit.interop.layouts.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.stats.bootstrap import Measures
 
 _VICUNA: Final = shape("instruction", "gpt4_score")

@@ -21,22 +21,22 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, blend, mean, nothing, without
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.regular_files import read_file
+from evalkit.core.types import Metric
 from evalkit.datasets.formats import Row
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,
     load_object,
     located_rows,
     number,
 )
-from evalkit.foreign_files.layouts import Cells, Field, records_of
-from evalkit.foreign_files.records import UNORDERED, Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, Field, records_of
+from evalkit.interop.layouts.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
-from evalkit.types import Metric
 
 NO_PAIR = "no pair could be judged"
 

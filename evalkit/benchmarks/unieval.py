@@ -23,22 +23,22 @@ from evalkit.benchmarks.shared.benchmark import (
     shape,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension, by_name, pooled
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.values import Json
 from evalkit.datasets.formats import Placed, Row
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     grouped,
     located_rows,
     number,
     with_columns,
 )
-from evalkit.foreign_files.layouts import Cells, records_of
-from evalkit.foreign_files.records import NumberedNames, Options, ParsedFile
+from evalkit.interop.layouts.layouts import Cells, records_of
+from evalkit.interop.layouts.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, undefined
-from evalkit.values import Json
 
 _ANNOTATED: Final = shape(
     "id", "model_id", "decoded", "references", "expert_annotations"

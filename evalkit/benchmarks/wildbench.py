@@ -22,8 +22,9 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, nothing
+from evalkit.core.values import Json
 from evalkit.datasets.formats import Row
-from evalkit.foreign_files.judgment_files import (
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     located_rows,
     number,
@@ -32,11 +33,10 @@ from evalkit.foreign_files.judgment_files import (
     text,
     with_columns,
 )
-from evalkit.foreign_files.layouts import Field, records_of
-from evalkit.foreign_files.records import Options, ParsedFile
+from evalkit.interop.layouts.layouts import Field, records_of
+from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Measures, mean_of
-from evalkit.values import Json
 
 SCORE, ADJUSTED = "wildbench/score", "wildbench/adjusted_score"
 _LOW, _HIGH = 1.0, 10.0

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from evalkit.cli.output import printable_output
 from evalkit.cli.parser import COMMANDS, parse, root_help
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.core.plain_errors import shows_everything
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.core.plugins import ALLOW_FLAG
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
-from evalkit.plugins import ALLOW_FLAG
 
 __all__ = ["COMMANDS", "entry_point", "main"]
 

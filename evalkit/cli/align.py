@@ -29,20 +29,20 @@ from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number, p_value
+from evalkit.core.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.core.splits import clusters_named
 from evalkit.core.translation import Text, Translator, gettext, ngettext
-from evalkit.decision import SCORES
-from evalkit.errors import ConfigError, ExitStatus, did_you_mean
+from evalkit.core.values import JsonObject
 from evalkit.guard import check, origin_of
 from evalkit.guard.doors import ALIGN, SECTIONS
 from evalkit.report.comparison import with_interval
 from evalkit.report.findings.decisions import USES
 from evalkit.report.page import translator_of
-from evalkit.results import RunResult
 from evalkit.runs import claim_finished, read_run
 from evalkit.runs.layout import ALIGNMENTS
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import SCORES
 from evalkit.tracking import register_prompt
-from evalkit.values import JsonObject
 
 TUNE: Final = "tune"
 _GROUP: Final = "align."

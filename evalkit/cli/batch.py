@@ -10,8 +10,17 @@ from pathlib import Path
 from signal import SIGINT
 
 from evalkit.audit import Rewriter, paraphrases, rewriting
-from evalkit.batch.answers import ReadReport, read_answers
-from evalkit.batch.requests import (
+from evalkit.cli.console import log, log_handler
+from evalkit.cli.parser import UsageError, is_override, study_words
+from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
+from evalkit.cli.store import check_store_words, configured_url
+from evalkit.core.claims import claim_file
+from evalkit.core.errors import ConfigError, ExitStatus, Signaled
+from evalkit.core.protocols import Store
+from evalkit.core.redaction import without_password
+from evalkit.engine import JudgingResult
+from evalkit.engine.batch.answers import ReadReport, read_answers
+from evalkit.engine.batch.requests import (
     RequestIndex,
     Round,
     check_free,
@@ -20,18 +29,9 @@ from evalkit.batch.requests import (
     record_round,
     write_round,
 )
-from evalkit.cli.console import log, log_handler
-from evalkit.cli.parser import UsageError, is_override, study_words
-from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
-from evalkit.cli.store import check_store_words, configured_url
-from evalkit.core.claims import claim_file
-from evalkit.core.redaction import without_password
-from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.materials import stream_cases
-from evalkit.protocols import Store
 from evalkit.store import backend_of, open_url, store_location, store_url
+from evalkit.workflows.materials import stream_cases
 
 _LOOKED_UP = 1000
 

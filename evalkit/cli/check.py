@@ -20,14 +20,14 @@ from evalkit.cli.parser import (
     reading_option,
 )
 from evalkit.core.atomic_files import file_errors, write_file
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import Json, frozen
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.values import Json, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.config.table_reading import TableReading
-    from evalkit.foreign_files.criteria import OpenCriterionError
-    from evalkit.foreign_files.records import ImportedJudgments
+    from evalkit.interop.layouts.criteria import OpenCriterionError
+    from evalkit.interop.layouts.records import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import Answer, OpenTableError, Role
@@ -113,7 +113,7 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
         return _stdin(scratch)
     if not name.startswith(TRACES):
         return Path(name).expanduser()
-    from evalkit.hydra_app import load_config
+    from evalkit.compose import load_config
     from evalkit.tracking import fetch_traces, tracking_uri
 
     settings = load_config(
@@ -140,9 +140,6 @@ def _read(
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.config.table_reading import load_reading
     from evalkit.datasets.compression import refuse_stream
-    from evalkit.foreign_files.criteria import OpenCriterionError
-    from evalkit.foreign_files.judgment_files import peek
-    from evalkit.foreign_files.records import Options
     from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import (
         EXPORTED,
@@ -150,6 +147,9 @@ def _read(
         format_names,
         importer,
     )
+    from evalkit.interop.layouts.criteria import OpenCriterionError
+    from evalkit.interop.layouts.judgment_files import peek
+    from evalkit.interop.layouts.records import Options
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
     from evalkit.interop.tables.reading import choices_of, import_table, reading_of
@@ -357,7 +357,7 @@ def _choices(arguments: Namespace) -> Choices:
 
 def _rows(path: Path, name: str, *, several: bool) -> Rows:
     from evalkit.datasets.formats import is_readable
-    from evalkit.foreign_files.judgment_files import rows_of
+    from evalkit.interop.layouts.judgment_files import rows_of
 
     if path.is_dir():
         files = sorted(
@@ -386,7 +386,7 @@ def _score(
 ) -> int:
     from evalkit.cli.settled import load_settings
     from evalkit.interop.tables.reading import merged_settings
-    from evalkit.rescoring import claim_run_folder
+    from evalkit.workflows.rescoring import claim_run_folder
 
     settings = merged_settings(checked.brought.settings, checked.settings)
     config = load_settings(settings, overrides)
@@ -403,8 +403,8 @@ def _score_into(
     arguments: Namespace,
 ) -> int:
     from evalkit.cli.console import reported
-    from evalkit.import_run import import_run
-    from evalkit.rescoring import track
+    from evalkit.workflows.import_run import import_run
+    from evalkit.workflows.rescoring import track
 
     config = config.with_(
         {
@@ -450,8 +450,8 @@ def _rubric(config: RunConfig) -> Json:
 def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:
     """Decide about the judges of a finished run; it is scored again only if settings are given."""
     from evalkit.cli.finished_run import SCORING_KEYS, apply_settings
-    from evalkit.rescoring import rescore
     from evalkit.runs import claim_finished, read_run
+    from evalkit.workflows.rescoring import rescore
 
     settings = [word for word in overrides if word != "tracking=none"]
     with claim_finished(folder) if settings else nullcontext():

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from evalkit.core.display import printable, relative
 from evalkit.core.translation import Text, gettext, translator
-from evalkit.decision import RIGHT, Decision, Metrics, metrics_of
-from evalkit.values import JsonObject
+from evalkit.core.values import JsonObject
+from evalkit.scoring.decision import RIGHT, Decision, Metrics, metrics_of
 
 if TYPE_CHECKING:
     from evalkit.interop.tables.questions import Role
     from evalkit.report.findings import Finding
-    from evalkit.results import RunResult
+    from evalkit.runs.results import RunResult
     from evalkit.scoring.leaderboard import Leaderboard
 
 MOST_ROLES: Final = 30
@@ -189,7 +189,7 @@ def _content(
     lines: Sequence[str],
     findings: Sequence[str],
 ) -> JsonObject:
-    from evalkit.gating import GATE
+    from evalkit.workflows.gating import GATE
 
     folder = Path(result.folder or "")
     return {

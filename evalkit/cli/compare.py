@@ -19,18 +19,18 @@ from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.claims import claim_file
+from evalkit.core.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
 from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
-from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
+from evalkit.core.values import Json, JsonObject
 from evalkit.report.comparison import STOP, differences_table, sentences, values_table
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.drift import findings
-from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
+from evalkit.runs.results import RunResult
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
 from evalkit.tracking import find_run
-from evalkit.values import Json, JsonObject
 
 SCORING = ("confidence", "bootstrap", "seed", "cluster")
 OPTIONS = ("metrics", *SCORING, "folder", "tracking.uri")

@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalkit.errors import EvalkitError, TrackingError
+from evalkit.core.errors import EvalkitError, TrackingError
+from evalkit.core.plugins import allowing_code, code_allowed
+from evalkit.core.values import frozen
 from evalkit.guard.known_hosts import trusted_words, trusting
-from evalkit.plugins import allowing_code, code_allowed
-from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console

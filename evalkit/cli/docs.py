@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from platformdirs import user_cache_path
 
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.resources import own_version, shipped
-from evalkit.errors import ConfigError, did_you_mean
 
 FIRST: Final = "index"
 SECTIONS: Final = (

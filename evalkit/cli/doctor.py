@@ -16,16 +16,16 @@ from evalkit.cli.console import plain_console
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.config import RunConfig
+from evalkit.core.errors import EvalkitError, PluginError
+from evalkit.core.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import EvalkitError, PluginError
 from evalkit.judges import check_judges
-from evalkit.materials import load_materials
-from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
+from evalkit.workflows.materials import load_materials
 
 Check = tuple[str, Callable[[], str]]
 
@@ -161,7 +161,7 @@ def _row(offer: Offer) -> tuple[str, str, str, str]:
 
 def tools(arguments: Namespace) -> int:
     """Print the schemas of both tools as JSON."""
-    from evalkit.tools.models import tool_schemas
+    from evalkit.serving.tools.models import tool_schemas
 
     print(json.dumps(tool_schemas(arguments.format), indent=2, ensure_ascii=False))
     return 0

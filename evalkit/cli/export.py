@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalkit.cli.label_samples import record_sample
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.claims import claim_file
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     pass

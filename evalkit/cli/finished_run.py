@@ -27,19 +27,19 @@ from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.run_config import config_error, known_keys
 from evalkit.core.claims import claim_file
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
-from evalkit.gating import GATE, gate_faults, write_step_summary
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.core.values import Json, JsonObject
 from evalkit.guard import check, origin_of
 from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
-from evalkit.results import RunResult
 from evalkit.runs import claim_finished, read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
-from evalkit.values import Json, JsonObject
+from evalkit.runs.results import RunResult
+from evalkit.workflows.gating import GATE, gate_faults, write_step_summary
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from evalkit.reproduction import MetricChange, Reproduction
+    from evalkit.workflows.reproduction import MetricChange, Reproduction
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""
@@ -67,7 +67,7 @@ _WEIGHT: Final = re.compile(r"criteria\.(.+)\.weight")
 def score(arguments: Namespace) -> int:
     """Score a finished run again, rewrite its folder and print the summary; no judge is called."""
     from evalkit.cli.summary import print_summary
-    from evalkit.rescoring import rescore
+    from evalkit.workflows.rescoring import rescore
 
     folder = Path(arguments.run_folder)
     with claim_finished(folder):
@@ -96,7 +96,7 @@ def track(arguments: Namespace) -> int:
 
 def _tracked(arguments: Namespace) -> JsonObject:
     """Record the run, and return the tracker and its id there."""
-    from evalkit.rescoring import track
+    from evalkit.workflows.rescoring import track
 
     result = _read(arguments)
     # The run may have been run without tracking.
@@ -296,8 +296,8 @@ def reproduce_(arguments: Namespace) -> int:
         ),
         None,
     )
-    from evalkit.sweeps import find_jobs
     from evalkit.tracking import find_run
+    from evalkit.workflows.sweeps import find_jobs
 
     tracking = TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
@@ -318,7 +318,7 @@ def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
     config = apply_settings(result, overrides, PLACES)
     check(config, origin_of(Path(result.folder or "."), overrides), SECTIONS[REPRODUCE])
     named = {word.partition("=")[0] for word in overrides}
-    from evalkit.reproduction import reproduce
+    from evalkit.workflows.reproduction import reproduce
 
     return reproduce(
         result,

@@ -20,17 +20,10 @@ from hydra.errors import CompactHydraException, MissingConfigException
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from evalkit import sweeps
 from evalkit.cli.console import CommandSettings, log, log_style, reported
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_leaderboard
-from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
-from evalkit.core.claims import Claim
-from evalkit.core.display import relative
-from evalkit.core.redaction import redact, secret_in
-from evalkit.core.regular_files import read_file
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
-from evalkit.hydra_app import (
+from evalkit.compose import (
     DEFAULT,
     add_study,
     as_composed,
@@ -49,12 +42,23 @@ from evalkit.hydra_app import (
     unknown_study_error,
     unusable,
 )
-from evalkit.hydra_app.error_mapping import EACH
-from evalkit.hydra_app.user_files import hidden_files, user_files
-from evalkit.results import RunResult, Spent
+from evalkit.compose.error_mapping import EACH
+from evalkit.compose.user_files import hidden_files, user_files
+from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
+from evalkit.core.claims import Claim
+from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.core.redaction import redact, secret_in
+from evalkit.core.regular_files import read_file
+from evalkit.core.values import JsonObject, frozen
 from evalkit.runs import claim_run, claim_unused_run
-from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
-from evalkit.values import JsonObject, frozen
+from evalkit.runs.results import RunResult, Spent
+from evalkit.workflows import sweeps
+from evalkit.workflows.sweeps import (
+    leaderboard_of,
+    track_leaderboard,
+    write_leaderboard,
+)
 
 
 @frozen

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.parser import FOLDER, UsageError, check_overrides, reading_option
 from evalkit.cli.tables import read_judgments
-from evalkit.errors import ConfigError, did_you_mean
-from evalkit.results import RunResult
-from evalkit.values import frozen
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.values import frozen
+from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
@@ -108,7 +108,7 @@ def _is_column(word: str) -> bool:
 def _import(source: _Import) -> int:
     from evalkit.cli.settled import load_settings
     from evalkit.interop.importer_discovery import importer
-    from evalkit.rescoring import claim_run_folder
+    from evalkit.workflows.rescoring import claim_run_folder
 
     if importer(source.format).needs_cases:
         imported, config = _batch(source)
@@ -132,8 +132,8 @@ def _import_into(
     folder: Path, source: _Import, config: RunConfig, imported: Any
 ) -> int:
     """Score the judgments that were read, write them to a folder, and print the summary."""
-    from evalkit.import_run import import_run
     from evalkit.interop.importer_discovery import importer
+    from evalkit.workflows.import_run import import_run
 
     if not any(word.startswith("dataset.path=") for word in source.overrides):
         config = config.with_(
@@ -163,8 +163,8 @@ def _import_into(
 
 
 def _no_verdicts(source: _Import) -> ConfigError:
-    from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop.importer_discovery import format_names
+    from evalkit.interop.layouts.judgment_files import peek
 
     remedy = (
         "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or"
@@ -178,10 +178,10 @@ def _no_verdicts(source: _Import) -> ConfigError:
 
 def _batch(source: _Import) -> tuple[Any, Any]:
     """Return the answers in a batch's file, and the config of a run over its cases, which says how to parse them."""
+    from evalkit.compose import load_config
     from evalkit.config import JudgeConfig
     from evalkit.core.resources import project
     from evalkit.datasets import load_cases
-    from evalkit.hydra_app import load_config
     from evalkit.interop.import_file import import_judgments
 
     if not any(word.startswith("dataset") for word in source.overrides):
@@ -214,7 +214,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
 
 
 def _options(source: _Import) -> Any:
-    from evalkit.foreign_files.records import Options
+    from evalkit.interop.layouts.records import Options
 
     return Options(
         fields=source.fields,
@@ -266,7 +266,7 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
-    from evalkit.rescoring import track
+    from evalkit.workflows.rescoring import track
 
     statuses = list[int]()
     result = adopted.result

@@ -12,8 +12,8 @@ from evalkit.cli.importing import MLFLOW
 from evalkit.cli.label_samples import TASK_COUNT, choose_next, record_sample
 from evalkit.cli.parser import UsageError
 from evalkit.cli.tables import read_label_file
-from evalkit.errors import ConfigError, Signaled
-from evalkit.results import RunResult
+from evalkit.core.errors import ConfigError, Signaled
+from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.audit.rewriting import Reviews
@@ -141,8 +141,8 @@ def _add(
     """Score a run again with labels, and print the result and what they changed."""
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_changes, print_summary
-    from evalkit.import_run import add_labels
     from evalkit.labels.sample import recorded
+    from evalkit.workflows.import_run import add_labels
 
     again = add_labels(result, folder, labels, source, recorded(folder))
     print_summary(again)
@@ -179,12 +179,12 @@ def _imported(table: Path) -> Path:
 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
+    from evalkit.core.admission import listen
     from evalkit.labels.next_labels import sample_next
     from evalkit.labels.page import HOST, LabelPage, page_of
     from evalkit.labels.sample import sample_for_labeling
     from evalkit.labels.session import LabelSession
     from evalkit.runs import claim_finished, read_run
-    from evalkit.serving.admission import listen
     from evalkit.tracking.connection import one_at_a_time
 
     with listen(HOST, arguments.port or 0) as listener:
@@ -230,8 +230,8 @@ def _review(
     from evalkit.audit.rewriting import key_of
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
-    from evalkit.rescoring import rescore
     from evalkit.runs.read import read_probes
+    from evalkit.workflows.rescoring import rescore
 
     reviewed = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
     if not reviewed:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.labels.sample import LabelSample

@@ -11,11 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from evalkit.benchmark_discovery import own_benchmark_names
-from evalkit.core.resources import shipped
-from evalkit.errors import ConfigError, did_you_mean
-from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
-from evalkit.plugins import (
+from evalkit.core.benchmark_discovery import own_benchmark_names
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.plugins import (
     ALLOW_FLAG,
     BENCHMARKS,
     CONF,
@@ -23,7 +21,9 @@ from evalkit.plugins import (
     folders,
     user_folders,
 )
-from evalkit.values import Json, frozen
+from evalkit.core.resources import shipped
+from evalkit.core.values import Json, frozen
+from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 
 WIDTH: Final = 100
 READING: Final = "dataset.reading="
@@ -251,7 +251,7 @@ _STUDY: Final = (
 
 def _shard(text: str) -> str:
     """Return a text that names a shard, such as 3/20."""
-    from evalkit.workers import Shard
+    from evalkit.engine.workers import Shard
 
     try:
         return str(Shard.of(text))

@@ -16,7 +16,6 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from evalkit.api import ask_judges
 from evalkit.audit import (
     Probe,
     ProbedEvaluator,
@@ -36,9 +35,12 @@ from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, TrackingConfig
 from evalkit.core.display import dollars, interval
+from evalkit.core.errors import ConfigError, ExitStatus, Signaled
+from evalkit.core.protocols import Evaluator, Store
 from evalkit.core.spool import HashSet
 from evalkit.core.translation import in_every_language
-from evalkit.decision import Metrics, kind_of, known
+from evalkit.core.types import Case, Completion, JudgeSpec, Judgment
+from evalkit.core.values import frozen
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.estimates import (
@@ -54,23 +56,27 @@ from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
 from evalkit.engine.requests import PlannedCalls
-from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.gating import GATE, apply_gate, check_gate, check_leads, check_rules
 from evalkit.judges import spec_of
 from evalkit.judges.litellm_transport import check_provider
-from evalkit.materials import build_evaluator, stream_cases
-from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
+from evalkit.scoring.decision import Metrics, kind_of, known
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
-from evalkit.stopping import first_clusters, span_of_stop, with_stop
 from evalkit.store import backend_of, open_url, store_url
 from evalkit.tracking import find_run
-from evalkit.types import Case, Completion, JudgeSpec, Judgment
-from evalkit.values import frozen
+from evalkit.workflows.gating import (
+    GATE,
+    apply_gate,
+    check_gate,
+    check_leads,
+    check_rules,
+)
+from evalkit.workflows.materials import build_evaluator, stream_cases
+from evalkit.workflows.run import ask_judges
+from evalkit.workflows.stopping import first_clusters, span_of_stop, with_stop
 
 
 @frozen

@@ -16,12 +16,12 @@ from evalkit.config import TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.claims import claim_folder
 from evalkit.core.display import percent
+from evalkit.core.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.core.resources import shipped
-from evalkit.decision import side
-from evalkit.errors import ConfigError, ExitStatus, did_you_mean
+from evalkit.core.types import Metric
+from evalkit.core.values import frozen
+from evalkit.scoring.decision import side
 from evalkit.tracking import warm_up
-from evalkit.types import Metric
-from evalkit.values import frozen
 
 JUDGE = """\
 # A custom judge: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.api import RunInterruption, judge_and_score, judge_shard
 from evalkit.audit import all_probes
 from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
@@ -17,25 +16,26 @@ from evalkit.cli.hydra_runner import Job, run_jobs, split_study, study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_job, print_summary
+from evalkit.compose.error_mapping import RECORDED
 from evalkit.config import RunConfig
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import dollars
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.core.regular_files import read_text
 from evalkit.core.resources import own_version
 from evalkit.core.translation import rendered, translator
+from evalkit.core.types import Judgment
+from evalkit.core.values import Json
 from evalkit.engine import JudgingResult
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
-from evalkit.gating import shortfall, unusable
-from evalkit.hydra_app.error_mapping import RECORDED
-from evalkit.materials import load_materials
-from evalkit.rescoring import rescore, track
-from evalkit.results import RunResult, Spent
+from evalkit.engine.workers import Shard, check_budget
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
+from evalkit.runs.results import RunResult, Spent
 from evalkit.tracking import update_gate
-from evalkit.types import Judgment
-from evalkit.values import Json
-from evalkit.workers import Shard, check_budget
+from evalkit.workflows.gating import shortfall, unusable
+from evalkit.workflows.materials import load_materials
+from evalkit.workflows.rescoring import rescore, track
+from evalkit.workflows.run import RunInterruption, judge_and_score, judge_shard
 
 
 def main(arguments: Namespace) -> int:

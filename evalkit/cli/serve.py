@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.core.errors import ConfigError, ExitStatus
 from evalkit.core.translation import in_every_language
-from evalkit.errors import ConfigError, ExitStatus
-from evalkit.values import JsonObject
+from evalkit.core.values import JsonObject
 
 KEYS: Final = "EVALKIT_SERVE_KEY"
 _MEGABYTE: Final = 1_000_000
@@ -30,9 +30,9 @@ def main(arguments: Namespace) -> int:
     if sys.stderr.isatty():
         log("progress", f"starting {arguments.judge} …")
 
+    from evalkit.core.plugins import code_allowed
     from evalkit.engine.event_loop import run_async
     from evalkit.judges import check_judges
-    from evalkit.plugins import code_allowed
     from evalkit.serving import load_judge
     from evalkit.serving.bounds import Bounds
     from evalkit.serving.service import STOP_SECONDS, Service
@@ -83,8 +83,8 @@ def main(arguments: Namespace) -> int:
 
 
 def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
+    from evalkit.core.admission import LOOPBACK, Admission, listen
     from evalkit.engine.event_loop import run_async
-    from evalkit.serving.admission import LOOPBACK, Admission, listen
     from evalkit.serving.http import Limits, Server, application
 
     host = arguments.host

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from evalkit.errors import EvalkitError
-from evalkit.values import Json
+from evalkit.core.errors import EvalkitError
+from evalkit.core.values import Json
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
@@ -26,7 +26,7 @@ def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
         config = plain_settings(settings, overrides)
         if config is not None:
             return config
-    from evalkit.hydra_app import load_settings as compose_settings
+    from evalkit.compose import load_settings as compose_settings
 
     return compose_settings(settings, overrides)
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from evalkit.cli.console import plain_console, text_table
 from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.compose import DEFAULT, load_jobs
 from evalkit.core.claims import claim_file
-from evalkit.errors import ConfigError
-from evalkit.hydra_app import DEFAULT, load_jobs
+from evalkit.core.errors import ConfigError
 from evalkit.store import backend_of, open_url, store_location, store_url
 from evalkit.store.maintenance import (
     StoreStats,

@@ -23,20 +23,20 @@ from evalkit.cli.console import (
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.regular_files import read_text
 from evalkit.core.translation import in_every_language
-from evalkit.decision import decide_for_judges
-from evalkit.gating import GATE, gate_lines
+from evalkit.core.types import Metric
+from evalkit.core.values import Json
 from evalkit.report.comparison import with_interval
 from evalkit.report.findings import TABLES, conclusion, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.report.sweep_names import folded_names, no_effect
-from evalkit.results import RunResult
 from evalkit.runs import read_details
 from evalkit.runs.layout import CAUSES, DATASHEET
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, MAIN_COLUMNS, SHORT_TITLES
+from evalkit.scoring.decision import decide_for_judges
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
-from evalkit.types import Metric
-from evalkit.values import Json
+from evalkit.workflows.gating import GATE, gate_lines
 
 
 def interval(metric: Metric) -> str:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from evalkit.errors import ConfigError
-from evalkit.results import RunResult
+from evalkit.core.errors import ConfigError
+from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.core.annotations import Label
-    from evalkit.foreign_files.records import ImportedJudgments, Options
+    from evalkit.interop.layouts.records import ImportedJudgments, Options
     from evalkit.interop.tables.fixed_roles import Choices
 
 _VERDICTS: Final = ("winner", "margin", "score", "class")
@@ -35,9 +35,9 @@ def read_judgments(
         ConfigError: If the file has no judgments, or a table leaves open what they are.
     """
     from evalkit.config.table_reading import load_reading
-    from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import GENERIC
+    from evalkit.interop.layouts.judgment_files import peek
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
     from evalkit.interop.tables.reading import choices_of
@@ -67,7 +67,7 @@ def read_judgments(
 
 
 def _table(path: Path, choices: Choices) -> ImportedJudgments:
-    from evalkit.foreign_files.judgment_files import rows_of
+    from evalkit.interop.layouts.judgment_files import rows_of
     from evalkit.interop.tables.reading import import_table, merged_settings
 
     rows = list(rows_of(path))

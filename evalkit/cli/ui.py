@@ -22,10 +22,10 @@ from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
+from evalkit.core.errors import ConfigError
 from evalkit.core.redaction import without_password
-from evalkit.errors import ConfigError
+from evalkit.core.values import Json
 from evalkit.tracking import VIEW, server_environment, tracking_uri
-from evalkit.values import Json
 
 _ANSWER_SECONDS: Final = 30.0
 """How long to wait for the server's first answer on an experiment."""

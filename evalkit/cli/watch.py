@@ -12,19 +12,19 @@ from pathlib import Path
 from signal import SIGINT
 from typing import Final
 
-from evalkit.api import RunInterruption
 from evalkit.cli.console import log, log_handler, log_style, plain_console
 from evalkit.cli.hydra_runner import Job, is_sweep, study_jobs
 from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.run import interruption
+from evalkit.compose import find_study, study_names
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, relative
+from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.resources import project, shipped
-from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.core.values import frozen
 from evalkit.guard import from_judge_folder
-from evalkit.hydra_app import find_study, study_names
 from evalkit.report.watch_page import watch_findings
 from evalkit.runs.layout import CONFIG, MANIFEST
 from evalkit.scoring.looks import Baseline
@@ -37,7 +37,7 @@ from evalkit.serving.watch import (
     read_watch,
     take_look,
 )
-from evalkit.values import frozen
+from evalkit.workflows.run import RunInterruption
 
 FOLDER: Final = Path("watch")
 

@@ -24,7 +24,7 @@ from typing import (
 
 from pydantic import BaseModel
 
-from evalkit.values import frozen
+from evalkit.core.values import frozen
 
 
 class Kind(Enum):

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.kinds import ReadPath, Text
 from evalkit.config.sections import Levels, Name, Section, Spelling, Weight
+from evalkit.core.errors import did_you_mean
 from evalkit.core.scale import Classes, Scale
-from evalkit.errors import did_you_mean
 
 _SHORT_SCALE = 10
 

@@ -35,12 +35,12 @@ from evalkit.config.sections import (
 from evalkit.config.tracking import TrackingConfig
 from evalkit.core.bounded_files import check_yaml, read_yaml
 from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.regular_files import read_text
 from evalkit.core.resources import shipped
 from evalkit.core.scale import Scale
-from evalkit.errors import ConfigError, did_you_mean
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 

@@ -27,7 +27,7 @@ from evalkit.config.kinds import (
     WrittenPath,
 )
 from evalkit.core.checklists import read_items
-from evalkit.types import ChecklistItem
+from evalkit.core.types import ChecklistItem
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

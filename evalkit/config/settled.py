@@ -10,7 +10,7 @@ import yaml
 
 from evalkit.config.run_config import defaults
 from evalkit.core.resources import shipped
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
 
 SETTLED_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {

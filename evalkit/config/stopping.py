@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evalkit.config.run_config import RunConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 
 def refuse_stop(config: RunConfig) -> None:

@@ -15,9 +15,9 @@ from pydantic import Field, ValidationError
 from evalkit.config.kinds import Settings, Text
 from evalkit.config.sections import Section
 from evalkit.core.bounded_files import read_yaml
+from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import read_text
-from evalkit.errors import ConfigError
-from evalkit.values import Json
+from evalkit.core.values import Json
 
 LARGEST: Final = 4_000_000
 FIELD_ROLES: Final = (

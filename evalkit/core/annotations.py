@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeVar
 
-from evalkit.errors import ConfigError
-from evalkit.types import Annotation, Case, Unit, Winner
-from evalkit.values import frozen
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Annotation, Case, Unit, Winner
+from evalkit.core.values import frozen
 
 Vote = TypeVar("Vote", bound=str)
 

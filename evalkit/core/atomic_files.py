@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 _SYNC_THREADS = 16
 

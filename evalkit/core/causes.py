@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from evalkit.types import Judgment
-from evalkit.values import frozen
+from evalkit.core.types import Judgment
+from evalkit.core.values import frozen
 
 USABLE: Final = ("ok", "repaired")
 NEVER_ASKED: Final = ("budget", "not_stored", "stopped")

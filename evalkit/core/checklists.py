@@ -7,9 +7,9 @@ from graphlib import CycleError, TopologicalSorter
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from evalkit.errors import did_you_mean
-from evalkit.types import ChecklistItem, ItemAnswer
-from evalkit.values import Json
+from evalkit.core.errors import did_you_mean
+from evalkit.core.types import ChecklistItem, ItemAnswer
+from evalkit.core.values import Json
 
 KEYS: Final = frozenset(
     {

@@ -26,9 +26,9 @@ from typing import Final, Self
 
 from evalkit.core.atomic_files import drop_empty, is_alive
 from evalkit.core.display import shorten, visible
+from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import open_file
-from evalkit.errors import ConfigError
-from evalkit.values import JsonObject, frozen
+from evalkit.core.values import JsonObject, frozen
 
 NAME: Final = ".claim"
 _ATTEMPTS: Final = 100

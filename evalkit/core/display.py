@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-from evalkit.types import Metric
+from evalkit.core.types import Metric
 
 _SMALL = 0.0095
 _BLANK = (

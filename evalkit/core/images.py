@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from evalkit.types import Case
-from evalkit.values import frozen
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 
 SUFFIXES: Final = {
     "image/png": "png",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from evalkit.errors import EvalkitError
+from evalkit.core.errors import EvalkitError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 DISTRIBUTION = "evalkit-judge"
 """The name to install; `evalkit` on the registry is another project."""

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from math import inf, isfinite
 from typing import Final, Protocol
 
-from evalkit.values import JsonObject, frozen
+from evalkit.core.values import JsonObject, frozen
 
 _MAX_VALUES = 1_000_001
 _MAX_LISTED = 101

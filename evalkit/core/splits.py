@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from evalkit.core.hashing import digest
-from evalkit.types import Case
-from evalkit.values import frozen
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 
 Side: TypeAlias = Literal["train", "dev", "test"]
 FEWEST: Final = 3

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar, overload
 
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from evalkit.core.display import shorten
+from evalkit.core.errors import ConfigError
 from evalkit.core.images import apart, images_in
 from evalkit.core.turns import parse, render, unit_of
-from evalkit.errors import ConfigError
-from evalkit.types import Case, Message
+from evalkit.core.types import Case, Message
 
 CHARACTERS_PER_TOKEN = 4
 _PER_IMAGE = 1_000

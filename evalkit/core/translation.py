@@ -16,7 +16,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from evalkit.values import frozen
+from evalkit.core.values import frozen
 
 DOMAIN: Final = "evalkit"
 LANGUAGES: Final = ("en", "zh")

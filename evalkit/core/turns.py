@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.core.lookalikes import visual_form
-from evalkit.types import Case
-from evalkit.values import frozen
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 
 Kind: TypeAlias = Literal["said", "call", "result"]
 Unit: TypeAlias = Literal["turn", "step"]

@@ -8,7 +8,10 @@ from typing import Any
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
+from evalkit.core.errors import DatasetError, did_you_mean
 from evalkit.core.scale import Classes
+from evalkit.core.types import Annotation, Case, ChecklistItem, Response, Winner
+from evalkit.core.values import JsonObject
 from evalkit.datasets.field_mapping import Columns, Layout, RowFault, plain, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
@@ -24,9 +27,6 @@ from evalkit.datasets.labels import (
     response_annotations,
 )
 from evalkit.datasets.text import ABSENT, SkippedRow, Tally, Texts
-from evalkit.errors import DatasetError, did_you_mean
-from evalkit.types import Annotation, Case, ChecklistItem, Response, Winner
-from evalkit.values import JsonObject
 
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, identified by row number"

@@ -12,9 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
+from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
-from evalkit.errors import DatasetError
 
 SUFFIXES: Final = {
     ".gz": "gzip",

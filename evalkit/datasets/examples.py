@@ -9,11 +9,11 @@ from math import isfinite
 from pathlib import Path
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.scale import Scale
+from evalkit.core.values import Json
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import reader_for
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.values import Json
 
 KEY = "rubric.examples_path"
 

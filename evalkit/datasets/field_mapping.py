@@ -10,10 +10,10 @@ from operator import itemgetter
 from typing import Any, Final
 
 from evalkit.core.checklists import MAX_DEPTH
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.values import frozen
 from evalkit.datasets.formats import Row
 from evalkit.datasets.text import ABSENT, conversation_text, is_conversation, is_message
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.values import frozen
 
 WHOLE = "row"
 """The name of the row in an expression, for columns that are not identifiers:
@@ -87,7 +87,7 @@ def _evaluated(
 ) -> Any:
     from jinja2 import TemplateError, UndefinedError
 
-    from evalkit.prompting.bounds import bounded
+    from evalkit.evaluators.prompting.bounds import bounded
 
     try:
         with bounded():
@@ -141,7 +141,7 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
 def _environment() -> Any:
     from jinja2 import StrictUndefined
 
-    from evalkit.prompting.bounds import BoundedEnvironment
+    from evalkit.evaluators.prompting.bounds import BoundedEnvironment
 
     environment = BoundedEnvironment(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True

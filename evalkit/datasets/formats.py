@@ -17,8 +17,17 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from evalkit.core.errors import (
+    ConfigError,
+    DatasetError,
+    EvalkitError,
+    PluginError,
+    did_you_mean,
+)
+from evalkit.core.plugins import DATASETS, construct, entry_points_in, find, is_offered
 from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
+from evalkit.core.values import JsonObject
 from evalkit.datasets.compression import (
     LONGEST_ROW,
     compression_of,
@@ -41,15 +50,6 @@ from evalkit.datasets.sheets import (
     named_columns,
 )
 from evalkit.datasets.workbooks import check_bounds
-from evalkit.errors import (
-    ConfigError,
-    DatasetError,
-    EvalkitError,
-    PluginError,
-    did_you_mean,
-)
-from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
-from evalkit.values import JsonObject
 
 Row: TypeAlias = JsonObject
 """A row: the value of each column by its name."""

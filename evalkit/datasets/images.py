@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from evalkit.core.display import relative
+from evalkit.core.errors import DatasetError
 from evalkit.core.image_files import IMAGES, LONGEST_URL, read_file, too_large
 from evalkit.core.images import (
     OMITTED,
@@ -26,9 +27,8 @@ from evalkit.core.images import (
     without_images,
 )
 from evalkit.core.redaction import secret_in
-from evalkit.errors import DatasetError
-from evalkit.types import Case
-from evalkit.values import Json
+from evalkit.core.types import Case
+from evalkit.core.values import Json
 
 IMAGE_KINDS: Final = frozenset({"image_url", "input_image", "image"})
 """The `type` of a content part that is a picture."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JoinConfig
+from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.sources import file_source, find_files
 from evalkit.datasets.text import Tally
-from evalkit.errors import DatasetError
 
 Key = tuple[str, ...]
 Reader = Callable[[Row, str], Any]

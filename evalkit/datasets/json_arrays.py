@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.errors import DatasetError
 from evalkit.datasets.compression import LONGEST_ROW, open_texts, too_long
 from evalkit.datasets.json_tables import SHAPES
-from evalkit.errors import DatasetError
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 16

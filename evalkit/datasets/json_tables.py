@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from evalkit.errors import DatasetError
-from evalkit.values import Json, JsonObject
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json, JsonObject
 
 SHAPES: Final = (
     "write an array of rows, {'data': [rows]}, {column: [cells]} or {id: row}"

@@ -18,10 +18,10 @@ from evalkit.core.annotations import (
     parse_pair_key,
 )
 from evalkit.core.display import shorten
+from evalkit.core.errors import DatasetError, pasted
 from evalkit.core.scale import Classes
-from evalkit.errors import DatasetError, pasted
-from evalkit.types import Annotation, Case, Response, Unit, Winner
-from evalkit.values import Json, JsonObject
+from evalkit.core.types import Annotation, Case, Response, Unit, Winner
+from evalkit.core.values import Json, JsonObject
 
 LabelMap = Mapping[str, "Winner | float | str"]
 Labeled = tuple["Winner | None", tuple[Response, ...]]

@@ -15,13 +15,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import DatasetError
 from evalkit.core.image_files import FOLDER, IMAGES
 from evalkit.core.images import lacks_images
 from evalkit.core.scale import Classes
 from evalkit.core.spool import HashSet, ReorderedSequence, Spool
 from evalkit.core.spool import count_repeats as repeated_hashes
+from evalkit.core.types import Case, ChecklistItem
+from evalkit.core.values import JsonObject, frozen
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
@@ -41,9 +44,6 @@ from evalkit.datasets.sources import (
 )
 from evalkit.datasets.text import Tally
 from evalkit.datasets.turns import Conversations
-from evalkit.errors import DatasetError
-from evalkit.types import Case, ChecklistItem
-from evalkit.values import JsonObject, frozen
 
 _ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from evalkit.core.images import protected as without_markers
 from evalkit.core.turns import Part, arguments_text, speaker
+from evalkit.core.values import Json, frozen
 from evalkit.datasets.text import calls_of, openai_message, part_text
-from evalkit.values import Json, frozen
 
 _INPUT: Final = frozenset({"user", "system", "developer"})
 """The roles whose messages are not judged: they begin a turn."""

@@ -1,6 +1,6 @@
 """Read named benchmarks in their published format: `dataset=llmbar dataset.path=…`.
 
-Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.benchmark_discovery` finds
+Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.core.benchmark_discovery` finds
 them.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from evalkit.benchmark_discovery import find_benchmark, iter_benchmarks
+from evalkit.core.benchmark_discovery import find_benchmark, iter_benchmarks
+from evalkit.core.errors import ConfigError, DatasetError, PluginError
+from evalkit.core.plugins import third_party_errors
+from evalkit.core.protocols import Benchmark
+from evalkit.core.values import frozen
 from evalkit.datasets.compression import inner_suffix, open_bytes, reading
 from evalkit.datasets.formats import Placed, Row, is_readable, reader_for
-from evalkit.errors import ConfigError, DatasetError, PluginError
-from evalkit.plugins import third_party_errors
-from evalkit.protocols import Benchmark
-from evalkit.values import frozen
 
 _QUESTIONS: Final = "question.jsonl"
 _PARTS: Final = ("answer", "model_answer", "review")

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from evalkit.errors import DatasetError
-from evalkit.values import frozen
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import frozen
 
 SAMPLE: Final = 30
 """The number of first lines from which the header is found."""

@@ -16,13 +16,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
 from evalkit.config.table_reading import TableReading, load_reading
+from evalkit.core.benchmark_discovery import find_benchmark
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.regular_files import read_file
 from evalkit.core.resources import DISTRIBUTION, optional
+from evalkit.core.values import frozen
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import (
@@ -36,8 +38,6 @@ from evalkit.datasets.formats import (
     unique_columns,
 )
 from evalkit.datasets.named import named_rows, recognize_benchmark
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.values import frozen
 
 TRACES = "mlflow-traces:"
 """The beginning of a path that names the traces of an experiment."""

@@ -7,16 +7,16 @@ import re
 from typing import Any, Final
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import DatasetError, pasted
 from evalkit.core.images import protected
 from evalkit.core.tokens import truncate
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.images import (
     are_parts,
     image_text,
     is_image,
     is_reading_images,
 )
-from evalkit.errors import DatasetError, pasted
-from evalkit.values import Json, JsonObject
 
 ABSENT: Final = object()
 """The value of a column that a row does not have."""

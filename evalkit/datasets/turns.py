@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.images import protected as without_markers
 from evalkit.core.tokens import truncate
 from evalkit.core.turns import (
@@ -21,13 +22,12 @@ from evalkit.core.turns import (
     protected,
     render,
 )
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.messages import SPAN, Message, json_value, read_messages
 from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import Json, JsonObject
 
 _RESPONSES: Final = {
     MESSAGES: "response",

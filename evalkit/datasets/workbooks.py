@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from evalkit.errors import DatasetError
+from evalkit.core.errors import DatasetError
 
 MOST_CELLS: Final = 20_000_000
 """The most cells between the first and the last used one of all sheets: readers allocate them all."""

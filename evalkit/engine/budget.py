@@ -16,11 +16,11 @@ from math import inf
 
 from evalkit.config import RunnerConfig
 from evalkit.core.display import dollars
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Completion, JudgeRequest
 from evalkit.engine.rate_limits import SharedBudget
 from evalkit.engine.requests import expected_tokens
-from evalkit.errors import ConfigError
-from evalkit.results import Spent
-from evalkit.types import Completion, JudgeRequest
+from evalkit.runs.results import Spent
 
 AMPLE = 2
 """Factor on the longest answer so far, for the token limit of a limited call."""

@@ -8,10 +8,10 @@ from heapq import merge
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.spool import Spool
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Unit
 from evalkit.engine.progress import JudgingResult
-from evalkit.protocols import Evaluator, FollowUpEvaluator
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Unit
 
 Member = TypeVar("Member")
 Units: TypeAlias = Collection[tuple[str, Unit]]

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import RunnerConfig
+from evalkit.core.errors import AccessError, CallError, EvalkitError
+from evalkit.core.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
 from evalkit.core.redaction import redact
 from evalkit.core.spool import Spool
+from evalkit.core.types import Completion, Failure, JudgeRequest, Unit
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Needs
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Outage
@@ -21,12 +24,9 @@ from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall, call_key, steps_left
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
-from evalkit.errors import AccessError, CallError, EvalkitError
 from evalkit.judges.completions import sane
 from evalkit.judges.error_mapping import clean_message
-from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
-from evalkit.results import Spent
-from evalkit.types import Completion, Failure, JudgeRequest, Unit
+from evalkit.runs.results import Spent
 
 _log = logging.getLogger("evalkit.judges")
 

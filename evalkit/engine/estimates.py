@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.types import Completion
+from evalkit.core.values import frozen
 from evalkit.engine.plan import Plan
 from evalkit.engine.requests import Kind, sample_fits
 from evalkit.judges import max_concurrency
 from evalkit.judges.pricing import price_of
-from evalkit.types import Completion
-from evalkit.values import frozen
 
 Origin: TypeAlias = Literal["own", "alike", "assumed"]
 """The origin of an estimated length, the most reliable first: answers to the same prompts, or alike

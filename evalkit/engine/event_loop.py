@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any, TypeVar, cast
 
-from evalkit.values import frozen
+from evalkit.core.values import frozen
 
 
 @frozen

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import SIMULATED, RunnerConfig
+from evalkit.core.errors import AccessError, EvalkitError
+from evalkit.core.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
+from evalkit.core.types import Case, Completion, Failure, JudgeRequest, Judgment
 from evalkit.engine.budget import QUESTION, Needs
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
@@ -29,10 +32,7 @@ from evalkit.engine.requests import (
 )
 from evalkit.engine.store_access import AskedAnswers
 from evalkit.engine.useless import UselessJudges
-from evalkit.errors import AccessError, EvalkitError
-from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
-from evalkit.results import Spent
-from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
+from evalkit.runs.results import Spent
 
 
 def _reading(

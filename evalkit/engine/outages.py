@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from evalkit.core.errors import CallError
 from evalkit.engine.event_loop import Clock
-from evalkit.errors import CallError
 
 LOOK_EVERY = 2.0
 """Seconds between two calls that find out whether a server is back."""

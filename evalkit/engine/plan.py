@@ -9,7 +9,10 @@ from itertools import chain
 
 from evalkit.core.causes import USABLE
 from evalkit.core.hashing import text_digest
+from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.spool import HashSet, find_new
+from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
+from evalkit.core.values import frozen
 from evalkit.engine.requests import (
     Kind,
     PlannedCall,
@@ -18,9 +21,6 @@ from evalkit.engine.requests import (
     prompt_tokens,
     response_tokens,
 )
-from evalkit.protocols import CompletionCache, Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
-from evalkit.values import frozen
 
 
 class PilotSample:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from evalkit.results import Calls
-from evalkit.types import Completion, Judgment
-from evalkit.values import frozen
+from evalkit.core.types import Completion, Judgment
+from evalkit.core.values import frozen
+from evalkit.runs.results import Calls
 
 T = TypeVar("T", bound=Any)
 

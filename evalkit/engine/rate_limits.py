@@ -19,14 +19,14 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from evalkit.config import RunnerConfig
+from evalkit.core.errors import StoreError
+from evalkit.core.protocols import Judge, SharedState
+from evalkit.core.types import JudgeRequest, Usage
+from evalkit.core.values import frozen
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.requests import prompt_tokens
-from evalkit.errors import StoreError
 from evalkit.judges.adaptations import LIMITS
-from evalkit.protocols import Judge, SharedState
 from evalkit.store.codec import REPAIR
-from evalkit.types import JudgeRequest, Usage
-from evalkit.values import frozen
 
 MINUTE = 60.0
 _DRIFT = 1e-9

@@ -10,16 +10,23 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
+from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.tokens import (
     CHARACTERS_PER_TOKEN,
     characters,
     image_tokens,
     message_tokens,
 )
+from evalkit.core.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    JudgeSpec,
+    Unit,
+)
+from evalkit.core.values import Json, frozen
 from evalkit.judges.adaptations import bounded_answer, merged_messages
-from evalkit.protocols import CompletionCache, Evaluator
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
-from evalkit.values import Json, frozen
 
 BATCH = 64
 COUNTING_SECONDS = 2.0

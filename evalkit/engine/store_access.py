@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from evalkit.protocols import BatchClaimer, CompletionCache
-from evalkit.types import Completion
+from evalkit.core.protocols import BatchClaimer, CompletionCache
+from evalkit.core.types import Completion
 
 V = TypeVar("V")
 R = TypeVar("R")

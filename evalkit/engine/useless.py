@@ -7,7 +7,7 @@ from typing import Final
 
 from evalkit.core.causes import STOPPED_EARLY, USABLE, CauseKey, cause_key
 from evalkit.core.display import shorten, visible
-from evalkit.types import Judgment
+from evalkit.core.types import Judgment
 
 ANSWERS: Final = 16
 """The fewest answers after which a run can be stopped."""

@@ -8,20 +8,9 @@ from functools import partial
 from typing import ClassVar, Required, TypeAlias, TypedDict
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.errors import DatasetError, PromptError
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
-from evalkit.errors import DatasetError, PromptError
-from evalkit.evaluators.output_formats import make_format
-from evalkit.parsing import (
-    AnswerTask,
-    Reply,
-    UnreadableError,
-    drop_thinking,
-    is_refusal,
-    read_json,
-)
-from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.prompting.templates import PartialTemplate
-from evalkit.types import (
+from evalkit.core.types import (
     Case,
     Completion,
     ItemAnswer,
@@ -32,7 +21,18 @@ from evalkit.types import (
     Status,
     WeightedJudgment,
 )
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
+from evalkit.evaluators.output_formats import make_format
+from evalkit.evaluators.parsing import (
+    AnswerTask,
+    Reply,
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_json,
+)
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
+from evalkit.evaluators.prompting.templates import PartialTemplate
 
 
 def check_responses(case: Case, least: int) -> None:

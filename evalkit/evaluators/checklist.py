@@ -8,7 +8,17 @@ from functools import lru_cache
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
-from evalkit.errors import DatasetError
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import (
+    Case,
+    ChecklistItem,
+    Completion,
+    ItemAnswer,
+    JudgeRequest,
+    Judgment,
+    Response,
+)
+from evalkit.core.values import JsonObject
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -19,7 +29,7 @@ from evalkit.evaluators.base import (
     shared_variables,
 )
 from evalkit.evaluators.json_answers import item_format
-from evalkit.parsing import (
+from evalkit.evaluators.parsing import (
     AnswerTask,
     UnreadableError,
     read_item_answer,
@@ -27,17 +37,7 @@ from evalkit.parsing import (
     read_marked_item,
     read_marked_items,
 )
-from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.types import (
-    Case,
-    ChecklistItem,
-    Completion,
-    ItemAnswer,
-    JudgeRequest,
-    Judgment,
-    Response,
-)
-from evalkit.values import JsonObject
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
 
 _TEXTS = (*SHARED, "response", "items")
 _SINGLE = (ChecklistItem("1", "text"),)

@@ -9,14 +9,7 @@ from itertools import chain
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Classes, Scale
-from evalkit.evaluators.base import SHARED, Reading, conclude
-from evalkit.evaluators.logprobs import margins, swap_distribution
-from evalkit.evaluators.pairwise import Pairwise
-from evalkit.evaluators.pointwise import SingleResponse
-from evalkit.parsing import UnreadableError
-from evalkit.prompting import Prompts, neutralize
-from evalkit.prompting.templates import PartialTemplate
-from evalkit.types import (
+from evalkit.core.types import (
     AnswerFormat,
     Case,
     Completion,
@@ -25,7 +18,14 @@ from evalkit.types import (
     Response,
     WeightedJudgment,
 )
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
+from evalkit.evaluators.base import SHARED, Reading, conclude
+from evalkit.evaluators.logprobs import margins, swap_distribution
+from evalkit.evaluators.pairwise import Pairwise
+from evalkit.evaluators.parsing import UnreadableError
+from evalkit.evaluators.pointwise import SingleResponse
+from evalkit.evaluators.prompting import Prompts, neutralize
+from evalkit.evaluators.prompting.templates import PartialTemplate
 
 OVERALL = "overall"
 """The key of the question about a whole response or pair."""

@@ -10,7 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, PluginError
+from evalkit.core.errors import ConfigError, PluginError
+from evalkit.core.plugins import EVALUATORS, PROMPTS, construct, find, folders
+from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.evaluators.mode_registry import (
     DECISIONS_OF_CLASSES,
     DECISIONS_OF_MODES,
@@ -18,10 +20,8 @@ from evalkit.evaluators.mode_registry import (
     MODES_OF_CLASSES,
     MODES_OF_REWARDS,
 )
+from evalkit.evaluators.prompting import Prompts, foreign_template
 from evalkit.evaluators.wrappers import CommitFirst, explain_turns, guard_evaluator
-from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
-from evalkit.prompting import Prompts, foreign_template
-from evalkit.protocols import Evaluator, FollowUpEvaluator
 
 
 def make_evaluator(

@@ -16,11 +16,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, read_verdict
-from evalkit.parsing.plain_text import to_half_width
-from evalkit.prompting import neutralize
-from evalkit.types import AnswerFormat, Ranking, Winner
-from evalkit.values import Json, JsonObject
+from evalkit.core.types import AnswerFormat, Ranking, Winner
+from evalkit.core.values import Json, JsonObject
+from evalkit.evaluators.parsing import UnreadableError, read_verdict
+from evalkit.evaluators.parsing.plain_text import to_half_width
+from evalkit.evaluators.prompting import neutralize
 
 
 def _listed(value: object) -> object:

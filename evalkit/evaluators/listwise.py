@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import DatasetError
 from evalkit.core.hashing import text_digest
-from evalkit.errors import DatasetError
+from evalkit.core.types import (
+    Case,
+    Completion,
+    JudgeRequest,
+    Message,
+    Ranking,
+    Response,
+    Unit,
+)
+from evalkit.core.values import JsonObject
 from evalkit.evaluators.base import (
     Reading,
     TemplateEvaluator,
@@ -23,18 +33,8 @@ from evalkit.evaluators.json_answers import (
     read_ranking,
     write_ranking,
 )
-from evalkit.parsing import AnswerTask
-from evalkit.prompting import Prompts, neutralize
-from evalkit.types import (
-    Case,
-    Completion,
-    JudgeRequest,
-    Message,
-    Ranking,
-    Response,
-    Unit,
-)
-from evalkit.values import JsonObject
+from evalkit.evaluators.parsing import AnswerTask
+from evalkit.evaluators.prompting import Prompts, neutralize
 
 
 class Listwise(TemplateEvaluator):

@@ -11,12 +11,12 @@ from math import exp
 from typing import Literal, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import JudgeSetupError
 from evalkit.core.scale import Classes, Scale
-from evalkit.errors import JudgeSetupError
-from evalkit.parsing import UnreadableError
-from evalkit.parsing.json import Path, places
-from evalkit.types import Completion, JudgeRequest, TokenLogprob, WeightedJudgment
-from evalkit.values import Json
+from evalkit.core.types import Completion, JudgeRequest, TokenLogprob, WeightedJudgment
+from evalkit.core.values import Json
+from evalkit.evaluators.parsing import UnreadableError
+from evalkit.evaluators.parsing.json import Path, places
 
 _DIGITS = re.compile(r"\d\d")
 _NUMBER = re.compile(r"[-+.\d]*")

@@ -8,8 +8,24 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from evalkit.config import OutputConfig, RunConfig
-from evalkit.errors import ConfigError, PluginError, did_you_mean
-from evalkit.parsing import (
+from evalkit.core.errors import ConfigError, PluginError, did_you_mean
+from evalkit.core.plugins import (
+    OUTPUTS,
+    construct,
+    entry_points_in,
+    find,
+    is_offered,
+    third_party_errors,
+)
+from evalkit.core.protocols import (
+    ClassReader,
+    InstructionWriter,
+    ScoreReader,
+    WinnerReader,
+)
+from evalkit.core.types import AnswerFormat, Winner
+from evalkit.core.values import Json
+from evalkit.evaluators.parsing import (
     MARGINS,
     AnswerTask,
     Decision,
@@ -19,18 +35,7 @@ from evalkit.parsing import (
     drop_thinking,
     read_marks,
 )
-from evalkit.plugins import (
-    OUTPUTS,
-    construct,
-    entry_points_in,
-    find,
-    is_offered,
-    third_party_errors,
-)
-from evalkit.prompting import Prompts, neutralize
-from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
-from evalkit.types import AnswerFormat, Winner
-from evalkit.values import Json
+from evalkit.evaluators.prompting import Prompts, neutralize
 
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType(

@@ -8,8 +8,10 @@ from itertools import combinations
 from typing import TypeAlias
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.errors import PromptError
 from evalkit.core.hashing import text_digest
-from evalkit.errors import PromptError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response, Unit
+from evalkit.core.values import JsonObject
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -26,10 +28,8 @@ from evalkit.evaluators.json_answers import (
     pairwise_format,
 )
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
-from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
-from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit
-from evalkit.values import JsonObject
+from evalkit.evaluators.parsing import MARGINS, AnswerTask, UnreadableError
+from evalkit.evaluators.prompting import Prompts, neutralize
 
 CLOSE = 1e-9
 """A margin closer than this to 0 is a tie."""

@@ -10,8 +10,18 @@ from typing import NoReturn
 from jinja2 import TemplateError
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes, Scale
-from evalkit.errors import ConfigError
+from evalkit.core.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    Judgment,
+    Message,
+    Response,
+)
+from evalkit.core.values import Json, JsonObject
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -31,19 +41,14 @@ from evalkit.evaluators.json_answers import (
     pointwise_format,
 )
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
-from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
-from evalkit.prompting import Prompts, neutralize
-from evalkit.prompting.templates import PartialTemplate
-from evalkit.types import (
-    AnswerFormat,
-    Case,
-    Completion,
-    JudgeRequest,
-    Judgment,
-    Message,
-    Response,
+from evalkit.evaluators.parsing import (
+    AnswerTask,
+    UnreadableError,
+    read_class,
+    read_score,
 )
-from evalkit.values import Json, JsonObject
+from evalkit.evaluators.prompting import Prompts, neutralize
+from evalkit.evaluators.prompting.templates import PartialTemplate
 
 _TEXTS = (*SHARED, "response")
 

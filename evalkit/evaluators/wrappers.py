@@ -12,14 +12,14 @@ from math import isfinite
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import PluginError, PromptError
 from evalkit.core.finish_reasons import end_of
-from evalkit.errors import PluginError, PromptError
+from evalkit.core.plugins import third_party_errors
+from evalkit.core.protocols import Evaluator, FollowUpEvaluator
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Message
 from evalkit.evaluators.base import missing_judgment
-from evalkit.parsing import UnreadableError, drop_thinking
-from evalkit.plugins import third_party_errors
-from evalkit.prompting import Prompts, neutralize
-from evalkit.protocols import Evaluator, FollowUpEvaluator
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
+from evalkit.evaluators.parsing import UnreadableError, drop_thinking
+from evalkit.evaluators.prompting import Prompts, neutralize
 
 ANSWER, OWN_ANSWER = "answer", "own_answer"
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from evalkit.core.plugins import CONF, folders
 from evalkit.core.redaction import names_secret
 from evalkit.core.resources import shipped
 from evalkit.guard.known_hosts import trust
 from evalkit.guard.rules import rules
-from evalkit.plugins import CONF, folders
 
 _READS = re.compile(r"oc\.env:\s*['\"]?(\w+)")
 

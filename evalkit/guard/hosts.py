@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
+from evalkit.core.values import frozen
 from evalkit.guard.rules import rules
-from evalkit.values import frozen
 
 _ADDRESS = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<user>[\w.-]+)@)?(?P<host>[^/\s:@\\?#%\[\]]+|\[[0-9A-Fa-f:.]+\])"

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from evalkit.core.plugins import CONF, folders
 from evalkit.core.resources import shipped
-from evalkit.plugins import CONF, folders
 
 
 def is_installed(key: str, value: Any) -> bool:

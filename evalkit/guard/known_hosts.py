@@ -15,10 +15,10 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import open_file
-from evalkit.errors import ConfigError
+from evalkit.core.values import Json, frozen
 from evalkit.guard.hosts import Host, host_name
-from evalkit.values import Json, frozen
 
 FLAG = "--trust"
 VARIABLE = "EVALKIT_TRUST"

@@ -21,8 +21,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from evalkit.config.kinds import Kind, Value, values_of
+from evalkit.core.errors import ConfigError, pasted
+from evalkit.core.plugins import OPTIONS, code_allowed, leaves, risky_settings
 from evalkit.core.resources import PROJECT_VARIABLE, project
-from evalkit.errors import ConfigError, pasted
+from evalkit.core.values import frozen
 from evalkit.guard.credentials import allow, withhold
 from evalkit.guard.hosts import Host, host_of
 from evalkit.guard.installed import is_installed
@@ -37,8 +39,6 @@ from evalkit.guard.known_hosts import (
     trusted_words,
 )
 from evalkit.guard.rules import risky_params, rules
-from evalkit.plugins import OPTIONS, code_allowed, leaves, risky_settings
-from evalkit.values import frozen
 
 ENTERED: Final = "EVALKIT_ENTERED_PROJECT"
 """The project of a study in another project, which is not the user's own."""

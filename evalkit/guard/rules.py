@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from evalkit.values import frozen
+from evalkit.core.values import frozen
 
 # LiteLLM replaces such texts by the value of a variable, or by a token that it fetches.
 _REFERENCE = re.compile(r"\s*(os\.environ/|oidc/|aws_secret_manager/)", re.IGNORECASE)

@@ -8,14 +8,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Case, Judgment
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
 from evalkit.datasets.field_mapping import FIELDS, MESSAGES
 from evalkit.datasets.formats import Row
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import peek
-from evalkit.foreign_files.layouts import MORE_THAN_TEXT
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.interop.import_file import (
     CLASSES,
     DIFFERENT,
@@ -25,8 +24,9 @@ from evalkit.interop.import_file import (
     to_cases,
 )
 from evalkit.interop.importer_discovery import is_format, tools
-from evalkit.types import Case, Judgment
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.interop.layouts.judgment_files import peek
+from evalkit.interop.layouts.layouts import MORE_THAN_TEXT
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SUFFIXES: Final = ("json", "jsonl", "eval")
 _SHOWN: Final = 5

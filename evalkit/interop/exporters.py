@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+from evalkit.core.errors import ConfigError
 from evalkit.core.resources import optional
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Unit
 from evalkit.interop.otel import otel_lines
-from evalkit.results import RunResult
 from evalkit.runs.records import as_csv
+from evalkit.runs.results import RunResult
 from evalkit.runs.rows import Row, column, rows_of_run
-from evalkit.types import Case, Judgment, Unit
 
 
 def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from evalkit.foreign_files.judgment_files import Peek
-from evalkit.values import frozen
+from evalkit.core.values import frozen
+from evalkit.interop.layouts.judgment_files import Peek
 
 
 @frozen

@@ -16,24 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.annotations import FIRST, chosen
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.image_files import LARGEST
 from evalkit.core.scale import fold_class
+from evalkit.core.types import (
+    Annotation,
+    Case,
+    Completion,
+    Judgment,
+    Response,
+    Unit,
+    Winner,
+)
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.images import Album, reading_images
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import Peek, peek
-from evalkit.foreign_files.layouts import more_than_text
-from evalkit.foreign_files.records import (
-    TIE,
-    Answer,
-    ImportedJudgments,
-    Importer,
-    Options,
-    ParsedFile,
-    Record,
-    RecordedJudgment,
-)
 from evalkit.interop.importer_discovery import (
     DAMAGE,
     GENERIC,
@@ -43,9 +41,19 @@ from evalkit.interop.importer_discovery import (
     importer,
     is_format,
 )
+from evalkit.interop.layouts.judgment_files import Peek, peek
+from evalkit.interop.layouts.layouts import more_than_text
+from evalkit.interop.layouts.records import (
+    TIE,
+    Answer,
+    ImportedJudgments,
+    Importer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+)
 from evalkit.interop.verdict_words import OPPOSITES
-from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
-from evalkit.values import Json, JsonObject
 
 _MOST_PICTURES = 10_000
 CRITERION = "quality"

@@ -13,19 +13,19 @@ from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
 
-from evalkit.benchmark_discovery import (
+from evalkit.core.benchmark_discovery import (
     benchmark_named,
     benchmarks_in,
     iter_benchmarks,
     own_benchmark_names,
 )
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.plugins import BENCHMARKS, entry_points_in
 from evalkit.datasets.named import recognize_benchmark
-from evalkit.errors import ConfigError, did_you_mean
-from evalkit.foreign_files.judgment_files import Peek, peek
-from evalkit.foreign_files.records import Importer
 from evalkit.interop import importers as package
 from evalkit.interop.format_signs import BENCHMARK_SIGNS, TOOL_SIGNS, Signs
-from evalkit.plugins import BENCHMARKS, entry_points_in
+from evalkit.interop.layouts.judgment_files import Peek, peek
+from evalkit.interop.layouts.records import Importer
 
 GENERIC = "generic"
 DAMAGE = (

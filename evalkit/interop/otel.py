@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, Final
 
 from evalkit.core.resources import own_version
+from evalkit.core.types import Case, Judgment, Metric, Unit, Verdict
+from evalkit.core.values import Json, JsonObject
 from evalkit.evaluators.json_answers import rationale
-from evalkit.results import RunResult
-from evalkit.types import Case, Judgment, Metric, Unit, Verdict
-from evalkit.values import Json, JsonObject
+from evalkit.runs.results import RunResult
 
 EVENT: Final = "gen_ai.evaluation.result"
 """The name of an event: open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from evalkit.foreign_files.polarity import BAD_WORDS, GOOD_WORDS, OPPOSITE_PAIRS
+from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS, OPPOSITE_PAIRS
 
 POLARITY: Final[Mapping[str, str]] = {
     **dict.fromkeys(GOOD_WORDS, "pass"),

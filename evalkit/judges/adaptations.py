@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
-from evalkit.errors import CallError
-from evalkit.types import AnswerFormat, Message, Rung
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.core.errors import CallError
+from evalkit.core.types import AnswerFormat, Message, Rung
+from evalkit.core.values import Json, JsonObject, frozen
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")

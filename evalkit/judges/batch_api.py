@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JudgeConfig
-from evalkit.errors import JudgeSetupError
+from evalkit.core.errors import JudgeSetupError
+from evalkit.core.values import JsonObject, frozen
 from evalkit.guard.credentials import is_withheld
 from evalkit.guard.hosts import host_of
 from evalkit.guard.known_hosts import FLAG
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error, clean_message
-from evalkit.values import JsonObject, frozen
 
 TAG = "evalkit"
 """The key of the metadata by which a batch is found again."""

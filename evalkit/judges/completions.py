@@ -7,10 +7,10 @@ from math import isfinite
 
 from evalkit.config import Price
 from evalkit.core.finish_reasons import end_of
+from evalkit.core.types import Completion, Rung, TokenLogprob, Usage
+from evalkit.core.values import JsonObject
 from evalkit.judges.error_mapping import writable
 from evalkit.judges.responses import Answer, bad_response, count
-from evalkit.types import Completion, Rung, TokenLogprob, Usage
-from evalkit.values import JsonObject
 
 
 def check_logprobs(answer: Answer, *, weighable: bool) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from evalkit.config import JudgeConfig
 from evalkit.core.tokens import message_tokens
-from evalkit.types import Message
-from evalkit.values import Json
+from evalkit.core.types import Message
+from evalkit.core.values import Json
 
 TEXT = "text"
 """The role of a message that is the whole input of the model, already rendered."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from evalkit.errors import CallError
+from evalkit.core.errors import CallError
+from evalkit.core.types import Usage
+from evalkit.core.values import Json, JsonObject
 from evalkit.judges.responses import Answer, bad_response
-from evalkit.types import Usage
-from evalkit.values import Json, JsonObject
 
 QUESTIONS = "questions"
 _ERROR_WITHOUT_ANSWERS = "the answer has no answers to questions; check judge.endpoint"

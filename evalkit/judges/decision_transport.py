@@ -8,7 +8,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from evalkit.errors import JudgeSetupError
+from evalkit.core.errors import JudgeSetupError
+from evalkit.core.values import Json
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
@@ -24,7 +25,6 @@ from evalkit.judges.litellm_transport import (
 )
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import bad_response
-from evalkit.values import Json
 
 _NEEDED = "1.110"
 """The first version of LiteLLM that has both protocols."""

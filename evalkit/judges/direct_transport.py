@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.errors import CallError, JudgeSetupError
+from evalkit.core.types import Message
+from evalkit.core.values import Json, JsonObject
 from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.judges import context, setup
 from evalkit.judges.adaptations import OPTIONAL, Shape
@@ -25,8 +27,6 @@ from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_in, positive, reported_context
 from evalkit.judges.setup import LOCAL
-from evalkit.types import Message
-from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

@@ -11,14 +11,14 @@ from functools import partial
 from types import MappingProxyType
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError
+from evalkit.core.errors import CallError
+from evalkit.core.values import Json, JsonObject
 from evalkit.judges import context, setup
 from evalkit.judges.adaptations import LIMITS, Shape
 from evalkit.judges.decision_protocol import decided, request_fields
 from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
-from evalkit.values import Json, JsonObject
 
 _PATHS = MappingProxyType(
     {

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from evalkit.core.values import Json
 from evalkit.judges.error_mapping import writable
-from evalkit.values import Json
 
 _SHOWN = 200
 _PAGE = re.compile(rb"\s*(?:<!doctype|<\?xml|<html|<head|<body|<h\d)", re.IGNORECASE)

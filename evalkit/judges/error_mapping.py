@@ -8,10 +8,10 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from evalkit.core.display import shorten
+from evalkit.core.errors import CallError, Scope
 from evalkit.core.redaction import redact
-from evalkit.errors import CallError, Scope
+from evalkit.core.values import frozen
 from evalkit.judges.waits import pause_from_headers, retry_after, wait_in_body
-from evalkit.values import frozen
 
 LONGEST_MESSAGE = 300
 

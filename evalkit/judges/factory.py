@@ -10,8 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
+from evalkit.core.errors import JudgeSetupError
+from evalkit.core.plugins import JUDGES, check_known, construct, find
+from evalkit.core.protocols import Judge
 from evalkit.core.redaction import remedy_for, secret_in
-from evalkit.errors import JudgeSetupError
+from evalkit.core.types import Completion, JudgeRequest, JudgeSpec
+from evalkit.core.values import JsonObject
 from evalkit.judges import setup
 from evalkit.judges import simulated_transport as simulated
 from evalkit.judges import smollm2_transport as smollm2
@@ -19,10 +23,6 @@ from evalkit.judges.completions import priced
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.setup import ENDPOINT, HEADERS, LOCAL
 from evalkit.judges.transport_registry import DECIDERS, ENDPOINTS, TRANSPORTS
-from evalkit.plugins import JUDGES, check_known, construct, find
-from evalkit.protocols import Judge
-from evalkit.types import Completion, JudgeRequest, JudgeSpec
-from evalkit.values import JsonObject
 
 TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")

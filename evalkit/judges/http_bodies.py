@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterable, Mapping
 
-from evalkit.errors import CallError
+from evalkit.core.errors import CallError
 from evalkit.judges.error_mapping import writable
 from evalkit.judges.responses import bad_response
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.image_files import data_url
 from evalkit.core.images import Image, ImageError, has_images, shown, split_images
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.types import Message
+from evalkit.core.values import JsonObject
 from evalkit.judges.pricing import entry_of, price_list
 from evalkit.judges.setup import FREE, OPENAI_SERVERS
 from evalkit.judges.transport_registry import TRANSPORTS
-from evalkit.types import Message
-from evalkit.values import JsonObject
 
 _FETCHING: Final = (*OPENAI_SERVERS, "azure", "anthropic")
 """The providers that fetch a picture at a URL themselves; for others LiteLLM would."""

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from evalkit.core.errors import CallError
 from evalkit.core.finish_reasons import end_of
 from evalkit.core.redaction import is_placeholder
-from evalkit.errors import CallError
+from evalkit.core.values import JsonObject
 from evalkit.judges.http_bodies import ENCODINGS, body_of, unless_redirected
 from evalkit.judges.responses import Answer, OtherEnd, answer_in, error_in, other_end
-from evalkit.values import JsonObject
 
 if TYPE_CHECKING:
     from httpx import Request

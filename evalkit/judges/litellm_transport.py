@@ -21,7 +21,9 @@ from threading import Lock
 from typing import Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.errors import CallError, JudgeSetupError
+from evalkit.core.types import Message
+from evalkit.core.values import Json, JsonObject
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
@@ -31,8 +33,6 @@ from evalkit.judges.litellm_guard import Guard, guarded, install_guard
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of, bad_response
-from evalkit.types import Message
-from evalkit.values import Json, JsonObject
 
 _LATE_IMPORTS = (
     "litellm._service_logger",

@@ -12,9 +12,11 @@ from functools import partial
 from typing import Protocol
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.finish_reasons import CONTEXT_FULL
 from evalkit.core.tokens import message_tokens, share_seen
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Rung
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.judges import setup
 from evalkit.judges.adaptations import (
     LIMITS,
@@ -36,8 +38,6 @@ from evalkit.judges.model_list import confirm
 from evalkit.judges.responses import Answer
 from evalkit.judges.setup import COPIES, ENDPOINT, FREE, HEADERS, LOCAL
 from evalkit.judges.waits import pause_from_headers
-from evalkit.types import Completion, JudgeRequest, JudgeSpec, Rung
-from evalkit.values import Json, JsonObject, frozen
 
 _log = logging.getLogger("evalkit.judges")
 _UNSENT = (ENDPOINT, HEADERS)

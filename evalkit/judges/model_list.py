@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.config import JudgeConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.http_bodies import ENCODINGS, read_body

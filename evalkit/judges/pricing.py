@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from evalkit.config import JudgeConfig, Price
+from evalkit.core.types import JudgeRequest, Usage
+from evalkit.core.values import Json
 from evalkit.judges.setup import FREE, ceiling
 from evalkit.judges.transport_registry import TRANSPORTS
-from evalkit.types import JudgeRequest, Usage
-from evalkit.values import Json
 
 _FILE = "model_prices_and_context_window_backup.json"
 _TIERED = "input_cost_per_token_above_"

@@ -14,12 +14,12 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+from evalkit.core.errors import CallError
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
-from evalkit.errors import CallError
+from evalkit.core.types import TokenLogprob, Usage
+from evalkit.core.values import Json, frozen
 from evalkit.judges.error_bodies import error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
-from evalkit.types import TokenLogprob, Usage
-from evalkit.values import Json, frozen
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200

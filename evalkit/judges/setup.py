@@ -17,15 +17,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import DECISIONS, SIMULATED, JudgeConfig
+from evalkit.core.errors import AccessError, CallError, JudgeSetupError
 from evalkit.core.tokens import image_tokens
-from evalkit.errors import AccessError, CallError, JudgeSetupError
+from evalkit.core.types import JudgeRequest, Rung
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.guard.hosts import host_of
 from evalkit.guard.known_hosts import FLAG
 from evalkit.judges.adaptations import LIMITS, OPTIONAL, Shape, shaped
 from evalkit.judges.error_mapping import clean_message
-from evalkit.types import JudgeRequest, Rung
-from evalkit.values import Json, JsonObject, frozen
 
 LOCAL = "local/"
 COPIES = 2

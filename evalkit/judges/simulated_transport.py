@@ -47,12 +47,12 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import SIMULATED, JudgeConfig
-from evalkit.errors import CallError, JudgeSetupError, did_you_mean
+from evalkit.core.errors import CallError, JudgeSetupError, did_you_mean
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.model_judge import InProcess, Reply
 from evalkit.judges.responses import Answer
-from evalkit.values import Json, JsonObject, frozen
 
 FAULTS = {
     "good": None,
@@ -174,7 +174,7 @@ class _View:
 
 def answer(model: str, call: Json) -> str | None:
     """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no response to judge."""
-    from evalkit.prompting import (
+    from evalkit.evaluators.prompting import (
         marked,
     )  # imports Jinja, which describing a judge does not need
 
@@ -390,7 +390,7 @@ def _trigrams(text: str) -> frozenset[str]:
 @cache
 def _labeled() -> Mapping[str, float]:
     """Return the quality of each response of the shipped samples, by its text as shown in prompts."""
-    from evalkit.prompting import neutralize
+    from evalkit.evaluators.prompting import neutralize
 
     quality: dict[str, float] = {}
     folder = Path(str(files("evalkit"))) / "datasets" / "samples"

@@ -12,16 +12,16 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Any
 
+from evalkit.core.errors import JudgeSetupError, did_you_mean
 from evalkit.core.hashing import file_digest
-from evalkit.errors import JudgeSetupError, did_you_mean
+from evalkit.core.types import Message
+from evalkit.core.values import Json, JsonObject
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.error_mapping import RefusedError, call_error
 from evalkit.judges.model_judge import InProcess, Reply
 from evalkit.judges.responses import answer_of
 from evalkit.judges.setup import COPIES, LOCAL
-from evalkit.types import Message
-from evalkit.values import Json, JsonObject
 
 # llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its
 # tokens.

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from evalkit.interop.exporters import json_array, no_judgments
 from evalkit.labels.sample import LabelSample
 from evalkit.labels.tasks import Task, argilla_records, label_studio_tasks, label_tasks
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 
 TASK_FORMATS: Mapping[str, Callable[[Sequence[Task]], list[dict[str, object]]]] = (
     MappingProxyType({"argilla": argilla_records, "label_studio": label_studio_tasks})

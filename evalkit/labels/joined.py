@@ -15,11 +15,11 @@ from evalkit.core.annotations import (
     chosen,
 )
 from evalkit.core.checklists import leaves
+from evalkit.core.errors import DatasetError, did_you_mean
 from evalkit.core.scale import Classes
+from evalkit.core.types import Annotation, Case, ItemAnswer, Unit, Winner
 from evalkit.datasets.labels import Labels, consensus, has_label
-from evalkit.errors import DatasetError, did_you_mean
 from evalkit.labels.tasks import CHOICES
-from evalkit.types import Annotation, Case, ItemAnswer, Unit, Winner
 
 _CHOSEN: Mapping[object, Winner] = {winner: winner for winner in CHOICES}
 

@@ -15,11 +15,11 @@ from evalkit.core.annotations import (
     Label,
 )
 from evalkit.core.checklists import ChecklistError, is_item_answer, read_answer
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json
 from evalkit.datasets.labels import Labels, read_choice
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import number, rows_of
+from evalkit.interop.layouts.judgment_files import number, rows_of
 from evalkit.labels.tasks import BETTER, CLASS, GRADE, shown_of, unswapped
-from evalkit.values import Json
 
 Row = Json
 

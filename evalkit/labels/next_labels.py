@@ -16,13 +16,13 @@ from statistics import fmean
 from typing import Final
 
 from evalkit.core.annotations import UNKNOWN, inclusion
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Metric, Verdict
+from evalkit.core.values import frozen
 from evalkit.datasets.labels import has_label, is_labeled
-from evalkit.errors import ConfigError
 from evalkit.labels.sample import EACH, KINDS, LabelSample, strata_of
 from evalkit.labels.tasks import labeled_size, units_to_label
-from evalkit.results import RunResult
-from evalkit.types import Metric, Verdict
-from evalkit.values import frozen
+from evalkit.runs.results import RunResult
 
 PRIOR: Final = dict(zip(KINDS, (0.3, 0.3, 0.2, 0.05), strict=True))
 """The squared difference of label and verdict by kind of stratum, if there are no labels yet."""

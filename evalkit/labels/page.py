@@ -18,12 +18,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from evalkit.config import RunConfig
-from evalkit.errors import EvalkitError
+from evalkit.core.admission import SECURITY, Admission, Refusal, quiet_config, reply
+from evalkit.core.errors import EvalkitError
+from evalkit.core.values import JsonObject
 from evalkit.labels.session import LONGEST_NOTE, LabelSession
 from evalkit.report.page import asset, language_of, render, script_json
 from evalkit.report.texts import LABELING
-from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
-from evalkit.values import JsonObject
 
 HOST: Final = "127.0.0.1"
 _SECONDS: Final = 60.0

@@ -24,15 +24,15 @@ from evalkit.core.annotations import (
     choice_for,
     inclusion,
 )
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import text_digest
 from evalkit.core.regular_files import read_text
+from evalkit.core.types import Annotation, Case, Unit, Verdict, Winner
+from evalkit.core.values import frozen
 from evalkit.datasets.labels import has_label
-from evalkit.errors import ConfigError
 from evalkit.labels.tasks import labeled_size, units_to_label
-from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
-from evalkit.types import Annotation, Case, Unit, Verdict, Winner
-from evalkit.values import frozen
+from evalkit.runs.results import RunResult
 
 Kind = Literal["disagreement", "flip", "near", "plain"]
 

@@ -20,10 +20,12 @@ from typing import Any, Final, TypeAlias
 from evalkit.core.annotations import INCLUSION, Label
 from evalkit.core.checklists import inherited
 from evalkit.core.claims import claim_file
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.hashing import digest, text_digest
 from evalkit.core.image_files import picture_sources
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.core.types import Case, Unit
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.labels.joined import class_reader, has_own_label, with_labels
 from evalkit.labels.label_files import row_labels
 from evalkit.labels.sample import LabelSample, label_of, recorded, sample_for_labeling
@@ -36,12 +38,10 @@ from evalkit.labels.tasks import (
     units_to_label,
     unswapped,
 )
-from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
 from evalkit.runs.records import encode_line
+from evalkit.runs.results import RunResult
 from evalkit.runs.write import write_files
-from evalkit.types import Case, Unit
-from evalkit.values import Json, JsonObject
 
 LONGEST_NOTE: Final = 10_000
 _NAME: Final = re.compile(r"\w([\w .@+-]{0,38}\w)?")

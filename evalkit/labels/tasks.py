@@ -14,10 +14,10 @@ from typing import Any
 from evalkit.core.annotations import (
     INCLUSION,
 )
-from evalkit.errors import DatasetError
-from evalkit.results import RunResult
-from evalkit.types import Case, Unit, Winner
-from evalkit.values import JsonObject, frozen
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Case, Unit, Winner
+from evalkit.core.values import JsonObject, frozen
+from evalkit.runs.results import RunResult
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 

@@ -11,12 +11,11 @@ from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from evalkit.core.display import letter
+from evalkit.core.errors import EvalkitError
+from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.turns import Unit as Heading
 from evalkit.core.turns import cited_turns, parse, render, unit_of
-from evalkit.errors import EvalkitError
-from evalkit.protocols import Evaluator, FollowUpEvaluator
-from evalkit.scoring.metrics.transitivity import cycles_among
-from evalkit.types import (
+from evalkit.core.types import (
     Case,
     ChecklistItem,
     ItemVerdict,
@@ -28,7 +27,8 @@ from evalkit.types import (
     Unit,
     Verdict,
 )
-from evalkit.values import JsonObject, frozen
+from evalkit.core.values import JsonObject, frozen
+from evalkit.scoring.metrics.transitivity import cycles_among
 
 CYCLES = 20
 """The most cycles of a case that are shown; conflicts.json can have more."""

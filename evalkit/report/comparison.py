@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from evalkit.core.display import number, p_value
 from evalkit.core.translation import in_every_language
-from evalkit.decision import Decision
+from evalkit.core.types import Metric
 from evalkit.report.findings.decisions import USES
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference
-from evalkit.types import Metric
+from evalkit.scoring.decision import Decision
 
 STOP = "runner.stop"
 """Marks the metric that may stop a run, on all of its cases."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalkit.types import Case, Judgment, Verdict, Winner
+from evalkit.core.types import Case, Judgment, Verdict, Winner
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)
 """Upper ends of the classes of length ratios (longer to shorter response); the last class has no

@@ -7,19 +7,19 @@ from collections.abc import Collection
 from typing import Final
 
 from evalkit.core.display import printable
-from evalkit.decision import Use
+from evalkit.core.types import Metric
+from evalkit.core.values import Json
 from evalkit.report.comparison import differences_table, sentences, values_table
 from evalkit.report.findings.decisions import TONES
 from evalkit.report.findings.finding import Finding
 from evalkit.report.page import language_of, metric_table, render, table_values
 from evalkit.report.sweep_page import SweepFacts, sweep_values
 from evalkit.report.texts import SWEEP
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import Comparison
+from evalkit.scoring.decision import Use
 from evalkit.scoring.leaderboard import Leaderboard
-from evalkit.types import Metric
-from evalkit.values import Json
 
 _NONE: Final[Json] = {
     "findings": (),

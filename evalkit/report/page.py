@@ -16,7 +16,9 @@ from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, p_value, printable, span
+from evalkit.core.errors import EvalkitError
 from evalkit.core.image_files import picture_sources
+from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.translation import (
     Message,
@@ -28,9 +30,8 @@ from evalkit.core.translation import (
     pgettext,
     translator,
 )
-from evalkit.decision import Metrics, judges_of, metrics_of
-from evalkit.errors import EvalkitError
-from evalkit.protocols import Evaluator
+from evalkit.core.types import Metric
+from evalkit.core.values import Json, JsonObject
 from evalkit.report.case_list import (
     Asked,
     CaseData,
@@ -54,14 +55,13 @@ from evalkit.report.texts import (
     note_text,
     note_words,
 )
-from evalkit.results import RunResult
 from evalkit.runs.layout import CAUSES, FIGURES, FINDINGS, PROMPTS
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
+from evalkit.scoring.decision import Metrics, judges_of, metrics_of
 from evalkit.scoring.gate_rules import DECISION
 from evalkit.scoring.pipeline import Scores
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric
-from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from evalkit.core.display import dollars
 from evalkit.core.translation import LANGUAGES, gettext, in_every_language, translator
+from evalkit.core.values import JsonObject, frozen
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import (
     MOST_ROWS,
@@ -23,7 +24,6 @@ from evalkit.report.page import filled, render
 from evalkit.report.sweep_names import folded_names, no_effect, settings_of
 from evalkit.report.texts import SWEEP, Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
-from evalkit.values import JsonObject, frozen
 
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""

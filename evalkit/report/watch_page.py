@@ -7,13 +7,13 @@ from typing import Final
 
 from evalkit.core.display import dollars, estimate, fixed, points
 from evalkit.core.translation import Message, gettext, joined, ngettext
+from evalkit.core.types import Metric
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.page import render
 from evalkit.report.texts import FIGURES, WATCH, note_text, note_words
 from evalkit.scoring.looks import BASELINE, FALSE_ALARMS, Baseline, Look
-from evalkit.types import Metric
 
 MOST: Final = 60
 """The most looks that a figure shows."""

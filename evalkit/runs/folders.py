@@ -15,14 +15,14 @@ from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.display import visible
+from evalkit.core.errors import ConfigError
 from evalkit.core.image_files import FOLDER, is_image_file
 from evalkit.core.regular_files import read_file
 from evalkit.core.splits import is_labeled
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
-from evalkit.types import Case
-from evalkit.values import Json, JsonObject, frozen
 
 _ANOTHER = "choose another folder with hydra.run.dir"
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"

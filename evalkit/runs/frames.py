@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.resources import optional
-from evalkit.errors import ConfigError, did_you_mean
-from evalkit.results import RunResult
+from evalkit.core.types import Case, Response, Verdict
 from evalkit.runs.records import encode_line, metric_values
+from evalkit.runs.results import RunResult
 from evalkit.runs.rows import Row, column, rows_of_run
-from evalkit.types import Case, Response, Verdict
 
 
 def frame(result: RunResult, table: str, library: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from evalkit.config import SIMULATED, RunConfig
-from evalkit.values import Json
+from evalkit.core.values import Json
 
 CONFIG: Final = "config.yaml"
 MANIFEST: Final = "manifest.json"

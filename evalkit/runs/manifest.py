@@ -18,7 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.hashing import digest
 from evalkit.core.resources import own_version
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
 
 PACKAGES = (
     "hydra-core",

@@ -14,17 +14,17 @@ from evalkit.config.run_config import config_error, locate
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError
 from evalkit.core.image_files import FOLDER, IMAGES
 from evalkit.core.regular_files import open_file, read_file
 from evalkit.core.spool import Spool
-from evalkit.decision import Metrics
-from evalkit.errors import ConfigError
-from evalkit.results import Calls, RunResult
+from evalkit.core.types import Case, Judgment, Metric, Verdict
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.runs import layout
 from evalkit.runs.manifest import load
 from evalkit.runs.records import MalformedError, decoder, read_rows
-from evalkit.types import Case, Judgment, Metric, Verdict
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.runs.results import Calls, RunResult
+from evalkit.scoring.decision import Metrics
 
 DEEPEST_RECORD: Final = 200
 """Levels of a record: an answer may have some of its own."""

@@ -19,11 +19,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
+from evalkit.core.errors import did_you_mean
 from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
-from evalkit.errors import did_you_mean
-from evalkit.types import Judgment, Metric
-from evalkit.values import Json, JsonObject
+from evalkit.core.types import Judgment, Metric
+from evalkit.core.values import Json, JsonObject
 
 Decoder = Callable[[Any], Any]
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
-from evalkit.results import RunResult
-from evalkit.types import Case, Judgment, Verdict
-from evalkit.values import JsonObject
+from evalkit.core.types import Case, Judgment, Verdict
+from evalkit.core.values import JsonObject
+from evalkit.runs.results import RunResult
 
 _CLOSE = 1e-9
 

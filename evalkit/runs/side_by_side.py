@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from evalkit.core.display import letter
+from evalkit.core.types import Unit, Verdict
 from evalkit.runs import records
 from evalkit.runs.read import read_outcome
-from evalkit.types import Unit, Verdict
 
 LARGEST: Final = 20_000
 """The most verdicts of a run that are compared; `verdicts.jsonl` has all."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from evalkit.core import atomic_files
 from evalkit.core.atomic_files import drop_empty, file_errors, remove_leftovers
+from evalkit.core.errors import EvalkitError
 from evalkit.core.image_files import FOLDER, IMAGES, is_image_file
 from evalkit.core.images import Image, images_in, texts_of
-from evalkit.errors import EvalkitError
-from evalkit.results import RunResult
+from evalkit.core.values import Json, JsonObject
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
 from evalkit.runs.records import (
@@ -22,7 +22,7 @@ from evalkit.runs.records import (
     encode_pretty,
     metric_values,
 )
-from evalkit.values import Json, JsonObject
+from evalkit.runs.results import RunResult
 
 _REMEDY = "check its permissions and the free disk space"
 

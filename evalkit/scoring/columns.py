@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.core.display import visible_names
 from evalkit.core.scale import Scale
-from evalkit.decision import FEW, UNITS
+from evalkit.core.types import Annotation, Case, Reason, Unit, Winner
+from evalkit.core.values import frozen
+from evalkit.scoring.decision import FEW, UNITS
 from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.judgments import MISSING as UNCLASSED
 from evalkit.scoring.judgments import SPLIT as SPLIT_CLASS
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.coefficients import Confusion
-from evalkit.types import Annotation, Case, Reason, Unit, Winner
-from evalkit.values import frozen
 
 A = 1
 TIE = 0

@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.scale import Scale
 from evalkit.core.shown import Shown
 from evalkit.core.splits import without_labels
 from evalkit.core.spool import ReorderedSequence
-from evalkit.decision import Metrics
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.types import Case, Judgment, Metric, Verdict
+from evalkit.core.values import frozen
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns import CODES, NONE
+from evalkit.scoring.decision import Metrics
 from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
@@ -39,8 +41,6 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.scoring.stats.paired import Lead, ResampledLead
 from evalkit.scoring.verdicts.checklists import read_items
-from evalkit.types import Case, Judgment, Metric, Verdict
-from evalkit.values import frozen
 
 T = TypeVar("T")
 ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"

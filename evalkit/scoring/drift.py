@@ -11,9 +11,13 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
-from evalkit.decision import (
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
+from evalkit.scoring.decision import (
     FEW,
     FEW_LABELS,
     Decision,
@@ -23,8 +27,6 @@ from evalkit.decision import (
     kind_of,
     side,
 )
-from evalkit.errors import ConfigError
-from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
 from evalkit.scoring.looks import unit_answers
 from evalkit.scoring.pipeline import verdicts_of
@@ -37,8 +39,6 @@ from evalkit.scoring.stats.bootstrap import (
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import tango, widest
-from evalkit.types import Case, Metric
-from evalkit.values import Json, JsonObject, frozen
 
 State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
 Part: TypeAlias = Literal["judge", "prompt", "scoring"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from evalkit.config import RunConfig
-from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.core.types import Case, Judgment, Metric, Verdict
 
 
 class FinishedRun(Protocol):

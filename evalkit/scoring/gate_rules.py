@@ -11,17 +11,17 @@ from typing import Final, Literal
 
 from evalkit.config import GateConfig, LeadRule, RunConfig, ScoringConfig
 from evalkit.core.display import estimate
-from evalkit.decision import USES, Decision, Metrics, Use
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
 from evalkit.scoring.compare import RunEntry
+from evalkit.scoring.decision import USES, Decision, Metrics, Use
 from evalkit.scoring.labels import labels_for
 from evalkit.scoring.search.selection import Choices, limited_to_rest
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.scoring.verdicts.panel import metric_part
-from evalkit.types import Metric
-from evalkit.values import JsonObject, frozen
 
 MAX_NAMES = 200
 """At most this many values in cases are tried as corrections of a typo."""

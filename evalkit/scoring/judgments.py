@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Ranking, Unit
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import Case, Judgment, Ranking, Unit
-from evalkit.values import JsonObject, frozen
 
 KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
 """Kinds of answers; `budget` is a call that was not made because the budget was used up."""

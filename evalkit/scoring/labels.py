@@ -18,7 +18,10 @@ import numpy as np
 
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.core.splits import is_labeled
-from evalkit.decision import (
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import frozen
+from evalkit.scoring.catalog import CATALOG, MetricSpec
+from evalkit.scoring.decision import (
     FEW,
     FEW_LABELS,
     FLOOR,
@@ -33,11 +36,8 @@ from evalkit.decision import (
     labels_at_hand,
     open_leans,
 )
-from evalkit.scoring.catalog import CATALOG, MetricSpec
 from evalkit.scoring.stats.arrays import Bounds, Floats, fewest, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, share, student_quantile
-from evalkit.types import Case, Metric
-from evalkit.values import frozen
 
 GROUPS: Final = frozenset({"agreement", "human", "calibration", "corrected"})
 """Groups of metrics that compare the judge with labels; rows of other groups say so by `labels`."""

@@ -12,9 +12,19 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.core.shown import Shown
-from evalkit.decision import BALANCED, KAPPA, USES, Decision, Metrics, decide, known
+from evalkit.core.types import Metric, Verdict
+from evalkit.core.values import frozen
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
+from evalkit.scoring.decision import (
+    BALANCED,
+    KAPPA,
+    USES,
+    Decision,
+    Metrics,
+    decide,
+    known,
+)
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import paired as tests
@@ -23,8 +33,6 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally, resample
 from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.scoring.twins import twin_groups
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
-from evalkit.types import Metric, Verdict
-from evalkit.values import frozen
 
 ACCURACY, SPEARMAN, CONSISTENCY = (
     "agreement/accuracy",

@@ -27,10 +27,10 @@ from typing import Final, Literal
 
 import numpy as np
 
+from evalkit.core.types import Judgment, Metric, Verdict
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Floats, Ints, round_metric
 from evalkit.scoring.stats.sequences import mean_sequence
-from evalkit.types import Judgment, Metric, Verdict
-from evalkit.values import frozen
 
 BASELINE: Final = 2
 """The looks that say how answers are distributed while nothing has changed."""

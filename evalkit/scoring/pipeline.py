@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import CHECKLIST, RunConfig
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.decision import decide, judges_of, metrics_of
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
+from evalkit.core.values import Json, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
+from evalkit.scoring.decision import decide, judges_of, metrics_of
 from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import (
@@ -89,8 +91,6 @@ from evalkit.scoring.verdicts.pointwise import (
     score_responses,
 )
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
-from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
-from evalkit.values import Json, frozen
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from inspect import Parameter, signature
 from typing import TypedDict
 
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import PluginError
+from evalkit.core.plugins import third_party_errors
 from evalkit.core.scale import Scale
-from evalkit.errors import PluginError
-from evalkit.plugins import third_party_errors
+from evalkit.core.types import Case
+from evalkit.core.values import JsonObject
 from evalkit.scoring.columns import (
     ClassColumns,
     PassColumns,
@@ -25,8 +27,6 @@ from evalkit.scoring.stats.bootstrap import Measures, Tabled
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.checklists import ItemColumns
-from evalkit.types import Case
-from evalkit.values import JsonObject
 
 
 class RunValues(TypedDict, total=False):

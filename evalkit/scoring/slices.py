@@ -21,7 +21,9 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.display import char_code, visible, visible_names
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
 from evalkit.scoring.stats.bootstrap import (
@@ -33,8 +35,6 @@ from evalkit.scoring.stats.bootstrap import (
 )
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
-from evalkit.types import Case, Metric
-from evalkit.values import Json, JsonObject, frozen
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""

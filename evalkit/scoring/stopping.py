@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.stats.arrays import Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import mean_sequence
-from evalkit.types import Metric
-from evalkit.values import JsonObject, frozen
 
 NOTE: Final = "its interval holds at any number of clusters in random order"
 OTHERS: Final = (

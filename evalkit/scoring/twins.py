@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from evalkit.types import Verdict
+from evalkit.core.types import Verdict
 
 
 class Judged(Protocol):

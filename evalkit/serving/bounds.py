@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Final
 
-from evalkit.serving.admission import Refusal
-from evalkit.values import frozen
+from evalkit.core.admission import Refusal
+from evalkit.core.values import frozen
 
 THREADS: Final = 4
 """How many questions are read, planned or scored at a time, outside the event loop."""

@@ -21,21 +21,21 @@ from evalkit.config import (
 from evalkit.config.run_config import config_error
 from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.regular_files import read_file
+from evalkit.core.values import Json
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.errors import ConfigError
-from evalkit.materials import build_evaluator
-from evalkit.results import RunResult
 from evalkit.runs import read_details, read_run, write_files
 from evalkit.runs.layout import MANIFEST, PROMPTS
 from evalkit.runs.manifest import dump, load
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty
+from evalkit.runs.results import RunResult
 from evalkit.scoring.verdicts.cascade import with_thresholds
 from evalkit.serving.trust import Validation, describe_trust
-from evalkit.values import Json
+from evalkit.workflows.materials import build_evaluator
 
 JUDGE: Final = "judge.yaml"
 TRUST: Final = "trust.json"

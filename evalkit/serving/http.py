@@ -21,11 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evalkit.core.resources import own_version
-from evalkit.core.scale import PASSES
-from evalkit.engine.event_loop import freeze_imports, on_interrupt
-from evalkit.report.page import render
-from evalkit.serving.admission import (
+from evalkit.core.admission import (
     CONNECTIONS,
     SECURITY,
     Admission,
@@ -33,10 +29,14 @@ from evalkit.serving.admission import (
     quiet_config,
     reply,
 )
+from evalkit.core.resources import own_version
+from evalkit.core.scale import PASSES
+from evalkit.core.values import JsonObject, frozen
+from evalkit.engine.event_loop import freeze_imports, on_interrupt
+from evalkit.report.page import render
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.service import CaseInput, OutputInput, Rate, Service, problem
-from evalkit.tools import Tool
-from evalkit.values import JsonObject, frozen
+from evalkit.serving.tools import Tool
 
 OPEN: Final = "/health"
 """The path that needs no key."""

@@ -16,27 +16,27 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
+from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.core.plain_errors import awaits_plainly, raises_plainly
+from evalkit.core.plugins import allowing_code
+from evalkit.core.protocols import Evaluator
 from evalkit.core.turns import UNIT_KEYS
+from evalkit.core.types import Case, Judgment, Verdict, Winner
+from evalkit.core.values import frozen
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.images import Album, reading_images
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
 from evalkit.guard import check, from_judge_folder, origin_of, trusting
 from evalkit.judges.images import check_images
-from evalkit.materials import build_evaluator
-from evalkit.plugins import allowing_code
-from evalkit.protocols import Evaluator
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of
-from evalkit.results import Spent
+from evalkit.runs.results import Spent
 from evalkit.serving.folder import JudgeFolder, read_judge
+from evalkit.serving.sessions import JudgingSession
 from evalkit.serving.trust import Trust
-from evalkit.sessions import JudgingSession
-from evalkit.types import Case, Judgment, Verdict, Winner
-from evalkit.values import frozen
+from evalkit.workflows.materials import build_evaluator
 
 FIELDS: Final = (
     "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist",

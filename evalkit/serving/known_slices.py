@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from evalkit.core.translation import Message, gettext
-from evalkit.decision import USES, Use
+from evalkit.core.types import Case
+from evalkit.core.values import JsonObject, frozen
 from evalkit.report.findings.places import slice_text
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import USES, Use
 from evalkit.scoring.search import searched_columns
 from evalkit.scoring.slices import is_member, mean_length
-from evalkit.types import Case
-from evalkit.values import JsonObject, frozen
 
 SLICE: Final = "slice"
 UNKNOWN: Final = "slice_unknown"

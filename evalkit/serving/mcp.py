@@ -16,13 +16,13 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
+from evalkit.core.admission import Refusal
 from evalkit.core.resources import own_version
+from evalkit.core.values import JsonObject
 from evalkit.engine.event_loop import on_interrupt
-from evalkit.serving.admission import Refusal
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.service import CaseInput, Service, problem
-from evalkit.tools.models import schema_of, tool_schemas
-from evalkit.values import JsonObject
+from evalkit.serving.tools.models import schema_of, tool_schemas
 
 TRUST: Final = "evalkit://trust"
 _JUDGE: Final = "judge"

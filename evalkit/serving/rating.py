@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.core.types import Winner
+from evalkit.core.values import JsonObject, frozen
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, EvalkitError, did_you_mean
-from evalkit.foreign_files.judgment_files import subject, text
+from evalkit.interop.layouts.judgment_files import subject, text
 from evalkit.serving.judge import Judge, JudgeVerdict, load_judge
-from evalkit.types import Winner
-from evalkit.values import JsonObject, frozen
 
 SHARES: Final = {"A": 1.0, "TIE": 0.5, "B": 0.0}
 ASKED: Final = ("prompt", "context", "reference", "checklist")

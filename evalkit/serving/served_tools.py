@@ -9,8 +9,8 @@ from typing import Any, cast
 from pydantic import create_model
 
 from evalkit.config import RunConfig
-from evalkit.tools import TOOLS, PairwiseCompareInput, ScoreCriterion, Tool
-from evalkit.tools.models import ToolInput
+from evalkit.serving.tools import TOOLS, PairwiseCompareInput, ScoreCriterion, Tool
+from evalkit.serving.tools.models import ToolInput
 
 
 def served_tools(config: RunConfig) -> dict[str, Tool]:

@@ -12,22 +12,22 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evalkit.core.admission import Refusal
+from evalkit.core.errors import EvalkitError
 from evalkit.core.translation import in_every_language
-from evalkit.decision import Use
+from evalkit.core.types import Case
+from evalkit.core.values import Json, JsonObject
 from evalkit.engine.event_loop import aside
-from evalkit.errors import EvalkitError
-from evalkit.serving.admission import Refusal
+from evalkit.scoring.decision import Use
 from evalkit.serving.bounds import THREADS, Bounds
 from evalkit.serving.judge import Judge, failure_of, of_unit
 from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
 from evalkit.serving.served_tools import served_tools
+from evalkit.serving.tools import DirectScoreInput, PairwiseCompareInput, Tool
+from evalkit.serving.tools.models import ToolModel, ToolTrust
+from evalkit.serving.tools.results import compared, scored
+from evalkit.serving.tools.settings import direct_settings, pairwise_settings
 from evalkit.serving.trust import Trust
-from evalkit.tools import DirectScoreInput, PairwiseCompareInput, Tool
-from evalkit.tools.models import ToolModel, ToolTrust
-from evalkit.tools.results import compared, scored
-from evalkit.tools.settings import direct_settings, pairwise_settings
-from evalkit.types import Case
-from evalkit.values import Json, JsonObject
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger(__name__)

@@ -10,17 +10,17 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
+from evalkit.core.errors import ConfigError
 from evalkit.core.translation import Message, gettext, in_every_language
-from evalkit.decision import USES, Use
-from evalkit.errors import ConfigError
-from evalkit.gating import GATE
+from evalkit.core.types import Case, Completion, Judgment, Metric
+from evalkit.core.values import JsonObject, frozen
 from evalkit.report.findings.decisions import sentence
-from evalkit.results import RunResult
 from evalkit.runs.records import decoder, metric_values
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.decision import USES, Use
 from evalkit.serving.known_slices import KnownSlices, searched_slices
-from evalkit.types import Case, Completion, Judgment, Metric
-from evalkit.values import JsonObject, frozen
+from evalkit.workflows.gating import GATE
 
 FORMAT: Final = 1
 SLACK: Final = 2

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.api import RunInterruption, judge_and_score, stored_answers
 from evalkit.config import (
     GateConfig,
     JudgeConfig,
@@ -26,25 +25,26 @@ from evalkit.core.atomic_files import check_inside, drop_empty, file_errors
 from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
 from evalkit.core.display import shorten
+from evalkit.core.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.core.redaction import redact
 from evalkit.core.resources import project
 from evalkit.core.scale import Scale
+from evalkit.core.values import frozen
 from evalkit.datasets import with_examples
 from evalkit.engine import Progress
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
-from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.judges import check_judges
-from evalkit.materials import load_materials
 from evalkit.report.watch_page import render_watch
-from evalkit.results import RunResult
 from evalkit.runs import write_files
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty
+from evalkit.runs.results import RunResult
 from evalkit.scoring.looks import Baseline, Look, answers_of, as_numbers, look_facts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.store import open_store
-from evalkit.values import frozen
+from evalkit.workflows.materials import load_materials
+from evalkit.workflows.run import RunInterruption, judge_and_score, stored_answers
 
 FILE: Final = "watch.json"
 PAGE: Final = "watch.html"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import cast
 
 from evalkit.config import StoreConfig
+from evalkit.core.errors import PluginError, StoreError
+from evalkit.core.plugins import STORES, Guarded, find, third_party_errors
+from evalkit.core.protocols import SharedState, Store, StoreBackend
 from evalkit.core.redaction import redact, without_password
-from evalkit.errors import PluginError, StoreError
-from evalkit.plugins import STORES, Guarded, find, third_party_errors
-from evalkit.protocols import SharedState, Store, StoreBackend
 from evalkit.store.store_registry import BACKENDS
 
 __all__ = [
@@ -70,7 +70,7 @@ def backend_of(url: str) -> StoreBackend:
         backend: StoreBackend = registered
         return backend
     if not isinstance(registered, StoreBackend):
-        remedy = "register a class that implements evalkit.protocols.StoreBackend"
+        remedy = "register a class that implements evalkit.core.protocols.StoreBackend"
         raise PluginError(
             f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy
         )

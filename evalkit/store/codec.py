@@ -9,8 +9,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from evalkit.errors import StoreError
-from evalkit.types import Completion, StoredCompletion
+from evalkit.core.errors import StoreError
+from evalkit.core.types import Completion, StoredCompletion
 
 
 def encode(completion: Completion) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from evalkit.errors import StoreError
-from evalkit.protocols import Store
+from evalkit.core.errors import StoreError
+from evalkit.core.protocols import Store
+from evalkit.core.types import Completion, StoredCompletion
 from evalkit.store.codec import (
     Row,
     completions_in,
@@ -22,7 +23,6 @@ from evalkit.store.codec import (
     state_in,
     stored_in,
 )
-from evalkit.types import Completion, StoredCompletion
 
 CHUNK = 500
 """The number of rows that one statement reads."""

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from evalkit.core.atomic_files import write_file
 from evalkit.core.display import shorten
+from evalkit.core.errors import StoreError
+from evalkit.core.protocols import DamagePruner, Store
 from evalkit.core.regular_files import open_file
-from evalkit.errors import StoreError
-from evalkit.protocols import DamagePruner, Store
+from evalkit.core.types import StoredCompletion
+from evalkit.core.values import JsonObject, frozen
 from evalkit.store.codec import decode, encode
-from evalkit.types import StoredCompletion
-from evalkit.values import JsonObject, frozen
 
 BATCH = 1000
 

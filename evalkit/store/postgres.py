@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalkit.core.display import shorten
+from evalkit.core.errors import StoreError
 from evalkit.core.redaction import redact, without_password
-from evalkit.errors import StoreError
+from evalkit.core.types import StoredCompletion, StoreDescription
+from evalkit.core.values import Json
 from evalkit.store.codec import Row, stored_in
 from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
-from evalkit.types import StoredCompletion, StoreDescription
-from evalkit.values import Json
 
 if TYPE_CHECKING:
     import psycopg

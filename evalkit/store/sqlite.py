@@ -21,11 +21,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from evalkit.core.errors import StoreError
 from evalkit.core.regular_files import NOT_A_FILE, open_file
-from evalkit.errors import StoreError
+from evalkit.core.types import StoredCompletion, StoreDescription
 from evalkit.store.codec import Row, row_digest, stored_in
 from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
-from evalkit.types import StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = (

@@ -10,10 +10,17 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from evalkit.core.protocols import Evaluator
+from evalkit.core.types import (
+    Case,
+    Completion,
+    JudgeRequest,
+    JudgeSpec,
+    Judgment,
+    Response,
+)
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.wrappers import impossible
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
 CASES = (
     Case("pair", "Say hello.", (Response("Hello."), Response("Go away."))),

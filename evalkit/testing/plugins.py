@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 from evalkit.audit.plan import edited as edited_case
 from evalkit.audit.probes import find_probe
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import (
     Criterion,
     DatasetConfig,
@@ -24,22 +23,23 @@ from evalkit.config import (
     RunnerConfig,
     SwapConfig,
 )
-from evalkit.datasets import load_cases
-from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
-from evalkit.errors import (
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import (
     CallError,
     DatasetError,
     EvalkitError,
     JudgeSetupError,
     PluginError,
 )
+from evalkit.core.protocols import Benchmark, Judge
+from evalkit.core.types import Case, JudgeRequest, Judgment
+from evalkit.datasets import load_cases
+from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.judges import make_judges
 from evalkit.judges.completions import sane
-from evalkit.protocols import Benchmark, Judge
 from evalkit.scoring.catalog import Catalog
 from evalkit.scoring.pipeline import score_run
 from evalkit.testing.evaluators import CASES
-from evalkit.types import Case, JudgeRequest, Judgment
 
 _REQUEST = JudgeRequest(
     "pair",
@@ -105,7 +105,7 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
         raise
     except Exception as error:  # a plug-in's own code may fail in any way
         return [
-            f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for"
+            f"complete raises {type(error).__name__} ({error}): raise evalkit.core.errors.CallError for"
             " a failed call"
         ]
     if sane(completion) == completion:

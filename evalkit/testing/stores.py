@@ -10,9 +10,9 @@ from dataclasses import replace
 from threading import Barrier
 from typing import TypeVar
 
-from evalkit.errors import StoreError
-from evalkit.protocols import SharedState, Store, StoreBackend
-from evalkit.types import Completion, StoredCompletion, TokenLogprob, Usage
+from evalkit.core.errors import StoreError
+from evalkit.core.protocols import SharedState, Store, StoreBackend
+from evalkit.core.types import Completion, StoredCompletion, TokenLogprob, Usage
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ _THREADS = 4
 
 
 def check_store(backend: StoreBackend, url: str) -> None:
-    """Check that a store backend satisfies `evalkit.protocols.Store`, as far as one process can test it.
+    """Check that a store backend satisfies `evalkit.core.protocols.Store`, as far as one process can test it.
 
     The backend's own tests must cover the rest: after a process is killed, its completions are
     stored and its claims are released, and a damaged completion is an error and never a changed

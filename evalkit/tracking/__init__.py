@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from evalkit.config import RunConfig, TrackingConfig
+from evalkit.core.errors import ConfigError, PluginError, TrackingError
+from evalkit.core.plugins import TRACKERS, Guarded, construct, find
 from evalkit.datasets.sources import TRACES
-from evalkit.errors import ConfigError, PluginError, TrackingError
-from evalkit.plugins import TRACKERS, Guarded, construct, find
-from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
+from evalkit.runs.results import RunResult, Tracker
 from evalkit.tracking.connection import (
     VIEW,
     check_tracking,

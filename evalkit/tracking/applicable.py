@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalkit.config import RunConfig
 from evalkit.config.run_config import NOT_MEASURED
-from evalkit.values import Json
+from evalkit.core.values import Json
 
 _ALWAYS: Final = (
     "judge.name",

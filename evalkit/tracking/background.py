@@ -24,11 +24,11 @@ from threading import Lock
 from typing import Any
 
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.errors import TrackingError
-from evalkit.results import RunResult
+from evalkit.core.errors import TrackingError
+from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.runs.results import RunResult
 from evalkit.tracking.connection import import_all, sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.values import Json, JsonObject, frozen
 
 LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this

@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 from evalkit.config import TrackingConfig
 from evalkit.core.display import shorten
+from evalkit.core.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.core.redaction import without_password
 from evalkit.core.regular_files import check_regular
-from evalkit.errors import ConfigError, EvalkitError, TrackingError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -14,12 +14,12 @@ from typing import Any, TypedDict
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
 from evalkit.core.regular_files import read_text
-from evalkit.results import RunResult
+from evalkit.core.types import Judgment, Unit, Verdict
 from evalkit.runs.layout import FINDINGS, simulated_judges
+from evalkit.runs.results import RunResult
 from evalkit.runs.side_by_side import letters
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
 from evalkit.tracking.applicable import applicable, flat
-from evalkit.types import Judgment, Unit, Verdict
 
 MAIN = 12
 """The metrics that are recorded unless `tracking.metrics` is `all`."""

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.config import TrackingConfig
+from evalkit.core.errors import ConfigError, DatasetError, TrackingError
 from evalkit.core.redaction import without_password
+from evalkit.core.values import JsonObject
 from evalkit.datasets import Fetch, Source, downloaded
 from evalkit.datasets.sources import TRACES
-from evalkit.errors import ConfigError, DatasetError, TrackingError
-from evalkit.results import RunResult
 from evalkit.runs import read_run
+from evalkit.runs.results import RunResult
 from evalkit.tracking.connection import (
     mlflow_errors,
     open_client,
@@ -24,7 +25,6 @@ from evalkit.tracking.connection import (
     tracking_uri,
 )
 from evalkit.tracking.parent_runs import PARENT, ROLE
-from evalkit.values import JsonObject
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.core.bounded_files import read_json
+from evalkit.core.errors import TrackingError
 from evalkit.core.regular_files import read_file
-from evalkit.errors import TrackingError
-from evalkit.results import RunResult
+from evalkit.core.values import Json, frozen
 from evalkit.runs.layout import PROMPTS
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import MAIN_COLUMNS
 from evalkit.tracking import contents
 from evalkit.tracking.connection import (
@@ -32,7 +33,6 @@ from evalkit.tracking.connection import (
 from evalkit.tracking.parent_runs import PARENT, attach, child_tags, find_runs
 from evalkit.tracking.surrounding import experiment_name, surrounding_run
 from evalkit.tracking.traces import log_traces
-from evalkit.values import Json, frozen
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.core.regular_files import read_file
+from evalkit.core.values import Json, JsonObject
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.records import unescaped
 from evalkit.tracking.connection import one_at_a_time
@@ -25,7 +26,6 @@ from evalkit.tracking.contents import (
     param_text,
     user,
 )
-from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

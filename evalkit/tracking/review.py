@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
 from evalkit.core.annotations import UNKNOWN, Label
+from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.core.redaction import without_password
+from evalkit.core.types import Unit
+from evalkit.core.values import frozen
 from evalkit.datasets.labels import Labels, read_choice
-from evalkit.errors import ConfigError, TrackingError
 from evalkit.labels.joined import class_reader
 from evalkit.labels.sample import LabelSample
 from evalkit.labels.tasks import CHOICES, Task, label_tasks, shown_of, unswapped
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.tracking.connection import (
     mlflow_errors,
     open_client,
@@ -34,8 +36,6 @@ from evalkit.tracking.traces import (
     span,
     trace_info,
 )
-from evalkit.types import Unit
-from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -15,9 +15,9 @@ from typing import Final, Protocol, runtime_checkable
 
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import write_file
+from evalkit.core.errors import EvalkitError
 from evalkit.core.regular_files import read_text
-from evalkit.errors import EvalkitError
-from evalkit.results import Tracker
+from evalkit.runs.results import Tracker
 
 NAME: Final = ".running"
 """The file of a run folder with the identity of the run that is shown as running."""

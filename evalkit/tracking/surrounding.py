@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from evalkit.config import TrackingConfig
+from evalkit.core.errors import TrackingError
 from evalkit.core.redaction import without_password
-from evalkit.errors import TrackingError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.config import TrackingConfig
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
+from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.core.redaction import without_password
-from evalkit.errors import ConfigError, TrackingError
+from evalkit.core.types import Case, Judgment, Unit, Usage, Verdict
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.evaluators.json_answers import answer_entries, rationale
 from evalkit.interop.otel import explanations, span_of, trace_of
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.runs.side_by_side import letters
 from evalkit.tracking import contents
 from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
-from evalkit.types import Case, Judgment, Unit, Usage, Verdict
-from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo

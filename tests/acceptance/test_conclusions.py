@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from benchmarks.decisions import JUDGES, SCORED, Run
-from evalkit.decision import decide, labels_at_hand
+from evalkit.core.types import Metric
+from evalkit.scoring.decision import decide, labels_at_hand
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Metric
 from tests.support.command_line import Done, fake
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.situations import OTHER, Rows, classes, judged, pairs, scores, sides, some

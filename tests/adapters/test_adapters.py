@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.adapters import AdaptedJudge
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.runs import read_run
+from evalkit.serving.adapters import AdaptedJudge
 from evalkit.serving.folder import write_judge
 from evalkit.serving.rating import needed_share
 from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, GRADED, Judges

@@ -32,7 +32,7 @@ def feedback(mlflow: Any, result: Any, name: str) -> list[Any]:
 
 
 def test_rows(mlflow, judges):
-    from evalkit.adapters.mlflow import scorer
+    from evalkit.serving.adapters.mlflow import scorer
 
     rows = pd.DataFrame(
         {
@@ -70,7 +70,7 @@ def test_rows(mlflow, judges):
 
 
 def test_traces(mlflow, judges):
-    from evalkit.adapters.mlflow import scorer
+    from evalkit.serving.adapters.mlflow import scorer
 
     @mlflow.trace
     def app(question: str) -> str:

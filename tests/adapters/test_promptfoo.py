@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from evalkit.adapters.promptfoo import call_api, get_assert
-from evalkit.errors import EvalkitError
+from evalkit.core.errors import EvalkitError
+from evalkit.serving.adapters.promptfoo import call_api, get_assert
 from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, Judges
 from tests.support.serving import served
 
@@ -86,7 +86,7 @@ def test_the_real_promptfoo(judges, tmp_path):
     if (program := os.environ.get("EVALKIT_PROMPTFOO") or shutil.which("promptfoo")) is None:
         pytest.skip("promptfoo is not installed: npm install -g promptfoo")
     (tmp_path / "judge.py").write_text(
-        "from evalkit.adapters.promptfoo import call_api, get_assert\n", "utf-8"
+        "from evalkit.serving.adapters.promptfoo import call_api, get_assert\n", "utf-8"
     )
     with served(judges.scores, "--api-base", judges.api_base) as server:
         python = {

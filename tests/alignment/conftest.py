@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.holdout import read_split
-from evalkit.results import RunResult
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.runs import read_run, write_run
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
+from evalkit.workflows.holdout import read_split
 from tests.support.command_line import BRIEF, call_main
 from tests.support.fake_provider import Provider, Reply
 

@@ -11,9 +11,9 @@ import yaml
 
 from evalkit.alignment.alignment import Labels, align, difference_of
 from evalkit.config.align import AlignConfig
-from evalkit.holdout import read_split, split_cases, split_files
+from evalkit.core.types import Metric
 from evalkit.runs import read_run
-from evalkit.types import Metric
+from evalkit.workflows.holdout import read_split, split_cases, split_files
 from tests.alignment.conftest import pair, passes, write
 from tests.alignment.test_search import PANEL, panel_side, right_votes
 from tests.support.command_line import call_main

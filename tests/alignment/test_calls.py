@@ -11,8 +11,8 @@ import pytest
 from evalkit.alignment.calls import AnswersError, Asking
 from evalkit.cli.align import read_settings
 from evalkit.config import JudgeConfig
-from evalkit.errors import ConfigError, Signaled
-from evalkit.results import RunResult
+from evalkit.core.errors import ConfigError, Signaled
+from evalkit.runs.results import RunResult
 from tests.alignment.conftest import pair, passes, write
 from tests.support.fake_provider import Provider, Reply, refused, said
 

@@ -17,12 +17,12 @@ from evalkit.alignment.criteria import check_criteria, checked_text, read_propos
 from evalkit.alignment.examples import example_sets
 from evalkit.alignment.search import Side
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.errors import ConfigError, DatasetError, PromptError
+from evalkit.core.types import Case, ChecklistItem, Response
 from evalkit.datasets import with_examples
-from evalkit.decision import ITEMS, PAIRS
-from evalkit.errors import ConfigError, DatasetError, PromptError
-from evalkit.materials import build_evaluator
-from evalkit.parsing import UnreadableError
-from evalkit.types import Case, ChecklistItem, Response
+from evalkit.evaluators.parsing import UnreadableError
+from evalkit.scoring.decision import ITEMS, PAIRS
+from evalkit.workflows.materials import build_evaluator
 from tests.alignment.conftest import lines_sent, pair, passes, prompts_of, recorded, sides, write
 from tests.alignment.studies import (
     CLASSES,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evalkit.core.splits import Split, is_labeled, without_labels
-from evalkit.holdout import read_held_out, read_split
+from evalkit.core.types import Case, ChecklistItem, Response
 from evalkit.runs import read_run
-from evalkit.types import Case, ChecklistItem, Response
+from evalkit.workflows.holdout import read_held_out, read_split
 from tests.support.command_line import call_main
 
 WORDS = (

@@ -17,9 +17,9 @@ from evalkit.alignment.search import (
     weightings,
 )
 from evalkit.config import RunConfig
-from evalkit.decision import CLASSES, PAIRS, SCORES
+from evalkit.core.types import Case, Judgment, Response
+from evalkit.scoring.decision import CLASSES, PAIRS, SCORES
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
 from tests.alignment.conftest import NAMES, pair, passes
 from tests.scoring.test_dawid_skene import planted, slow
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from evalkit.core.splits import clusters_named, without_labels
-from evalkit.holdout import split_cases
-from evalkit.types import Case, Judgment, Response
+from evalkit.core.types import Case, Judgment, Response
+from evalkit.workflows.holdout import split_cases
 from tests.alignment.conftest import NAMES, pair, passes, write
 from tests.alignment.test_search import PANEL, config_of
 from tests.support.command_line import call_main

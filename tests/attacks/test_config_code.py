@@ -12,7 +12,7 @@ import yaml
 
 from evalkit import load_config, run
 from evalkit.cli import main
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from tests.support.command_line import BRIEF, run_once
 
 JUDGED = "id,prompt,response_a,response_b,winner,order,label\n" + "".join(

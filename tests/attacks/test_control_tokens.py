@@ -4,8 +4,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from evalkit.evaluators.prompting import neutralize
 from evalkit.judges import smollm2_transport as smollm2
-from evalkit.prompting import neutralize
 
 # Every control token of its vocabulary; the first three end and begin turns, the others documents.
 TOKENS = (

@@ -15,7 +15,7 @@ import evalkit
 from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of
-from evalkit.errors import EvalkitError
+from evalkit.core.errors import EvalkitError
 from tests.support.command_line import run_once
 from tests.support.fake_provider import completion
 

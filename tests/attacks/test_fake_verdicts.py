@@ -20,10 +20,10 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
+from evalkit.core.protocols import Evaluator
+from evalkit.core.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.prompting import neutralize
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
+from evalkit.evaluators.prompting import neutralize
 
 
 def pair(winner: str, why: str = "x") -> str:

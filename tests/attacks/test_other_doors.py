@@ -15,8 +15,8 @@ from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.run import audit_words
 from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of, values_of
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import sources
-from evalkit.errors import ConfigError, DatasetError
 from evalkit.guard import Origin, check, trusting
 from tests.attacks.test_elsewhere import listening
 from tests.support.command_line import ROOT

@@ -26,10 +26,10 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
+from evalkit.core.protocols import Evaluator
+from evalkit.core.types import Case, ChecklistItem, JudgeRequest, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.prompting import MARKERS, marked_texts, neutralize
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, ChecklistItem, JudgeRequest, Response
+from evalkit.evaluators.prompting import MARKERS, marked_texts, neutralize
 
 PLAIN = "\ue000plain text\ue000"
 ATTACKS = {
@@ -331,7 +331,7 @@ def test_texts_are_found_again_only_where_there_are_markers():
 
 
 def retries(evaluator_: Evaluator, text: str) -> Any:
-    from evalkit.types import Completion
+    from evalkit.core.types import Completion
 
     return evaluator_.read(evaluator_.plan(case())[0], Completion(text))
 

@@ -10,8 +10,8 @@ import pytest
 
 import evalkit
 from evalkit.cli import main
+from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import open_file, read_text
-from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from tests.support.command_line import ROOT, run_once
 
@@ -141,9 +141,9 @@ SHIPPED = {
 OWN = {
     "judges/simulated_transport.py",  # a shipped table
     "judges/batch_api.py",  # a file that the same process wrote
-    "workers/slurm_pool.py",  # files of its own workers
+    "engine/workers/slurm_pool.py",  # files of its own workers
     "benchmarks/alpaca_eval.py",  # after is_file()
-    "gating.py",  # GitHub's file of summaries
+    "workflows/gating.py",  # GitHub's file of summaries
     "labels/session.py",  # opened for writing, without following links
     "tracking/parent_runs.py",  # the leaderboard that the sweep wrote
 }

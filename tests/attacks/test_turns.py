@@ -16,10 +16,10 @@ from evalkit.config import (
     SwapConfig,
 )
 from evalkit.core.turns import parts_of
+from evalkit.core.types import Case, ChecklistItem, Completion, Judgment
 from evalkit.datasets import load_cases
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.prompting import marked_texts
-from evalkit.types import Case, ChecklistItem, Completion, Judgment
+from evalkit.evaluators.prompting import marked_texts
 from tests.attacks.test_fake_verdicts import FAKES, classed, item, pair, point
 from tests.attacks.test_prompt_structure import ATTACKS, MARKER
 

@@ -30,11 +30,11 @@ from evalkit.audit.probes import own_probes
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.translation import in_every_language
-from evalkit.decision import Decision, Limit
+from evalkit.core.types import Case, Metric, Response
+from evalkit.scoring.decision import Decision, Limit
 from evalkit.scoring.labels import labels_for, units_for
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Metric, Response
 from tests.support.command_line import call_main
 
 SCORING = ScoringConfig(bootstrap=300)

@@ -5,11 +5,11 @@ import pytest
 from evalkit.audit import expand, probes_of
 from evalkit.audit.plan import ProbedEvaluator
 from evalkit.audit.probes import own_probes
+from evalkit.compose import load_config
 from evalkit.config import ModeConfig
+from evalkit.core.types import Case, Completion, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.hydra_app import load_config
 from evalkit.testing import check_probe
-from evalkit.types import Case, Completion, Judgment, Response
 
 EN = Case(
     "en",

@@ -14,10 +14,10 @@ import pytest
 
 from evalkit.audit import Rewriter
 from evalkit.audit.rewriting import is_rejected, key_of, with_reviews
-from evalkit.hydra_app import load_config
-from evalkit.protocols import SharedState
+from evalkit.compose import load_config
+from evalkit.core.protocols import SharedState
+from evalkit.core.types import Case, Completion, Judgment, Response
 from evalkit.store import open_url
-from evalkit.types import Case, Completion, Judgment, Response
 from tests.support.batch_server import batch_server
 from tests.support.command_line import Done, call_main, pair
 from tests.support.fake_provider import Provider, Reply, refused, said

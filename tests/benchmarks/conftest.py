@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from evalkit.config import DatasetConfig, RunConfig
+from evalkit.core.types import Case, Judgment, Metric
 from evalkit.datasets import Dataset, load_cases
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric
 
 FILES = Path(__file__).parent / "files"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from evalkit import benchmarks
-from evalkit.benchmark_discovery import iter_benchmarks, own_benchmark_names
 from evalkit.cli import main
 from evalkit.cli.parser import config_groups
+from evalkit.compose import load_config
 from evalkit.config import DatasetConfig
+from evalkit.core.benchmark_discovery import iter_benchmarks, own_benchmark_names
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.hydra_app import load_config
 from evalkit.testing import check_benchmark
 from tests.support.command_line import BRIEF
 

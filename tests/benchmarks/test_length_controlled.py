@@ -11,12 +11,12 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import DatasetConfig, RunConfig
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Judgment, Metric
 from evalkit.datasets import load_cases
-from evalkit.errors import DatasetError
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.labels import benchmark_finding
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Judgment, Metric
 
 SIZE = 120
 METRIC = "alpaca_eval/length_controlled_win_rate"

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score, f1_score, precision_score, recall_score
 
-from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError
+from evalkit.core.benchmark_discovery import iter_benchmarks
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.scoring.catalog import full_catalog
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
 
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 SCALE = {"min": 0, "max": 10}

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from evalkit.batch.requests import RecordingJudge, Round
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError
+from evalkit.core.errors import CallError
+from evalkit.core.types import AnswerFormat, JudgeRequest
+from evalkit.engine.batch.requests import RecordingJudge, Round
 from evalkit.judges import make_judges
 from evalkit.judges.model_judge import ModelJudge
 from evalkit.store import open_url
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import AnswerFormat, JudgeRequest
 from tests.support.batch_server import BatchServer, batch_server
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said

@@ -15,9 +15,9 @@ import pytest
 
 import evalkit
 from evalkit.cli.watch import Watched
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.serving.service import CaseInput, Service
-from evalkit.tools.models import PairwiseCompareInput
+from evalkit.serving.tools.models import PairwiseCompareInput
 from tests.support.command_line import Commands, Done, pair, run_once, shown
 from tests.support.fake_provider import Provider, Reply, said, serving
 

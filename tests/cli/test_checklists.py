@@ -12,10 +12,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from evalkit.compose import load_config
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.hydra_app import load_config
 from tests.support.command_line import Done
 
 Call = Callable[..., Done]

@@ -13,12 +13,12 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.cli import main
 from evalkit.config import RunConfig, TrackingConfig
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.report.findings import findings_of
-from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
 from evalkit.tracking import make_tracker
-from evalkit.types import Case, Judgment, Response
 from tests.scoring.drift_runs import pairs, right_in, truth
 
 Make = Callable[..., Path]

@@ -13,11 +13,11 @@ from evalkit.cli import main
 from evalkit.cli.hydra_runner import Sweep
 from evalkit.config import RunConfig
 from evalkit.core.claims import claim_folder
-from evalkit.gating import check_gate
-from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
 from evalkit.tracking.contents import tags
+from evalkit.workflows.gating import check_gate
 from tests.scoring.drift_runs import pairs
 from tests.support.command_line import Done, fake, pair, shown
 from tests.support.fake_provider import Reply, said

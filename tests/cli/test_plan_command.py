@@ -13,17 +13,17 @@ import pytest
 from evalkit.cli import main
 from evalkit.cli.hydra_runner import Job
 from evalkit.cli.progress import EVERY, RECENT, ProgressDisplay, Rate, as_time, seconds_left
+from evalkit.compose import load_config
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.errors import JudgeSetupError
 from evalkit.engine import Plan
 from evalkit.engine.estimates import Length, Part, minutes
 from evalkit.engine.progress import Progress
-from evalkit.errors import JudgeSetupError
-from evalkit.hydra_app import load_config
 from evalkit.judges import litellm_transport, pricing
 from evalkit.judges.litellm_transport import check_provider, load_litellm
 from evalkit.judges.setup import resolve_target
-from evalkit.results import RunResult
 from evalkit.runs import write_run
+from evalkit.runs.results import RunResult
 from evalkit.scoring.labels import labels_for, labels_for_width
 from evalkit.scoring.pipeline import score_run
 from tests.scoring.drift_runs import pairs, right_in, truth

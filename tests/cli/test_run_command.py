@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from evalkit import load_config, run
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.runs import read_run
 from tests.support.command_line import Done, fake, pair, prefers
 from tests.support.fake_provider import Provider, said

@@ -3,8 +3,8 @@
 import pytest
 
 from evalkit.cli.settled import load_settings, plain_settings
-from evalkit.errors import ConfigError
-from evalkit.hydra_app import load_settings as compose_settings
+from evalkit.compose import load_settings as compose_settings
+from evalkit.core.errors import ConfigError
 
 POINTWISE = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
 SETTINGS = {

@@ -1,8 +1,8 @@
 import pytest
 
 from evalkit.cli import main
+from evalkit.core.types import Completion, Usage
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import Completion, Usage
 
 
 @pytest.fixture

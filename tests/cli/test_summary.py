@@ -16,15 +16,15 @@ from evalkit.cli.summary import (
     print_summary,
 )
 from evalkit.config import RunConfig
-from evalkit.decision import Decision, decide
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.engine import Progress
 from evalkit.report.page import render_report
 from evalkit.report.texts import metric_words
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS, full_catalog
+from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric, Response
 
 
 def board(jobs: int, same: str = "tie_rate") -> Leaderboard:

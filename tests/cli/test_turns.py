@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.hydra_app import load_config
-from evalkit.materials import stream_cases
+from evalkit.compose import load_config
 from evalkit.runs import read_run
+from evalkit.workflows.materials import stream_cases
 from tests.support.command_line import BRIEF, call_main
 from tests.support.fake_provider import Reply, said
 

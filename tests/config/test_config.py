@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from evalkit import load_config
 from evalkit.config import Criterion, RunConfig, defaults
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 BASE: dict[str, Any] = {
     "judge": {"model": "openai/x"},

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.core.claims import NAME, claim_file, claim_folder, claim_unused
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 
 CHILD = """
 import sys

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from evalkit.config import OutputConfig, RubricConfig
 from evalkit.core.resources import shipped
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, read_score
+from evalkit.evaluators.parsing import UnreadableError, read_score
 from tests.support.verdicts import read_rating
 
 SHIPPED = {

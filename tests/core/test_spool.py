@@ -11,10 +11,10 @@ from types import MappingProxyType
 import pytest
 
 from evalkit.core import spool
+from evalkit.core.errors import ConfigError
 from evalkit.core.spool import Spool
-from evalkit.errors import ConfigError
-from evalkit.types import Case, Completion, Judgment, Response
-from evalkit.values import frozen
+from evalkit.core.types import Case, Completion, Judgment, Response
+from evalkit.core.values import frozen
 
 VALUES = [
     Judgment(

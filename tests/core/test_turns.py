@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.turns import Part, cited_turns, parse, parts_of, protected, render, unit_of
-from evalkit.types import Case, Response
+from evalkit.core.types import Case, Response
 
 KINDS = ("said", "call", "result")
 PIECES = (

@@ -5,9 +5,9 @@ from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclas
 
 import pytest
 
-from evalkit import types
+from evalkit.core import types
+from evalkit.core.values import frozen
 from evalkit.engine.requests import CallGroup, PlannedCall
-from evalkit.values import frozen
 
 CLASSES = [CallGroup, PlannedCall, *filter(is_dataclass, map(vars(types).get, types.__all__))]
 

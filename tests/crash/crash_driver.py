@@ -27,12 +27,12 @@ from evalkit.config import (
     RunnerConfig,
     ScoringConfig,
 )
+from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Response
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.scoring.pipeline import score_run
 from evalkit.store import open_url
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Response
 
 CONFIG = RunConfig(
     judge=JudgeConfig(model="test/crash"),

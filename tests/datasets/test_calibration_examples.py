@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from evalkit.compose import load_config
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RubricConfig, RunConfig, SwapConfig
+from evalkit.core.errors import ConfigError, DatasetError, EvalkitError
+from evalkit.core.types import Case, Response
 from evalkit.datasets import with_examples
-from evalkit.errors import ConfigError, DatasetError, EvalkitError
 from evalkit.evaluators.pointwise import Pointwise
-from evalkit.hydra_app import load_config
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Response
+from evalkit.evaluators.prompting import Prompts
 
 GOOD = {"response": "Paris.", "score": 5, "justification": "It is the capital."}
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Classes
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.field_mapping import DEEPEST
-from evalkit.errors import DatasetError
 from evalkit.serving.judge import FIELDS
 
 OF_DATA = re.compile(r"dataset\.|mode=|column|\brow\b")

@@ -21,10 +21,10 @@ import pytest
 import xlsxwriter
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.types import Case
 from evalkit.datasets import CaseStream, Dataset, compression, load_cases, sources, workbooks
 from evalkit.datasets.formats import reader_for
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.types import Case
 from tests.support.servers import PATIENCE
 
 ROWS = [

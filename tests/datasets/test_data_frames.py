@@ -13,8 +13,8 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError
 from evalkit.datasets import Dataset, load_cases
-from evalkit.errors import ConfigError
 from tests.support import fake_provider
 
 ROWS: list[dict[str, Any]] = [

@@ -10,12 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.images import shown
 from evalkit.core.tokens import truncate
+from evalkit.core.types import Response
 from evalkit.datasets import Dataset, load_cases
 from evalkit.datasets.sampling import stratum_sizes
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.types import Response
 
 PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A"}
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.hashing import canonical_json
+from evalkit.core.types import Response
 from evalkit.datasets import Dataset, load_cases
 from evalkit.datasets.labels import Labels, normalize_label, read_choice
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.types import Response
 
 PAIR = {
     "id": "one",

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit import load_config
+from evalkit.core.errors import ConfigError
 from evalkit.core.tokens import fit_ends, message_tokens
 from evalkit.core.turns import Part, parts_of, render
-from evalkit.errors import ConfigError
-from evalkit.types import Case, Response
+from evalkit.core.types import Case, Response
 from tests.support.command_line import BRIEF, call_main
 from tests.support.reward_server import MODEL, RewardServer
 

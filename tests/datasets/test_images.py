@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import DatasetError
 from evalkit.core.image_files import IMAGES
 from evalkit.core.images import ImageError, image_of, images_in, read_header, texts_of
 from evalkit.datasets import CaseStream
-from evalkit.errors import DatasetError
 from tests.support.pictures import data_url, gif, jpeg, part, png, text, webp
 
 PNG = png("a picture")

@@ -12,8 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from evalkit.core.errors import DatasetError
 from evalkit.datasets.formats import reader_for
-from evalkit.errors import DatasetError
 
 TABLE = pandas.DataFrame({"human": ["pass", "fail", "pass"], "score": [1, 4, 2]})
 ROWS = TABLE.to_dict("records")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from evalkit import load_config
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.types import Case, ChecklistItem, Response
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError, DatasetError
 from evalkit.runs.folders import count_opening
-from evalkit.types import Case, ChecklistItem, Response
 from tests.support.command_line import call_main
 
 HALVES = {"fractions": {"dev": 0.5, "test": 0.5}}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evalkit import config
+from evalkit.compose import load_config
 from evalkit.config import RunConfig, Section
-from evalkit.hydra_app import load_config
 from evalkit.runs.layout import DERIVED, FILES
 from tests.support.command_line import BRIEF, call_main
 

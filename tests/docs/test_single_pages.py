@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 import evalkit
-from evalkit.benchmark_discovery import own_benchmarks
 from evalkit.cli import main
 from evalkit.config import DatasetConfig
+from evalkit.core.benchmark_discovery import own_benchmarks
 from evalkit.interop.importer_discovery import importers
 from tests.docs.test_pages import PAGES
 

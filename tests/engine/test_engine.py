@@ -10,10 +10,10 @@ import pytest
 
 from evalkit.config import RunnerConfig
 from evalkit.core import spool
+from evalkit.core.errors import CallError, ConfigError, JudgeSetupError
+from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Judgment, Usage
 from evalkit.engine import JudgingResult, Progress, judge
-from evalkit.errors import CallError, ConfigError, JudgeSetupError
-from evalkit.results import Calls
-from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Usage
+from evalkit.runs.results import Calls
 from tests.support.counted_text import CountedText, most_texts
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 

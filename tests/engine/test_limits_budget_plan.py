@@ -17,6 +17,15 @@ from scipy import stats
 
 from evalkit.config import RunConfig, RunnerConfig
 from evalkit.core.scale import Scale
+from evalkit.core.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    JudgeSpec,
+    Response,
+    Usage,
+)
 from evalkit.engine import judge, plan
 from evalkit.engine.budget import Budget, BudgetReached
 from evalkit.engine.dispatch import LONGEST_WAIT, backoff
@@ -31,7 +40,6 @@ from evalkit.engine.requests import (
 )
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Response, Usage
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, cases
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from evalkit.config import RunnerConfig
+from evalkit.core.errors import CallError
 from evalkit.engine import judge
-from evalkit.errors import CallError
 from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
 
 AWAY = {

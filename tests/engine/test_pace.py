@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.config import RunnerConfig
+from evalkit.core.errors import CallError
+from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Usage
 from evalkit.engine import judge, plan
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.rate_limits import (
@@ -28,9 +30,7 @@ from evalkit.engine.rate_limits import (
     Window,
     shared_pace,
 )
-from evalkit.errors import CallError
 from evalkit.store import open_url
-from evalkit.types import Completion, JudgeRequest, JudgeSpec, Usage
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 from tests.support.virtual_time import run_virtually, virtual_clock
 

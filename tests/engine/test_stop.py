@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from evalkit import load_config
 from evalkit.config import RunConfig, RunnerConfig
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
 from evalkit.datasets import Dataset
 from evalkit.engine import judge
 from evalkit.engine.judging import JudgingResult
-from evalkit.errors import ConfigError
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stopping import is_settled
 from evalkit.serving.watch import look_config
-from evalkit.stopping import StopRule, in_random_order, with_stop
-from evalkit.types import Case, Completion, JudgeRequest, Judgment
+from evalkit.workflows.stopping import StopRule, in_random_order, with_stop
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Third, Time, cases
 
 

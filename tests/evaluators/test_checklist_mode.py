@@ -7,9 +7,9 @@ import pytest
 
 from evalkit import load_config
 from evalkit.core.checklists import read_items
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.testing import check_evaluator
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
 CASE = Case(
     "a",

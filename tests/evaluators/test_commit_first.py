@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import PromptError
+from evalkit.core.protocols import Evaluator
+from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 from evalkit.engine.requests import call_key
-from evalkit.errors import PromptError
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
 CASE = Case(
     "c", "What is 2 + 2?", tuple(Response(text) for text in ("4", "5", "four")), context="Integers."

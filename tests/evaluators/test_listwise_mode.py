@@ -19,12 +19,12 @@ from evalkit.config import (
     SwapConfig,
     TieConfig,
 )
-from evalkit.errors import ConfigError, DatasetError, PromptError
+from evalkit.core.errors import ConfigError, DatasetError, PromptError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.json_answers import read_ranking
 from evalkit.evaluators.listwise import Listwise
-from evalkit.parsing import UnreadableError
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.evaluators.parsing import UnreadableError
+from evalkit.evaluators.prompting import Prompts
 
 CASE = Case(
     "c1", "Say hello.", tuple(Response(text) for text in ("Hello.", "Go away.", "Hi!", "What?"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evalkit import plugins
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
-from evalkit.errors import PluginError
+from evalkit.core import plugins
+from evalkit.core.errors import PluginError
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.listwise import Listwise
 from evalkit.evaluators.pairwise import Pairwise

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from evalkit.compose import load_config
 from evalkit.config import RunConfig
+from evalkit.core.errors import PluginError, PromptError
+from evalkit.core.plugins import allowing_code
 from evalkit.core.scale import Scale
-from evalkit.errors import PluginError, PromptError
+from evalkit.core.types import Case, Completion, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
-from evalkit.hydra_app import load_config
-from evalkit.plugins import allowing_code
-from evalkit.types import Case, Completion, Judgment, Response
 
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
 PAIR = ("criteria=overall", "output=regex")

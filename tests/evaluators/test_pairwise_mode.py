@@ -20,11 +20,11 @@ from evalkit.config import (
     SwapConfig,
     TieConfig,
 )
-from evalkit.errors import ConfigError, DatasetError, PluginError, PromptError
+from evalkit.core.errors import ConfigError, DatasetError, PluginError, PromptError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response, WeightedJudgment
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.pairwise import Pairwise
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, WeightedJudgment
+from evalkit.evaluators.prompting import Prompts
 
 CASE = Case("c1", "Say hello.", (Response("Hello."), Response("Go away."), Response("Hi!")))
 PAIR = Case("c2", "Say hello.", CASE.responses[:2], context="A greeting.", reference="Hello!")

@@ -19,11 +19,11 @@ from evalkit.config import (
     ScoringConfig,
     SwapConfig,
 )
-from evalkit.errors import ConfigError, DatasetError
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.pointwise import Pointwise
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
+from evalkit.evaluators.prompting import Prompts
 
 CASE = Case(
     "c1",

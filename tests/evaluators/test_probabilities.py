@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError, JudgeSetupError
 from evalkit.core.scale import Scale
-from evalkit.errors import ConfigError, JudgeSetupError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.logprobs import Spellings, Tokens, margins, scores_of
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 
 FIVE, TEN = Scale(1, 5, 1), Scale(1, 10, 1)
 DECIMAL, PERCENT = Scale(1, 10, 0.1), Scale(1, 100, 1)

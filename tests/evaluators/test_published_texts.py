@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig
+from evalkit.core.types import Case, Completion, Judgment, Response
 from evalkit.evaluators.pairwise import Pairwise
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, Judgment, Response
+from evalkit.evaluators.prompting import Prompts
 
 pytestmark = pytest.mark.shared
 

@@ -8,12 +8,12 @@ import pytest
 
 from evalkit import load_config, run
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError
-from evalkit.gating import apply_gate, check_gate, shortfall
-from evalkit.materials import build_evaluator
-from evalkit.results import Calls, RunResult
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Response
 from evalkit.runs import read_run
-from evalkit.types import Case, Response
+from evalkit.runs.results import Calls, RunResult
+from evalkit.workflows.gating import apply_gate, check_gate, shortfall
+from evalkit.workflows.materials import build_evaluator
 
 CASES = [Case("c", "?", (Response("a"), Response("b")), label="A")]
 

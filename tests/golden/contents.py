@@ -13,8 +13,8 @@ from typing import Any
 from zlib import crc32
 
 from evalkit.report.findings import findings_of
-from evalkit.results import RunResult
 from evalkit.runs.read import read_run
+from evalkit.runs.results import RunResult
 from evalkit.tracking import contents
 
 _LONG, _LINE = 60, 120

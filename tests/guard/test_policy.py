@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.resources import shipped
-from evalkit.errors import ConfigError
 from evalkit.guard import Origin, UntrustedError, check, may_read, origin_of, trusting
 from evalkit.guard.credentials import is_withheld
 from evalkit.guard.hosts import host_of

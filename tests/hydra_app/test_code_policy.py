@@ -7,9 +7,9 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf
 
-from evalkit.errors import ConfigError
-from evalkit.hydra_app.code_policy import check, check_place, check_search_path
-from evalkit.plugins import HARMLESS, allowing_code
+from evalkit.compose.code_policy import check, check_place, check_search_path
+from evalkit.core.errors import ConfigError
+from evalkit.core.plugins import HARMLESS, allowing_code
 
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 

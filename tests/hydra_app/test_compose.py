@@ -2,10 +2,10 @@
 
 import pytest
 
+from evalkit.compose import find_study, load_config, load_jobs
 from evalkit.config import JudgeConfig, Price
+from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.core.resources import shipped
-from evalkit.errors import ConfigError, EvalkitError
-from evalkit.hydra_app import find_study, load_config, load_jobs
 from evalkit.runs.manifest import dump
 
 GROUPS = sorted(p.name for p in shipped("conf").iterdir() if p.is_dir())

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from evalkit.cli import main
+from evalkit.compose import load_config, load_jobs
 from evalkit.config import RunConfig
-from evalkit.errors import EvalkitError
-from evalkit.hydra_app import load_config, load_jobs
+from evalkit.core.errors import EvalkitError
 
 GENERAL = ["accuracy", "instruction following", "clarity"]
 SHAPES = {

@@ -7,8 +7,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.hydra_app import as_composed, as_written, for_hydra, load_config, load_jobs
-from evalkit.hydra_app.criteria import in_ascii, with_decoded_keys
+from evalkit.compose import as_composed, as_written, for_hydra, load_config, load_jobs
+from evalkit.compose.criteria import in_ascii, with_decoded_keys
 
 
 def parsed(word: str) -> Any:

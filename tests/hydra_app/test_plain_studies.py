@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.errors import ConfigError
-from evalkit.hydra_app import load_config, load_jobs
+from evalkit.compose import load_config, load_jobs
+from evalkit.core.errors import ConfigError
 
 GENERAL = ["accuracy", "instruction following", "clarity"]
 

@@ -8,7 +8,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from evalkit.hydra_app import find_sweep, own_hydra
+from evalkit.compose import find_sweep, own_hydra
 from tests.support.quick_composition import quick_composition
 
 WORDS = (

@@ -7,14 +7,14 @@ from shutil import copytree
 import pytest
 
 from evalkit.cli import main
-from evalkit.errors import EvalkitError
-from evalkit.foreign_files.records import Options
-from evalkit.hydra_app import load_config
+from evalkit.compose import load_config
+from evalkit.core.errors import EvalkitError
+from evalkit.core.types import Case
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers.inspect import _archived
-from evalkit.materials import stream_cases
-from evalkit.types import Case
+from evalkit.interop.layouts.records import Options
+from evalkit.workflows.materials import stream_cases
 from tests.support.import_layouts import LOGS, export, result
 
 SUMS = "samples_sums_2026-11-24T02-31-27.626290.jsonl"

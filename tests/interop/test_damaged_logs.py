@@ -15,17 +15,17 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
+from evalkit.compose import load_config
 from evalkit.config import RunConfig
+from evalkit.core.errors import EvalkitError
+from evalkit.core.types import Case
 from evalkit.datasets import compression, formats
-from evalkit.errors import EvalkitError
-from evalkit.foreign_files import judgment_files
-from evalkit.foreign_files.records import Options
-from evalkit.hydra_app import load_config
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers import inspect as archives
-from evalkit.materials import stream_cases
-from evalkit.types import Case
+from evalkit.interop.layouts import judgment_files
+from evalkit.interop.layouts.records import Options
+from evalkit.workflows.materials import stream_cases
 from tests.interop.test_tools import LOGS
 from tests.support.import_layouts import SHAPES
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
 import evalkit
 from evalkit.cli import main
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.runs.records import as_csv, escaped, unescaped
 from evalkit.runs.rows import column
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from evalkit.errors import EvalkitError
-from evalkit.foreign_files.records import Options
-from evalkit.hydra_app import load_config
+from evalkit.compose import load_config
+from evalkit.core.errors import EvalkitError
+from evalkit.core.types import Case, Response
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
-from evalkit.materials import stream_cases
-from evalkit.types import Case, Response
+from evalkit.interop.layouts.records import Options
+from evalkit.workflows.materials import stream_cases
 from tests.support.exports import (
     BOTH,
     GRADES,

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 import pytest
 
 from evalkit.config import DatasetConfig
+from evalkit.core.errors import DatasetError
 from evalkit.datasets import load_cases
-from evalkit.errors import DatasetError
 from evalkit.interop.importer_discovery import recognize_format
 from tests.support.import_layouts import BARE, FAULT, LOG, METRICS, TEST_RUN, export, result, sample
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
-from evalkit.foreign_files.records import Options
 from evalkit.interop.import_file import DISPUTED, DIVIDED
 from evalkit.interop.import_file import import_judgments as brought
+from evalkit.interop.layouts.records import Options
 from evalkit.labels.label_files import read_labels
 from evalkit.scoring.columns import NONE, all_pairs
 from tests.support.import_layouts import CASES, HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES

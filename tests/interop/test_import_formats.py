@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from evalkit import benchmarks
-from evalkit.benchmark_discovery import benchmarks_in, iter_benchmarks
 from evalkit.config import DatasetConfig
+from evalkit.core.benchmark_discovery import benchmarks_in, iter_benchmarks
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import Peek
-from evalkit.foreign_files.records import Options
 from evalkit.interop import format_signs, importer_discovery, importers
 from evalkit.interop.import_file import import_judgments as brought
 from evalkit.interop.importer_discovery import describe_file, formats, recognize_format
+from evalkit.interop.layouts.judgment_files import Peek
+from evalkit.interop.layouts.records import Options
 from tests.golden.runs import GOLDEN
 from tests.support.exports import SHAPES as EXPORTS
 from tests.support.exports import format_of
@@ -261,10 +261,10 @@ def test_reviews_are_keyed_on_answer_ids(bring, write):
 
 
 LAYOUT = """
-from evalkit.foreign_files.records import Importer
-from evalkit.foreign_files.judgment_files import rows_of
-from evalkit.foreign_files.layouts import cells_of, record_of
-from evalkit.foreign_files.records import ParsedFile
+from evalkit.interop.layouts.records import Importer
+from evalkit.interop.layouts.judgment_files import rows_of
+from evalkit.interop.layouts.layouts import cells_of, record_of
+from evalkit.interop.layouts.records import ParsedFile
 
 FIELDS = {
     "id": "task.id",

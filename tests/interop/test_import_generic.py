@@ -162,8 +162,8 @@ def test_mistakes_are_one_line_and_write_nothing(bring, write, words, said):
 
 def test_the_same_cases_can_be_judged_again(bring, write):
     """The config of an imported run names its own cases as the dataset."""
+    from evalkit.compose import load_config
     from evalkit.datasets import load_cases
-    from evalkit.hydra_app import load_config
 
     rows = [{"id": "1", "response": "x", "model": "m", "score": 3, "grade": 2, "prompt": "p"}]
     ran = bring("generic", str(write("m.jsonl", rows)))

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import load_object, rows_of
-from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.types import Case, Response
 from evalkit.interop.import_file import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
+from evalkit.interop.layouts.judgment_files import load_object, rows_of
+from evalkit.interop.layouts.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.labels.label_files import read_labels
-from evalkit.types import Case, Response
 
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
 

@@ -12,11 +12,11 @@ import pytest
 from evalkit.cli import main
 from evalkit.config import DatasetConfig
 from evalkit.core.annotations import INCLUSION
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Orders
 from evalkit.datasets import load_cases
-from evalkit.errors import DatasetError
 from evalkit.labels.sample import allocate, disagreement_kind, sample_for_labeling
 from evalkit.runs import read_run
-from evalkit.types import Orders
 
 
 def pair(number: int, winners: tuple[str, str], **more: Any) -> list[dict[str, Any]]:

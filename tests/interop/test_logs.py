@@ -7,11 +7,11 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pyarrow
 import pytest
 
-from evalkit.errors import DatasetError, EvalkitError
-from evalkit.foreign_files.records import Options
+from evalkit.core.errors import DatasetError, EvalkitError
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers import inspect as reader
+from evalkit.interop.layouts.records import Options
 from tests.support.import_layouts import LOG, export, result
 
 

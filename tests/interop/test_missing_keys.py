@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.config import DatasetConfig
+from evalkit.core.benchmark_discovery import own_benchmark_names
+from evalkit.core.errors import EvalkitError
 from evalkit.datasets import load_cases
-from evalkit.errors import EvalkitError
-from evalkit.foreign_files.judgment_files import LocatedRow
-from evalkit.foreign_files.records import Options
 from evalkit.interop.import_file import import_judgments
+from evalkit.interop.layouts.judgment_files import LocatedRow
+from evalkit.interop.layouts.records import Options
 from tests.interop.test_damaged_logs import REMOVED, damaged, fields, save
 from tests.support.import_layouts import CASES, SHAPES
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from evalkit.cli import main
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.records import ImportedJudgments, Options
+from evalkit.core.errors import DatasetError
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
+from evalkit.interop.layouts.records import ImportedJudgments, Options
 from tests.support.import_layouts import (
     LOGS,
     MLFLOW_TRACES,

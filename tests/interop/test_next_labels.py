@@ -16,13 +16,13 @@ from benchmarks.next_labels import PAIR, config, estimates, scored, simulated
 from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION, UNKNOWN
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.labels.next_labels import _allocated, _variance, next_labels, sample_next
 from evalkit.labels.sample import recorded
 from evalkit.labels.session import LabelSession
-from evalkit.results import RunResult
 from evalkit.runs import read_run
-from evalkit.types import Case, Judgment, Response
+from evalkit.runs.results import RunResult
 
 
 def run(labels: int, cases: int = 200, **metadata: object) -> RunResult:

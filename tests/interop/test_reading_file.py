@@ -13,9 +13,9 @@ import yaml
 
 from evalkit.cli import main
 from evalkit.config.table_reading import load_reading
-from evalkit.errors import ConfigError
-from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.core.errors import ConfigError
 from evalkit.interop.importer_discovery import recognize_format
+from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.reading import check_same, choices_of, reading_of, table_source
 from evalkit.interop.tables.table import Table, read_table

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import accuracy_score, cohen_kappa_score, roc_auc_score
 
 from evalkit.cli import main
-from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.interop.layouts.judgment_files import rows_of
 from tests.support.thorough import some_of
 
 WORDS = {"pass": "1", "fail": "0", "yes": "1", "no": "0", "true": "1", "false": "0"}

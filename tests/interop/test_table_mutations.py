@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from evalkit.errors import ConfigError
-from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.core.errors import ConfigError
 from evalkit.interop.importer_discovery import recognize_format
+from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.table import Table, read_table
 from tests.support.thorough import some_of

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.errors import ConfigError
-from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.core.errors import ConfigError
 from evalkit.interop.importer_discovery import recognize_format
+from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError, command
 from evalkit.interop.tables.table import read_table

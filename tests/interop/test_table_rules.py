@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.errors import DatasetError
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.reading import choices_of, reading_of

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from evalkit.foreign_files.records import Options
-from evalkit.hydra_app import load_config
+from evalkit.compose import load_config
+from evalkit.core.types import Case
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
-from evalkit.materials import stream_cases
-from evalkit.types import Case
+from evalkit.interop.layouts.records import Options
+from evalkit.workflows.materials import stream_cases
 from tests.interop.logs.write import VERSIONS
 
 ROOT = Path(__file__).parents[2]

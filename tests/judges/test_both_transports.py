@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.errors import CallError, JudgeSetupError
+from evalkit.core.types import AnswerFormat, JudgeRequest, TokenLogprob, Usage
 from evalkit.engine.requests import call_key
-from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import make_judges, spec_of
-from evalkit.types import AnswerFormat, JudgeRequest, TokenLogprob, Usage
 from tests.support.fake_provider import Provider, Reply, completion, refused, said, serving
 
 SCHEMA = {
@@ -445,7 +445,7 @@ def test_litellm_is_not_imported(provider):
 import asyncio, json, sys
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.judges import make_judges
-from evalkit.types import JudgeRequest
+from evalkit.core.types import JudgeRequest
 [judge] = make_judges(JudgeConfig(model="openai/x", api_base={provider.api_base!r}, transport="direct"), RunnerConfig())
 assert "aiohttp" not in sys.modules
 async def main():

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.errors import CallError, JudgeSetupError
+from evalkit.core.types import Case, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
-from evalkit.types import Case, Response
 from tests.support.decision_server import MODEL, DecisionServer
 
 PROTOCOLS = [

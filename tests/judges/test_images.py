@@ -8,15 +8,15 @@ import json
 import pytest
 
 from evalkit import load_config
-from evalkit.api import ask_judges
+from evalkit.core.errors import DatasetError
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import DatasetError
 from evalkit.judges.litellm_transport import load_litellm
 from evalkit.labels.session import LabelSession
-from evalkit.materials import load_materials
 from evalkit.runs import read_run
 from evalkit.serving import load_judge
 from evalkit.serving.folder import write_judge
+from evalkit.workflows.materials import load_materials
+from evalkit.workflows.run import ask_judges
 from tests.support.fake_provider import Reply, said
 from tests.support.pictures import data_url, flat, label, part, png, prefers_picture, received, text
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import JudgeConfig, Price, RunnerConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.errors import CallError, JudgeSetupError
+from evalkit.core.types import AnswerFormat, Completion, JudgeRequest
 from evalkit.judges import litellm_transport, make_judges
-from evalkit.types import AnswerFormat, Completion, JudgeRequest
 from tests.support.fake_provider import Reply, refused, said
 from tests.support.thorough import some_of
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError
+from evalkit.core.errors import CallError
+from evalkit.core.types import Usage
 from evalkit.judges import litellm_guard, litellm_transport
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.litellm_transport import BY_OWN_HANDLER, OPENAI_PROTOCOL, LiteLLMTransport
 from evalkit.judges.pricing import listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of
-from evalkit.types import Usage
 from tests.support.fake_provider import Provider, refused, said, serving
 
 KNOWN = (

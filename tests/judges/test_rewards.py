@@ -6,11 +6,11 @@ import math
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import CallError, ConfigError, JudgeSetupError
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.engine.requests import call_key
-from evalkit.errors import CallError, ConfigError, JudgeSetupError
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges, spec_of
-from evalkit.types import Case, Judgment, Response
 from tests.support.fake_provider import Provider, Reply
 from tests.support.reward_server import MODEL, RewardServer
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.errors import AccessError, JudgeSetupError
+from evalkit.core.errors import AccessError, JudgeSetupError
 from evalkit.judges import describe_rewriter, make_arbiter, make_judges
 from evalkit.judges.setup import keys_below
 from tests.support.command_line import call_main

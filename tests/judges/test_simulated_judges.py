@@ -7,15 +7,15 @@ import sys
 import pytest
 
 from evalkit import load_config
-from evalkit.api import ask_judges
 from evalkit.cli import main
-from evalkit.decision import side
-from evalkit.errors import JudgeSetupError
+from evalkit.core.errors import JudgeSetupError
+from evalkit.core.types import Judgment, Metric
 from evalkit.judges import make_judges
 from evalkit.judges.pricing import price_of
-from evalkit.materials import load_materials
+from evalkit.scoring.decision import side
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Judgment, Metric
+from evalkit.workflows.materials import load_materials
+from evalkit.workflows.run import ask_judges
 
 BRIEF = ("tracking=none", "scoring.bootstrap=50")
 SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")

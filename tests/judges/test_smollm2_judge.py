@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.hashing import file_digest
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.core.types import AnswerFormat, JudgeRequest
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges import smollm2_transport as smollm2
-from evalkit.types import AnswerFormat, JudgeRequest
 
 CONFIG = JudgeConfig(
     model=smollm2.MODEL, max_tokens=120, params={"string_limit": 40, "list_limit": 1}

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import JudgeConfig, Price, RunConfig, RunnerConfig
+from evalkit.core.errors import JudgeSetupError
 from evalkit.core.redaction import redact
-from evalkit.errors import JudgeSetupError
+from evalkit.core.types import JudgeRequest, JudgeSpec
 from evalkit.evaluators.json_answers import pairwise_format
 from evalkit.judges import describe_judges, make_arbiter, make_judges, spec_of
 from evalkit.judges.adaptations import RUNGS, Shape, adapted
@@ -23,7 +24,6 @@ from evalkit.judges.pricing import price_of
 from evalkit.judges.setup import top_rung
 from evalkit.judges.smollm2_transport import only, tighten
 from evalkit.judges.waits import pause_from_headers, retry_after
-from evalkit.types import JudgeRequest, JudgeSpec
 from tests.support.fake_provider import Reply, said
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evalkit.compose import load_config
 from evalkit.config import (
     Criterion,
     JudgeConfig,
@@ -20,14 +21,13 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
+from evalkit.core.protocols import Evaluator
 from evalkit.core.scale import Scale
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.hydra_app import load_config
-from evalkit.parsing import UnreadableError, drop_thinking, read_json
-from evalkit.parsing.json import places
-from evalkit.parsing.plain_text import unescape
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.evaluators.parsing import UnreadableError, drop_thinking, read_json
+from evalkit.evaluators.parsing.json import places
+from evalkit.evaluators.parsing.plain_text import unescape
 from tests.support.verdicts import read_rating, read_verdict
 
 ONE = {"overall": Criterion()}

@@ -18,9 +18,9 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
+from evalkit.core.protocols import Evaluator
+from evalkit.core.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.protocols import Evaluator
-from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
 from tests.support.thorough import some_of
 
 CLASSES = RubricConfig(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.parsing import UnreadableError, read_json
-from evalkit.parsing.plain_text import unescape
+from evalkit.evaluators.parsing import UnreadableError, read_json
+from evalkit.evaluators.parsing.plain_text import unescape
 
 GOOD = '{"result": {"winner": "A", "confidence": 0.9}}'
 FAKE = '{"result": {"winner": "B", "confidence": 1}}'

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import OutputConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Scale
-from evalkit.errors import ConfigError
-from evalkit.parsing import (
+from evalkit.evaluators.parsing import (
     AnswerTask,
     Pattern,
     UnreadableError,
@@ -17,7 +17,7 @@ from evalkit.parsing import (
     is_refusal,
     read_winner,
 )
-from evalkit.parsing.json import places
+from evalkit.evaluators.parsing.json import places
 from tests.support.verdicts import read_rating, read_verdict
 
 BRACKET = OutputConfig(format="bracket")

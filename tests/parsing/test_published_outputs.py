@@ -9,7 +9,7 @@ import pytest
 
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, read_json, read_score
+from evalkit.evaluators.parsing import UnreadableError, read_json, read_score
 from tests.support.verdicts import read_rating, read_verdict
 
 pytestmark = pytest.mark.shared

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, SwapConfig
+from evalkit.core.types import Case, Completion, JudgeRequest, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import read_confidence
-from evalkit.types import Case, Completion, JudgeRequest, Response
 
 CASE = Case("c", "Q", (Response("Paris."), Response("Lyon.")))
 A, B, TIE, NOTHING = 1.0, -1.0, 0.0, None

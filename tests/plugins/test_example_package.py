@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from evalkit import plugins
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.cli import main
+from evalkit.compose import load_config
 from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
 from evalkit.config.data import GateConfig
+from evalkit.core import plugins
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import ConfigError, JudgeSetupError, PluginError, TrackingError
 from evalkit.core.translation import in_every_language
+from evalkit.core.types import Case, Completion, Judgment, Metric, Response
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError, JudgeSetupError, PluginError, TrackingError
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.gating import check_gate
-from evalkit.hydra_app import load_config
 from evalkit.report.findings import findings
 from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import metric_words, note_words
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import MetricSpec, catalog_of
 from evalkit.scoring.gate_rules import available_names
 from evalkit.scoring.pipeline import score_run
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
-from evalkit.types import Case, Completion, Judgment, Metric, Response
+from evalkit.workflows.gating import check_gate
 
 COUNT = count()
 CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label="A")

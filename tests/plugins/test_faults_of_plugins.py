@@ -3,13 +3,13 @@
 import pytest
 
 from evalkit.config import OutputConfig, RunConfig
+from evalkit.core.errors import PluginError
+from evalkit.core.protocols import FollowUpEvaluator
 from evalkit.core.scale import Scale
-from evalkit.errors import PluginError
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.output_formats import ThirdPartyFormat
-from evalkit.parsing import AnswerTask, Reply, UnreadableError
-from evalkit.protocols import FollowUpEvaluator
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from evalkit.evaluators.parsing import AnswerTask, Reply, UnreadableError
 
 CASE = Case("c7", "Say hello.", (Response("Hello."), Response("Go away.")))
 REQUEST = JudgeRequest("c7", (0, 1), (0, 1), ())

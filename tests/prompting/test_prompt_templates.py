@@ -19,12 +19,12 @@ from evalkit.config import (
     SwapConfig,
     TieConfig,
 )
+from evalkit.core.errors import DatasetError, PromptError
 from evalkit.core.resources import shipped
+from evalkit.core.types import Case, Completion, JudgeRequest, Response
 from evalkit.datasets import load_cases
-from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.prompting import Prompts
-from evalkit.types import Case, Completion, JudgeRequest, Response
+from evalkit.evaluators.prompting import Prompts
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR = {
@@ -348,7 +348,12 @@ def test_every_reason_to_ask_again_is_translated():
 
 
 @pytest.mark.parametrize(
-    "module", ["parsing.json", "parsing.plain_text", "evaluators.json_answers"]
+    "module",
+    [
+        "evaluators.parsing.json",
+        "evaluators.parsing.plain_text",
+        "evaluators.json_answers",
+    ],
 )
 def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module):
     source = (Path(evalkit.__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")

@@ -24,10 +24,10 @@ from evalkit.config import (
     SourceConfig,
     SwapConfig,
 )
-from evalkit.errors import ConfigError, PromptError
+from evalkit.core.errors import ConfigError, PromptError
+from evalkit.core.types import Case, Completion, JudgeRequest, Response
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.prompting import MARKERS, Prompts, foreign_template, neutralize, safety
-from evalkit.types import Case, Completion, JudgeRequest, Response
+from evalkit.evaluators.prompting import MARKERS, Prompts, foreign_template, neutralize, safety
 
 HEADINGS = {
     ("en", "context"): "# Context\n\n<context>\n",

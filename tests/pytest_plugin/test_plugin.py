@@ -64,7 +64,7 @@ import sys
 
 def test_nothing_heavy_is_imported():
     heavy = {"litellm", "mlflow", "hydra", "omegaconf", "pydantic", "numpy", "scipy", "aiohttp", "jinja2", "yaml"}
-    assert "evalkit.pytest_plugin" in sys.modules
+    assert "evalkit.testing.pytest_plugin" in sys.modules
     assert not heavy & {*sys.modules}
 """
 
@@ -129,7 +129,7 @@ def test_where_it_is_not_used_it_imports_nothing_heavy(pytester, monkeypatch):
     )  # other packages' plug-ins import what they like
     pytester.makepyfile(UNUSED)
     pytester.runpytest_subprocess(
-        "-p", "evalkit.pytest_plugin", "-p", "no:cacheprovider"
+        "-p", "evalkit.testing.pytest_plugin", "-p", "no:cacheprovider"
     ).assert_outcomes(passed=1)
 
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.results import Calls, RunResult
-from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict
+from evalkit.core.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict
+from evalkit.runs.results import Calls, RunResult
 
 ATTACK = (
     "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
+from evalkit.core.types import Case, Completion, JudgeSpec, Judgment, Response
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.report import render_prompts
 from evalkit.report.case_list import PageBudget
-from evalkit.types import Case, Completion, JudgeSpec, Judgment, Response
 
 SPEC, ARBITER = JudgeSpec("m", "openai/m"), JudgeSpec("arbiter", "openai/a")
 LONG = "An answer of more than twenty characters, with <b>marks</b> and 汉字."

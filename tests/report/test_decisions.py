@@ -9,10 +9,10 @@ from benchmarks.decisions import JUDGES, metrics_of_run
 from evalkit.cli.summary import print_summary
 from evalkit.config import SwapConfig
 from evalkit.core.translation import in_every_language
-from evalkit.decision import Decision, Limit, decide
+from evalkit.core.types import Metric
 from evalkit.report.findings import findings, findings_of
 from evalkit.report.findings.decisions import headline, limit_text, sentence
-from evalkit.types import Metric
+from evalkit.scoring.decision import Decision, Limit, decide
 from tests.report.test_sentences import scored
 from tests.support.thorough import some_of
 

@@ -7,9 +7,9 @@ import pytest
 
 from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.core.translation import in_every_language
+from evalkit.core.types import Case, Completion, Response
 from evalkit.report.findings.drift import findings
 from evalkit.scoring.drift import Drift
-from evalkit.types import Case, Completion, Response
 from tests.scoring.drift_runs import measured, pairs, right_in, scores, truth
 
 LABELS = truth(400)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from evalkit.core.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 from evalkit.report.counts import LengthClass, RunCounts, Spending
 from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
 from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
@@ -20,7 +21,6 @@ from evalkit.report.figures.tables import confusion, passes
 from evalkit.report.page import alone
 from evalkit.report.texts import FIGURES, LABELS
 from evalkit.scoring.metrics.corrections import RANDOM
-from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 
 ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
 

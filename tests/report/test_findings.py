@@ -12,7 +12,7 @@ import pytest
 from evalkit import load_config, run
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.display import dollars, interval, p_value, percent, points, quoted
-from evalkit.decision import LABELS_NEEDED, side
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected
 from evalkit.report.figures.tables import MOST, confusion
@@ -20,6 +20,7 @@ from evalkit.report.findings import findings, findings_of
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, class_names
 from evalkit.scoring.columns import ClassColumns
+from evalkit.scoring.decision import LABELS_NEEDED, side
 from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
 from evalkit.scoring.metrics.classes import class_confusion, class_statistics
@@ -30,7 +31,6 @@ from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Judgment, Metric, Response
 
 UP, DOWN, OPEN = (0.2, 0.1, 0.3), (-0.2, -0.3, -0.1), (0.1, -0.1, 0.3)
 REPEATS = {"position/repeat_consistency": (0.7, 0.6, 0.8)}

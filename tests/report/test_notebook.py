@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.serving.folder import write_judge
 from tests.report.test_page import tags
 

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from evalkit.config import RunConfig
 from evalkit.core.display import exact, letter, span
 from evalkit.core.turns import Part, parse, render
+from evalkit.core.types import Case, Completion, Judgment, Metric, Response, Verdict
 from evalkit.report import render_report, run_files
 from evalkit.report.case_list import (
     BUDGET,
@@ -29,9 +30,8 @@ from evalkit.report.case_list import (
 from evalkit.report.findings.finding import as_markdown
 from evalkit.report.page import asset
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Completion, Judgment, Metric, Response, Verdict
 from tests.support.chromium import shoot
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
-from evalkit.decision import decide
+from evalkit.core.types import Metric, Verdict
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.report.watch_page import render_watch
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
+from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.scoring.looks import Baseline, Look, LookFacts
-from evalkit.sweeps import leaderboard_of, write_leaderboard
-from evalkit.types import Metric, Verdict
+from evalkit.workflows.sweeps import leaderboard_of, write_leaderboard
 from tests.support.chromium import shoot
 from tests.support.fake_provider import said
 

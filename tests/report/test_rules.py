@@ -10,10 +10,18 @@ import pytest
 from benchmarks.decisions import JUDGES
 from evalkit.config import JudgeConfig
 from evalkit.core.display import interval, percent, points
-from evalkit.decision import FEW, FLOOR, MARGIN, SUBSTANTIAL, beyond_chance, decide, labels_at_hand
 from evalkit.report.findings import findings
 from evalkit.report.findings.biases import _lead
 from evalkit.report.findings.decisions import _complement, headline
+from evalkit.scoring.decision import (
+    FEW,
+    FLOOR,
+    MARGIN,
+    SUBSTANTIAL,
+    beyond_chance,
+    decide,
+    labels_at_hand,
+)
 from evalkit.scoring.pipeline import score_run
 from tests.support.thorough import some_of
 

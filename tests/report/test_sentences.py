@@ -12,9 +12,9 @@ from babel.messages.pofile import read_po
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.cli.summary import metric_table
 from evalkit.config import GateConfig, JudgeConfig, RunConfig
+from evalkit.core.benchmark_discovery import iter_benchmarks
 from evalkit.core.translation import (
     Text,
     gettext,
@@ -24,16 +24,16 @@ from evalkit.core.translation import (
     pgettext,
     translator,
 )
-from evalkit.decision import decide
+from evalkit.core.types import Case, Judgment, Metric, Response, Verdict
 from evalkit.report.findings import findings
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.texts import metric_title, metric_words, note_words
 from evalkit.scoring.catalog import CATALOG, benchmark_title, full_catalog
+from evalkit.scoring.decision import decide
 from evalkit.scoring.gate_rules import judge_metrics
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Metric, Response, Verdict
 
 CONFIG = {"judge": JudgeConfig(model="m"), "criteria": [{"name": "overall"}]}
 

@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 import pytest
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import ONE_ORDER, Decision
+from evalkit.core.types import Metric, Orders, Verdict
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
+from evalkit.scoring.decision import ONE_ORDER, Decision
 from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
-from evalkit.types import Metric, Orders, Verdict
 
 ATTACK = (
     "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"

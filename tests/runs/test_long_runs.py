@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.api import judge_and_score
 from evalkit.config import RunConfig
 from evalkit.core import spool
-from evalkit.rescoring import rescore
+from evalkit.core.types import Case, Judgment, Verdict
 from evalkit.runs import layout, read_run
-from evalkit.types import Case, Judgment, Verdict
+from evalkit.workflows.rescoring import rescore
+from evalkit.workflows.run import judge_and_score
 
 LONG = 240
 

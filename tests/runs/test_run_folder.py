@@ -18,15 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from evalkit import types
+from evalkit.compose import load_config
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, EvalkitError
-from evalkit.hydra_app import load_config
-from evalkit.results import Calls, RunResult
-from evalkit.runs import claim_unused_run, layout, read_run, write_run
-from evalkit.runs.manifest import dump, load
-from evalkit.runs.records import decoder
-from evalkit.types import (
+from evalkit.core import types
+from evalkit.core.errors import ConfigError, EvalkitError
+from evalkit.core.types import (
     Case,
     Completion,
     Judgment,
@@ -37,6 +33,10 @@ from evalkit.types import (
     Usage,
     Verdict,
 )
+from evalkit.runs import claim_unused_run, layout, read_run, write_run
+from evalkit.runs.manifest import dump, load
+from evalkit.runs.records import decoder
+from evalkit.runs.results import Calls, RunResult
 from tests.support.command_line import BRIEF, pair
 
 # A high surrogate right before a low one is the one text that JSON itself joins into another.

@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 from types import SimpleNamespace
 
+from evalkit.core.types import Verdict
 from evalkit.runs import side_by_side as module
 from evalkit.runs.side_by_side import side_by_side
-from evalkit.types import Verdict
 
 
 def _verdict(case: str, winner: str | None) -> Verdict:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.types import Case, Judgment, Response
+from evalkit.core.types import Case, Judgment, Response
 
 
 def _configure(**sections: Any) -> RunConfig:

@@ -12,13 +12,13 @@ from scipy.stats import foldnorm
 from sklearn.metrics import brier_score_loss
 
 from evalkit.config import RunConfig, ScoringConfig
+from evalkit.core.types import Case, Response
 from evalkit.scoring.metrics.biases import family, family_notes, judge_families
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import logistic
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit
-from evalkit.types import Case, Response
 from tests.support.penalized import slow_fit
 
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from scipy import stats
 
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Completion, Judgment, Metric, Response, WeightedJudgment
 from evalkit.report.findings import findings
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
@@ -34,7 +35,6 @@ from evalkit.scoring.verdicts.cascade import (
     thresholds,
 )
 from evalkit.scoring.verdicts.panel import UNASKED
-from evalkit.types import Case, Completion, Judgment, Metric, Response, WeightedJudgment
 
 CLASSES = {"classes": {"pass": "", "fail": ""}}
 

@@ -11,14 +11,15 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 
-from evalkit import benchmark_discovery, load_config, run
-from evalkit.benchmark_discovery import iter_benchmarks
+from evalkit import load_config, run
 from evalkit.config import DatasetConfig, RunConfig
+from evalkit.core import benchmark_discovery
+from evalkit.core.benchmark_discovery import iter_benchmarks
+from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
+from evalkit.core.types import Case, Metric
 from evalkit.datasets import load_cases
-from evalkit.errors import ConfigError
-from evalkit.gating import check_gate
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.scoring import metrics, pipeline
 from evalkit.scoring.catalog import (
     CATALOG,
@@ -42,7 +43,7 @@ from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import Case, Metric
+from evalkit.workflows.gating import check_gate
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "benchmarks" / "files"

@@ -11,12 +11,12 @@ import pytest
 from evalkit import load_config
 from evalkit.config import ScoringConfig
 from evalkit.core.checklists import ChecklistError, leaves, read_items
+from evalkit.core.errors import ConfigError
 from evalkit.core.turns import Part, render
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, ChecklistItem, Judgment, Response
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.checklists import score_items
-from evalkit.types import Case, ChecklistItem, Judgment, Response
 
 ITEMS = [
     {"id": "light", "criterion": "Names light", "points": 5, "tags": ["facts"]},

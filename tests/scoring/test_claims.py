@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from evalkit.core.types import Case, Judgment, Response, WeightedJudgment
 from evalkit.report.findings import findings
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.claims import claim_test
 from evalkit.scoring.stats.logistic import expit, logit
-from evalkit.types import Case, Judgment, Response, WeightedJudgment
 
 RUNS = 300
 

@@ -17,8 +17,9 @@ from sklearn import metrics as sk
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
 from evalkit.scoring.metrics.classes import class_confusion, class_statistics
@@ -31,7 +32,6 @@ from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Unread
 from evalkit.scoring.verdicts.classes import elect, labeled_responses, vote_samples
-from evalkit.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment
 
 CONFIG = RunConfig.model_validate(
     {

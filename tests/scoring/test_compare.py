@@ -10,7 +10,8 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.config import ScoringConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Response
 from evalkit.report.comparison import values_table, with_interval
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.pipeline import score_run
@@ -18,7 +19,6 @@ from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import mcnemar as by_mcnemar
 from evalkit.scoring.stats.paired import smallest_gain
-from evalkit.types import Case, Response
 
 SETTINGS = ScoringConfig(bootstrap=300)
 

@@ -11,14 +11,14 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from evalkit.core.annotations import INCLUSION, UNKNOWN
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.report.findings import findings
 from evalkit.scoring.labels import ONLY_LABELED, label_weights
 from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
 from evalkit.scoring.metrics.transport import GAP, MEAN, REFUSED
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import Case, Judgment, Response
 
 
 def target(said, meant, case=None, **more):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.decisions import JUDGES, LARGE, errors, metrics_of_run
-from evalkit.decision import (
+from evalkit.core.types import Metric
+from evalkit.scoring.decision import (
     FLOOR,
     MARGIN,
     SUBSTANTIAL,
@@ -19,7 +20,6 @@ from evalkit.decision import (
     kind_of,
     metrics_of,
 )
-from evalkit.types import Metric
 from tests.support.thorough import some_of
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from evalkit.core.scale import Scale
-from evalkit.decision import Decision, decide
-from evalkit.decision.evidence import (
+from evalkit.core.types import Metric
+from evalkit.scoring.columns import ScoreColumns
+from evalkit.scoring.decision import Decision, decide
+from evalkit.scoring.decision.evidence import (
     CLASSES,
     PAIRS,
     SAME_TOOL,
@@ -15,12 +17,10 @@ from evalkit.decision.evidence import (
     labels_against,
     order_effect_is_small,
 )
-from evalkit.decision.leans import Leans, RateLean, leans_of
-from evalkit.decision.limits import gaps_and_biases
-from evalkit.scoring.columns import ScoreColumns
+from evalkit.scoring.decision.leans import Leans, RateLean, leans_of
+from evalkit.scoring.decision.limits import gaps_and_biases
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Metric
 
 
 def named(*metrics: Metric) -> dict[str, Metric]:

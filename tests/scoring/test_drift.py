@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import beta, t
 
+from evalkit.core.errors import ConfigError
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.core.translation import in_every_language
-from evalkit.errors import ConfigError
+from evalkit.core.types import (
+    Case,
+    ChecklistItem,
+    Completion,
+    ItemVerdict,
+    Judgment,
+    Metric,
+    Response,
+    Verdict,
+)
 from evalkit.report.findings.drift import findings
 from evalkit.scoring import drift as module
 from evalkit.scoring.compare import RunEntry
@@ -34,16 +44,6 @@ from evalkit.scoring.looks import (
 )
 from evalkit.scoring.stats.bootstrap import clopper_pearson
 from evalkit.scoring.stats.paired import tango
-from evalkit.types import (
-    Case,
-    ChecklistItem,
-    Completion,
-    ItemVerdict,
-    Judgment,
-    Metric,
-    Response,
-    Verdict,
-)
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
 LABELS = truth(200)

@@ -8,11 +8,11 @@ from scipy.stats import norm
 from statsmodels.stats.proportion import proportion_confint
 
 from evalkit.config import GateConfig, LeadRule
-from evalkit.decision import USES, Decision
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Metric
+from evalkit.scoring.decision import USES, Decision
 from evalkit.scoring.gate_rules import judge_decision, judge_metrics, less_is_better
 from evalkit.scoring.labels import POWER
-from evalkit.types import Metric
 
 METRICS = {
     one.name: one

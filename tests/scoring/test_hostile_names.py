@@ -13,11 +13,11 @@ from evalkit import load_config
 from evalkit.config import RunConfig
 from evalkit.core.checklists import read_items
 from evalkit.core.display import visible_names
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.report.findings import findings
 from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring.pipeline import Scores, score_run
 from evalkit.scoring.slices import slice_name, slices_of
-from evalkit.types import Case, Judgment, Response
 
 PAIRWISE = {
     "judge": {"model": "m"},

@@ -12,10 +12,11 @@ from scipy.special import stdtrit
 from statsmodels.stats.proportion import samplesize_confint_proportion
 
 from evalkit.config import RunConfig, ScoringConfig
-from evalkit.decision import decide
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Metric, Response
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.decision import decide
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
@@ -32,7 +33,6 @@ from evalkit.scoring.stats.bounded_intervals import (
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import kappa
-from evalkit.types import Case, Metric, Response
 from tests.support.simulations import simulations
 
 

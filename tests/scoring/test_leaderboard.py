@@ -10,7 +10,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import USES, Decision
+from evalkit.core.types import Completion, Metric, Orders, Verdict
+from evalkit.scoring.decision import USES, Decision
 from evalkit.scoring.leaderboard import (
     Choice,
     Contender,
@@ -21,7 +22,6 @@ from evalkit.scoring.leaderboard import (
     rank,
 )
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Completion, Metric, Orders, Verdict
 
 SETTINGS = ScoringConfig(bootstrap=400)
 

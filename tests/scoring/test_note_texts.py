@@ -13,11 +13,11 @@ from evalkit.core.translation import in_every_language
 from evalkit.report.texts import NOTES, note_text
 
 ROOT = Path(__file__).parents[2] / "evalkit"
-FOLDERS = ("scoring", "benchmarks", "engine", "batch", "serving")
+FOLDERS = ("scoring", "benchmarks", "engine", "serving")
 FILES = sorted(chain.from_iterable((ROOT / name).rglob("*.py") for name in FOLDERS))
 NOTED = (
-    *(*FOLDERS[:2], "foreign_files", "config", "datasets", "interop", "audit", "runs"),
-    *("holdout.py", "import_run.py", "api.py"),
+    *(*FOLDERS[:2], "config", "datasets", "interop", "audit", "runs"),
+    *("workflows/holdout.py", "workflows/import_run.py", "workflows/run.py"),
 )
 """Modules that write the notes of a run, its data and its import."""
 REASONS = ("BudgetReached", "self.sender.give_up")

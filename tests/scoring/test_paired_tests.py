@@ -12,6 +12,7 @@ from statsmodels.stats.contingency_tables import mcnemar as reference
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
+from evalkit.core.types import Verdict
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import (
@@ -25,7 +26,6 @@ from evalkit.scoring.stats.paired import (
     smallest_detectable,
     wilcoxon,
 )
-from evalkit.types import Verdict
 
 
 @pytest.fixture(scope="module", autouse=True)

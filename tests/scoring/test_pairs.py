@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import WeightedJudgment
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.verdicts.pairs import coin
-from evalkit.types import WeightedJudgment
 
 SIGNS = {1: "A", 0: "TIE", -1: "B"}
 

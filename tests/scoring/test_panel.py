@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Response, Verdict
 from evalkit.scoring.columns import all_pairs
 from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.pipeline import (
@@ -23,7 +24,6 @@ from evalkit.scoring.pipeline import (
     verdicts_of,
 )
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.types import Case, Judgment, Response, Verdict
 
 NAMES = ("x", "y", "z")
 MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}

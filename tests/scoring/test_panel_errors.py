@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
+from evalkit.core.types import Case, Judgment
 from evalkit.report.findings import findings
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.panels import panel_findings
@@ -25,7 +26,6 @@ from evalkit.scoring.metrics.panels import (
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Judgment
 from tests.support.panels import PAIR, panel_of
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.foreign_files.records import Options
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.interop.import_file import import_judgments
+from evalkit.interop.layouts.records import Options
 from evalkit.report.findings import findings
 from evalkit.scoring.metrics.panels import ERRORS, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 from evalkit.scoring.metrics.transport import MEAN
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, Judgment, Response
 
 pytestmark = pytest.mark.shared
 

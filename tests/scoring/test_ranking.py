@@ -14,7 +14,8 @@ from scipy.stats import rankdata
 from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Judgment, Ranking, Response
 from evalkit.scoring.judgments import implied, is_list, read_judgments, scores_of
 from evalkit.scoring.metrics.ranking import (
     POINTS,
@@ -29,7 +30,6 @@ from evalkit.scoring.metrics.ranking import (
 )
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Judgment, Ranking, Response
 
 
 def tables(generator, size, games=30, ties=True):

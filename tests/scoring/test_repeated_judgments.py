@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evalkit.core.scale import Classes
+from evalkit.core.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
 from evalkit.scoring.judgments import read_judgments
-from evalkit.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
 
 CASES = [Case(f"c{number}", "prompt", (Response("text"),)) for number in range(40)]
 UNIT = (0,)

@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 
 from evalkit.config import RunConfig
+from evalkit.core.types import Case, Judgment, Response
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Judgment, Response
 
 QUESTIONS = 60
 """Each is asked in two cases, which are one cluster."""

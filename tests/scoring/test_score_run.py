@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import evalkit
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
+from evalkit.core.errors import ConfigError, PluginError
 from evalkit.core.spool import LazySequence
-from evalkit.errors import ConfigError, PluginError
+from evalkit.core.types import Case, Completion, Judgment, Metric, Response
 from evalkit.scoring import catalog, run_metrics
 from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
 from evalkit.scoring.columns import NONE, A, B, all_pairs
@@ -26,7 +27,6 @@ from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.verdicts.pairs import coin
-from evalkit.types import Case, Completion, Judgment, Metric, Response
 from tests.support.counted_text import CountedText, most_texts
 
 

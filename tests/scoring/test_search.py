@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import permutation_test
 
 from evalkit.config import ScoringConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
-from evalkit.decision import SCORES, Decision, Where, decide
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case, Metric, Response
 from evalkit.report.findings.decisions import sentence
+from evalkit.scoring.decision import SCORES, Decision, Where, decide
 from evalkit.scoring.search import (
     SearchedColumns,
     check_choices,
@@ -31,7 +32,6 @@ from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_o
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, kappa
-from evalkit.types import Case, Metric, Response
 
 
 def counted(labels, wrong, clusters=None):

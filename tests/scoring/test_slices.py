@@ -13,7 +13,8 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.annotations import INCLUSION
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case
 from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.pipeline import score_run
@@ -27,7 +28,6 @@ from evalkit.scoring.slices import (
 )
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
 

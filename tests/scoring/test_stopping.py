@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from evalkit import load_config
 from evalkit.config import RunConfig
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.scoring.pipeline import score_run, score_without_intervals, verdict_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed, mean_sequence, width_of
 from evalkit.scoring.stopping import NOTE, OTHERS, ClusterSums, can_stop, is_settled
-from evalkit.types import Case, Judgment, Metric, Response
 
 STOP = "runner.stop={metric: win_rate/a, width: 0.5, largest: 2}"
 MODES: dict[str, list[str]] = {

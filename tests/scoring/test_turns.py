@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
+from evalkit.core.types import Case, ChecklistItem, Judgment, Metric, Response
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.turns import turn_findings
 from evalkit.scoring.columns import NO_SCALE
@@ -28,7 +29,6 @@ from evalkit.scoring.metrics.turns import (
     UNLABELED,
 )
 from evalkit.scoring.pipeline import score_run
-from evalkit.types import Case, ChecklistItem, Judgment, Metric, Response
 
 CLASSES = {"classes": {"pass": "", "unsure": "", "fail": ""}, "positive": "pass"}
 SHARE = {"min": 0, "max": 1, "step": 0.01}

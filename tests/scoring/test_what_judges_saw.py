@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evalkit.core.images import OMITTED
-from evalkit.decision import decide
+from evalkit.scoring.decision import decide
 from evalkit.scoring.pipeline import score_run
 
 

@@ -8,7 +8,7 @@ from threading import Event
 import httpx
 import pytest
 
-from evalkit.serving.admission import OF_ADDRESS
+from evalkit.core.admission import OF_ADDRESS
 from evalkit.serving.service import STOP_SECONDS
 from evalkit.store.sqlite import SqliteStore
 from tests.serving.test_serve import CRITERIA, NEW, TOOL, hanging
@@ -124,7 +124,7 @@ def test_a_stop_does_not_wait_for_a_computation(judge, monkeypatch):
         computing.set()
         over.wait()
 
-    monkeypatch.setattr("evalkit.sessions.verdicts_of", endless)
+    monkeypatch.setattr("evalkit.serving.sessions.verdicts_of", endless)
     with served(*judge) as server, ThreadPoolExecutor(1) as clients:
         clients.submit(server.post, "/judge", NEW)
         assert computing.wait(PATIENCE)
@@ -160,8 +160,8 @@ def test_a_stop_waits_until_the_answers_that_arrived_are_stored(judge, provider,
 
 
 def test_slow_heads_are_ended_and_keep_nobody_from_an_answer(judge, monkeypatch):
-    monkeypatch.setattr("evalkit.serving.admission.SILENT_SECONDS", 0.5)
-    monkeypatch.setattr("evalkit.serving.admission.OF_ADDRESS", 20)
+    monkeypatch.setattr("evalkit.core.admission.SILENT_SECONDS", 0.5)
+    monkeypatch.setattr("evalkit.core.admission.OF_ADDRESS", 20)
     first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
     with served(*judge) as server, server.connected() as slow, ExitStack() as stack:
         slow.sendall(first % server.port)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
+from evalkit.core.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.runs import read_run
 from evalkit.serving.folder import JUDGE, TRUST, read_judge, write_judge
 from evalkit.serving.trust import script

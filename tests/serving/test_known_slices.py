@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case, Response
 from evalkit.runs import read_run
 from evalkit.serving.known_slices import KnownSlices
 from evalkit.serving.rating import AdaptedJudge
 from evalkit.serving.trust import describe_trust
-from evalkit.types import Case, Response
 from tests.serving.conftest import make_judge
 from tests.support.serving import served
 

@@ -23,10 +23,10 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 import evalkit
 from evalkit.cli import main
-from evalkit.errors import EvalkitError
+from evalkit.core.errors import EvalkitError
 from evalkit.runs import read_run
 from evalkit.serving.service import Service
-from evalkit.tools import tool_schemas
+from evalkit.serving.tools import tool_schemas
 from tests.serving.conftest import CASES, make_judge
 from tests.support.command_line import Commands
 from tests.support.fake_provider import Provider, Reply, refused, said

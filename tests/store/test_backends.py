@@ -8,11 +8,11 @@ from typing import ClassVar
 import pytest
 
 from evalkit.config import StoreConfig
-from evalkit.errors import PluginError, StoreError
+from evalkit.core.errors import PluginError, StoreError
+from evalkit.core.types import Completion, StoredCompletion, StoreDescription
 from evalkit.store import open_store
 from evalkit.store.sqlite import SqliteStore
 from evalkit.testing import check_store, store_faults
-from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 
 def test_sqlite_keeps_what_a_store_promises(tmp_path):

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.errors import StoreError
+from evalkit.core.errors import StoreError
+from evalkit.core.types import Completion
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import Completion
 
 WRITE = """
 import resource, sys
 from pathlib import Path
-from evalkit.errors import StoreError
+from evalkit.core.errors import StoreError
 from evalkit.store.sqlite import SqliteStore
-from evalkit.types import Completion
+from evalkit.core.types import Completion
 store = SqliteStore(Path(sys.argv[1]))
 if len(sys.argv) > 2:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))

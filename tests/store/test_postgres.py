@@ -9,15 +9,15 @@ import psycopg
 import pytest
 
 from evalkit.config import StoreConfig
+from evalkit.core.errors import StoreError
 from evalkit.core.redaction import secrets_of
-from evalkit.errors import StoreError
+from evalkit.core.types import Completion, StoredCompletion, TokenLogprob, Usage
 from evalkit.store import open_store, open_url, store_location
 from evalkit.store import postgres as module
 from evalkit.store.maintenance import prune_damaged, stats
 from evalkit.store.postgres import PostgresStore
 from evalkit.store.sqlite import SqliteStore
 from evalkit.testing import ODD, check_store
-from evalkit.types import Completion, StoredCompletion, TokenLogprob, Usage
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.postgres

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.config import StoreConfig
-from evalkit.errors import PluginError, StoreError
+from evalkit.core.errors import PluginError, StoreError
+from evalkit.core.types import Completion, TokenLogprob, Usage
 from evalkit.store import open_store, store_location, store_url
 from evalkit.store.codec import Row, row_of
 from evalkit.store.sqlite import SqliteStore, path_of
-from evalkit.types import Completion, TokenLogprob, Usage
 
 FULL = Completion(
     text='{"a": "中文 \\u0000"}',

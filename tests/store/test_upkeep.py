@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from evalkit.cli import main
+from evalkit.core.errors import StoreError
+from evalkit.core.types import Completion, StoreDescription, TokenLogprob, Usage
 from evalkit.engine.rate_limits import SharedBudget
-from evalkit.errors import StoreError
 from evalkit.store.maintenance import export_to, import_from, prune, prune_damaged, stats
 from evalkit.store.sqlite import SCHEMA_VERSION, SqliteStore, pragma
-from evalkit.types import Completion, StoreDescription, TokenLogprob, Usage
 
 FULL = Completion(
     'a "text"\u2028中文',

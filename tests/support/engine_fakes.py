@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response, Usage
 from evalkit.engine.event_loop import Clock
-from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response, Usage
 
 DONE = Completion("yes", finish_reason="stop", usage=Usage(10, 2), cost_usd=0.5)
 

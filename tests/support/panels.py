@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalkit.config import RunConfig
-from evalkit.types import Case, Completion, Judgment, Response, Usage
+from evalkit.core.types import Case, Completion, Judgment, Response, Usage
 
 PAIR = (Response("a"), Response("b"))
 MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}

@@ -19,13 +19,13 @@ from email.utils import format_datetime
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.core.errors import EvalkitError
+from evalkit.core.types import Case, Response
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.event_loop import Clock
-from evalkit.errors import EvalkitError
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
 from evalkit.report.findings.causes import REMEDIES
-from evalkit.types import Case, Response
 from tests.support.engine_fakes import Memory
 from tests.support.provider_play import TRANSPORTS, verdict
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
-from evalkit.parsing import AnswerTask, Pattern, Reply, read_marks
-from evalkit.types import Winner
+from evalkit.core.types import Winner
+from evalkit.evaluators.parsing import AnswerTask, Pattern, Reply, read_marks
 
 _WINNERS: dict[float, Winner] = {1.0: "A", 0.0: "TIE", -1.0: "B"}
 

@@ -11,14 +11,14 @@ import pytest
 
 from evalkit.cli.summary import print_leaderboard
 from evalkit.config import RunConfig, ScoringConfig
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.finding import Finding
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, rank
 from evalkit.scoring.pipeline import score_run
-from evalkit.sweeps import as_csv, as_json
-from evalkit.types import Case, Judgment, Metric, Response
+from evalkit.workflows.sweeps import as_csv, as_json
 
 SCORING = ScoringConfig(bootstrap=200)
 COSTS = {"good": 0.1, "equal": 0.01, "worse": 0.01, "leaning": 0.1, "missing": 0.1}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evalkit import sweeps
 from evalkit.core.claims import claim_folder
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.workflows import sweeps
 
 HASHES = ["a" * 64, "b" * 64]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evalkit.compose import load_config
+from evalkit.core.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.hydra_app import load_config
 from evalkit.testing import CASES, ODD, check_evaluator, example_answer, faults
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.judging import INPUT, SCORED, always_first, judging, scoring
 

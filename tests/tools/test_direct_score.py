@@ -5,7 +5,7 @@ import json
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
 from tests.support.fake_provider import said
 from tests.support.judging import SCORED as INPUT
 from tests.support.judging import scoring

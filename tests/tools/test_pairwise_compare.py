@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError, JudgeSetupError
-from evalkit.tools.models import PairwiseCompareInput
+from evalkit.core.errors import ConfigError, JudgeSetupError
+from evalkit.serving.tools.models import PairwiseCompareInput
 from tests.support.fake_provider import Reply, refused, said
 from tests.support.judging import INPUT, always_first, good_first, judging
 

@@ -9,9 +9,9 @@ from jsonschema import Draft202012Validator
 
 import evalkit
 from evalkit.cli import main
-from evalkit.errors import ConfigError
-from evalkit.tools import TOOLS, tool_schemas
-from evalkit.tools.models import schema_of
+from evalkit.core.errors import ConfigError
+from evalkit.serving.tools import TOOLS, tool_schemas
+from evalkit.serving.tools.models import schema_of
 from tests.support.judging import INPUT, SCORED, always_first, good_first, judging, scoring
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import evalkit
-from evalkit.errors import ConfigError, JudgeSetupError
+from evalkit.core.errors import ConfigError, JudgeSetupError
 
 _SIMULATED = ["judge=simulated/good"]
 

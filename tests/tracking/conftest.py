@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.results import Calls, RunResult
-from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
+from evalkit.core.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
+from evalkit.runs.results import Calls, RunResult
 
 ANSWER = {
     "comparison": [{"criterion": "accuracy", "reasoning": "Four is right."}],

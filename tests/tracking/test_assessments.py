@@ -2,8 +2,8 @@
 
 import pytest
 
+from evalkit.core.types import Case, Judgment, Response, Verdict
 from evalkit.tracking.traces import assess
-from evalkit.types import Case, Judgment, Response, Verdict
 
 TEXTS = (Response("4"), Response("5", grade=2.5))
 

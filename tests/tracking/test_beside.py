@@ -13,10 +13,10 @@ import pytest
 from evalkit import tracking
 from evalkit.cli.hydra_runner import BackgroundRecordings
 from evalkit.config import TrackingConfig
-from evalkit.errors import TrackingError
-from evalkit.results import RunResult
+from evalkit.core.errors import TrackingError
 from evalkit.runs import read_run, write_run
 from evalkit.runs.folders import read_status
+from evalkit.runs.results import RunResult
 from evalkit.tracking import background, make_tracker, warm_up
 from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker

@@ -9,8 +9,9 @@ from mlflow import MlflowClient
 from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
 from evalkit.config import DatasetConfig, PromptConfig, TrackingConfig
+from evalkit.core.errors import DatasetError
+from evalkit.core.types import Case, Metric, Response, Verdict
 from evalkit.datasets import Dataset, load_cases
-from evalkit.errors import DatasetError
 from evalkit.evaluators.json_answers import rationale
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, full_catalog
 from evalkit.tracking import contents, dataset_fetchers
@@ -23,7 +24,6 @@ from evalkit.tracking.mlflow_tracker import (
     registered_name,
 )
 from evalkit.tracking.traces import choose, label_of
-from evalkit.types import Case, Metric, Response, Verdict
 
 
 def test_params_are_flat_and_hide_passwords(make_result, tmp_path):

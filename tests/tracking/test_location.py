@@ -3,8 +3,8 @@ import sys
 import pytest
 
 from evalkit.config import TrackingConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.redaction import without_password
-from evalkit.errors import ConfigError
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -16,10 +16,10 @@ import pytest
 from evalkit.cli import main
 from evalkit.cli.ui import runs_page
 from evalkit.config import TrackingConfig
-from evalkit.errors import ExitStatus, TrackingError
+from evalkit.core.errors import ExitStatus, TrackingError
+from evalkit.core.types import Response, Verdict
 from evalkit.tracking import connection, contents
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.types import Response, Verdict
 
 
 def tracker(uri: str, **config) -> MlflowTracker:

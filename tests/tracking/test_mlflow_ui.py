@@ -15,8 +15,8 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import TrackingConfig
-from evalkit.decision import USES
 from evalkit.runs import read_run
+from evalkit.scoring.decision import USES
 from evalkit.tracking import server_environment
 from evalkit.tracking.review import PROBABILITY, RUN, SHOWN, fetch_labels
 from tests.support.chromium import shoot

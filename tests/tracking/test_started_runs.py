@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.tracking.started_runs import NAME, settle, shown_as_running
 from tests.support.command_line import Commands, fake, pair

@@ -6,7 +6,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.errors import ConfigError, TrackingError
+from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.tracking import running_run
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.tracking.surrounding import experiment_name

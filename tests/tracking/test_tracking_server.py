@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from evalkit.config import TrackingConfig
-from evalkit.errors import TrackingError
+from evalkit.core.errors import TrackingError
 from evalkit.tracking import make_tracker, server_environment
 from tests.support.servers import free_port, served
 

@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from evalkit import load_config
+from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.engine.progress import Progress, Spend
-from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.results import Calls
-from evalkit.workers import Lost, Shard, ShardReport, ShardTask, WorkerError, judge_in_workers
+from evalkit.engine.workers import (
+    Lost,
+    Shard,
+    ShardReport,
+    ShardTask,
+    WorkerError,
+    judge_in_workers,
+)
+from evalkit.runs.results import Calls
 
 Ends = Callable[[ShardTask, int], Any]
 
@@ -58,7 +65,7 @@ def done(task: ShardTask, attempt: int) -> ShardReport:
 def judge(here, monkeypatch):
     def run(ends: Ends, *overrides: str, observe: Any = None) -> tuple[ListedPool, Any]:
         pool = ListedPool(ends)
-        monkeypatch.setattr("evalkit.workers._pool", lambda *_: pool)
+        monkeypatch.setattr("evalkit.engine.workers._pool", lambda *_: pool)
         words = [
             "judge=simulated/good",
             "runner=ray",

@@ -14,11 +14,12 @@ from zlib import crc32
 
 import pytest
 
-from evalkit import api, load_config, run
-from evalkit.errors import ConfigError
+from evalkit import load_config, run
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case
+from evalkit.engine.workers import Shard, ShardTask
 from evalkit.store import open_url
-from evalkit.types import Case
-from evalkit.workers import Shard, ShardTask
+from evalkit.workflows import run as api
 from tests.support.command_line import BRIEF, Commands, fake, pair
 from tests.support.fake_provider import refused, said, serving
 from tests.support.reward_server import MODEL, RewardServer
@@ -190,7 +191,7 @@ def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
     call("run", *words, "store.url=one.sqlite", "--output", "one")
     words[1] = f"dataset.path={folder / 'cases.jsonl'}"
     with monkeypatch.context() as patch:
-        patch.setattr("evalkit.api.judge_shard", die_once)
+        patch.setattr("evalkit.workflows.run.judge_shard", die_once)
         call(
             "run",
             *words,
@@ -232,7 +233,7 @@ def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(
     call, folder, monkeypatch
 ):
     pytest.importorskip("submitit")
-    monkeypatch.setattr("evalkit.api.judge_shard", preempt_once)
+    monkeypatch.setattr("evalkit.workflows.run.judge_shard", preempt_once)
     with serving() as provider:
         provider.rule = lambda _: said("[[A]]")
         words = [*cases(folder, 300), *fake(provider), "judge.transport=direct", "output=bracket"]
@@ -343,7 +344,7 @@ def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number)
 
 NODELESS = """
 import os, signal, subprocess, sys
-from evalkit.workers import ray_pool
+from evalkit.engine.workers import ray_pool
 ray_pool._NODE_SECONDS = 1.0
 from evalkit.cli import entry_point
 entry_point()
@@ -432,7 +433,7 @@ def below(pid: int) -> list[int]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monkeypatch, number):
     pytest.importorskip("submitit")
-    from evalkit.workers.slurm_pool import SlurmPool
+    from evalkit.engine.workers.slurm_pool import SlurmPool
 
     class Job:
         pass

@@ -11,12 +11,12 @@ import numpy as np
 
 from evalkit.benchmarks.shared.benchmark import FACTS, Source
 from evalkit.benchmarks.shared.scoring_rules import View, by_model
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import LocatedRow
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.types import Case
+from evalkit.interop.layouts.judgment_files import LocatedRow
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.verdicts.pairs import over_orders
-from evalkit.types import Case
 
 Answers = dict[str, dict[str, LocatedRow]]
 """Rows by model and question."""

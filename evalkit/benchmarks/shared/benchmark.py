@@ -9,23 +9,23 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from evalkit.benchmark_discovery import benchmark_facts
 from evalkit.benchmarks.shared.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.config import RunConfig
+from evalkit.core.benchmark_discovery import benchmark_facts
 from evalkit.core.checklists import ChecklistError, read_items
+from evalkit.core.errors import DatasetError
 from evalkit.core.translation import Text
+from evalkit.core.types import Case, ChecklistItem, Metric
+from evalkit.core.values import frozen
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import ForeignError, files_in, first_row, rows_of
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, load_object, peek
-from evalkit.foreign_files.layouts import Field, value_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.interop.layouts.judgment_files import LocatedRow, Peek, load_object, peek
+from evalkit.interop.layouts.layouts import Field, value_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec, metric_row
 from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
-from evalkit.types import Case, ChecklistItem, Metric
-from evalkit.values import frozen
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]

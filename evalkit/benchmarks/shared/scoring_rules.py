@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
     NONE,
     PairColumns,
@@ -23,8 +25,6 @@ from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
-from evalkit.types import Case, Metric
-from evalkit.values import frozen
 
 UNREAD = "no labeled pair has a readable verdict"
 

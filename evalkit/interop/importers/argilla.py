@@ -8,19 +8,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.messages import json_value
-from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
+from evalkit.interop.layouts.criteria import (
     JUDGE,
     PERSON,
     Assessment,
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESPONSES: Final = ".responses"
 _SUGGESTION: Final = ".suggestion"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.judgment_files import Peek
-from evalkit.foreign_files.records import ImportedJudgments, Importer, Options
+from evalkit.core.values import Json
 from evalkit.interop.importers.anthropic_batch import as_completion
 from evalkit.interop.importers.openai_batch import read_batch
-from evalkit.values import Json
+from evalkit.interop.layouts.judgment_files import Peek
+from evalkit.interop.layouts.records import ImportedJudgments, Importer, Options
 
 
 def _sniff(start: Peek) -> bool:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.foreign_files.judgment_files import Peek, load_json, number
-from evalkit.foreign_files.layouts import Field, Part, read_log
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, load_json, number
+from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _LISTS = (
     "testCases",

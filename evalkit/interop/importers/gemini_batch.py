@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from evalkit.foreign_files.judgment_files import Peek
-from evalkit.foreign_files.records import ImportedJudgments, Importer, Options
+from evalkit.core.values import Json, JsonObject
 from evalkit.interop.importers.openai_batch import read_batch
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek
+from evalkit.interop.layouts.records import ImportedJudgments, Importer, Options
 
 _STOPS: Final = {"STOP": "stop", "MAX_TOKENS": "length"}
 

@@ -8,15 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import Peek, rows_of, text
-from evalkit.foreign_files.layouts import CELLS, PREFIXES, Unit, below, record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.interop.layouts.judgment_files import Peek, rows_of, text
+from evalkit.interop.layouts.layouts import CELLS, PREFIXES, Unit, below, record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 from evalkit.interop.verdict_words import verdicts_among
-from evalkit.values import Json, JsonObject
 
 FIELDS = tuple(
     dict.fromkeys(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of
-from evalkit.foreign_files.records import (
+from evalkit.core.values import Json
+from evalkit.interop.layouts.judgment_files import Peek, number, require, rows_of
+from evalkit.interop.layouts.records import (
     Answer,
     Importer,
     Options,
@@ -19,7 +20,6 @@ from evalkit.foreign_files.records import (
     RecordedJudgment,
     missing_record,
 )
-from evalkit.values import Json
 
 _PEOPLE: Final = "grade"
 _SCALE: Final = (0.0, 4.0, 1.0)

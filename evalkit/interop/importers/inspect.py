@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.text import is_more_than_text
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, load_object, number, text
-from evalkit.foreign_files.layouts import Field, Part, read_log
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, load_object, number, text
+from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _GRADES = {
     "C": 1.0,

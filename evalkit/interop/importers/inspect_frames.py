@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
     PERSON,
@@ -14,10 +15,9 @@ from evalkit.foreign_files.criteria import (
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import is_judges, is_persons
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json
+from evalkit.interop.layouts.free_columns import is_judges, is_persons
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORE: Final = "score_"
 _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0}

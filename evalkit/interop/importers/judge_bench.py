@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
-from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _INDIVIDUAL: Final = "individual_human_scores", "individual_human_labels"
 _JOINT: Final = "mean_human", "majority_human"

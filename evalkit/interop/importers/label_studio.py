@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json
+from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
+from evalkit.interop.layouts.criteria import (
     JUDGE,
     PERSON,
     Assessment,
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import (
+from evalkit.interop.layouts.free_columns import (
     is_judges,
     text_cells,
     with_raters_in_data,
 )
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ANNOTATIONS: Final = "annotations", "completions"
 """The key of annotations; the second is that of versions before 1.0."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
+from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
     PERSON,
@@ -15,10 +16,9 @@ from evalkit.foreign_files.criteria import (
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import is_persons
-from evalkit.foreign_files.judgment_files import Peek, rows_of, subject
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.free_columns import is_persons
+from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESULTS: Final = "evaluation_results"
 _FEEDBACK: Final = "feedback", "feedbacks"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import Peek, number, peek, require, rows_of
-from evalkit.foreign_files.layouts import record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.types import WeightedJudgment
-from evalkit.values import Json, JsonObject
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.types import WeightedJudgment
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, number, peek, require, rows_of
+from evalkit.interop.layouts.layouts import record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ANSWERS = {k: f"answer{k}_prob" for k in range(1, 5)}
 _OVERALL = "Q0"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalkit.core.display import relative
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, load_object, rows_of
-from evalkit.foreign_files.layouts import Field, log_cells, record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
-from evalkit.values import Json, JsonObject
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, load_object, rows_of
+from evalkit.interop.layouts.layouts import Field, log_cells, record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile, Record
 
 _KEYS: Final = ("doc_id", "arguments", "resps", "filtered_resps")
 

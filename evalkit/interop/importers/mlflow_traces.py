@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import as_messages
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, number, rows_of, subject
-from evalkit.foreign_files.layouts import Unit, log_cells, record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
 from evalkit.interop.importers.otel_spans import (
     ModelCall,
     conversation_of,
     hexadecimal,
     listed_messages,
 )
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, subject
+from evalkit.interop.layouts.layouts import Unit, log_cells, record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile, Record
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
 _CLASSES: Final = {

@@ -11,11 +11,11 @@ from shlex import quote
 from typing import Any
 
 from evalkit.core.display import relative
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of, text
-from evalkit.foreign_files.records import ImportedJudgments, Importer, Options
-from evalkit.types import Case, Completion, Judgment, Unit, Usage
-from evalkit.values import Json
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.types import Case, Completion, Judgment, Unit, Usage
+from evalkit.core.values import Json
+from evalkit.interop.layouts.judgment_files import Peek, number, require, rows_of, text
+from evalkit.interop.layouts.records import ImportedJudgments, Importer, Options
 
 SHAPES = (
     r"(?P<case>.+)",

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
     Assessment,
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
-from evalkit.foreign_files.judgment_files import Peek, rows_of, text
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
+from evalkit.interop.layouts.judgment_files import Peek, rows_of, text
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ITEM: Final = "datasource_item"
 _SUFFIX: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{20,}$")

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import conversation_text, is_message
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import Peek, load_object, peek
-from evalkit.foreign_files.layouts import log_cells, record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.interop.layouts.judgment_files import Peek, load_object, peek
+from evalkit.interop.layouts.layouts import log_cells, record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile, Record
 
 _INPUT: Final = "gen_ai.input.messages"
 _OUTPUT: Final = "gen_ai.output.messages"

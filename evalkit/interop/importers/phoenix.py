@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
+from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
     PERSON,
@@ -15,9 +16,8 @@ from evalkit.foreign_files.criteria import (
     Source,
     assessment,
 )
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _KINDS: Final[Mapping[str, Source]] = {"LLM": JUDGE, "HUMAN": PERSON, "CODE": CODE}
 _IDS: Final = "span_id", "context.span_id", "trace_id", "session_id", "subject_id", "id"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.text import is_conversation
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
-from evalkit.foreign_files.judgment_files import Peek, number, rows_of, text
-from evalkit.foreign_files.records import UNORDERED, Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
+from evalkit.interop.layouts.records import UNORDERED, Importer, Options, ParsedFile
 
 _CHOSEN: Final = "chosen"
 _REJECTED: Final = "rejected"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
-from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
-from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json
+from evalkit.core.values import Json
+from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
+from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _CRITERION: Final = "label"
 _OF_TASK: Final = frozenset(

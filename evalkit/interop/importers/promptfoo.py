@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.hashing import canonical_json
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.compression import inner_suffix
-from evalkit.foreign_files.judgment_files import Peek, load_object, number, rows_of
-from evalkit.foreign_files.layouts import Field, Part, read_log
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, load_object, number, rows_of
+from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _BY_MODEL = (
     "rubric",

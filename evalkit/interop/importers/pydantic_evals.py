@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evalkit.core.hashing import canonical_json
-from evalkit.foreign_files.judgment_files import (
+from evalkit.core.values import Json
+from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,
     load_object,
     number,
     subject,
 )
-from evalkit.foreign_files.layouts import Field, Part, read_log
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json
+from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _JUDGES = "LLMJudge", "GEval"
 _RESULTS = "scores", "assertions"

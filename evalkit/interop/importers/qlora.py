@@ -10,7 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from evalkit.foreign_files.judgment_files import (
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import (
     Peek,
     number,
     require,
@@ -18,9 +19,8 @@ from evalkit.foreign_files.judgment_files import (
     sibling_file,
     text,
 )
-from evalkit.foreign_files.layouts import record_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.layouts import record_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(

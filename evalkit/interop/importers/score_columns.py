@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import (
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
     PERSON,
@@ -17,14 +18,13 @@ from evalkit.foreign_files.criteria import (
     Source,
     assessment,
 )
-from evalkit.foreign_files.free_columns import (
+from evalkit.interop.layouts.free_columns import (
     is_persons,
     text_cells,
     with_raters_in_data,
 )
-from evalkit.foreign_files.judgment_files import Peek, rows_of
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _AZURE: Final = re.compile(r"outputs\.(?P<judge>[^.]+)\.(?P<part>.+)")
 _SLASHED: Final = re.compile(

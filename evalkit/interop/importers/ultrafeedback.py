@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.foreign_files.assessments import Assessed, read_assessed
-from evalkit.foreign_files.criteria import JUDGE, Assessment, assessment
-from evalkit.foreign_files.judgment_files import Peek, rows_of, text
-from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.values import Json
+from evalkit.core.values import Json
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import JUDGE, Assessment, assessment
+from evalkit.interop.layouts.judgment_files import Peek, rows_of, text
+from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _JUDGE: Final = "gpt-4"
 """The annotator of the published files, which do not name it."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import number
+from evalkit.core.errors import DatasetError
+from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.tables.column_types import LONGEST_WORD
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw, Space

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.core.display import one_line
-from evalkit.foreign_files.judgment_files import is_infinite
+from evalkit.interop.layouts.judgment_files import is_infinite
 from evalkit.interop.tables.columns import cell_text
 from evalkit.interop.tables.words import (
     EMPTY,

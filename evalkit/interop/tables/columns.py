@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from evalkit.core.display import one_line, visible_names
+from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation
-from evalkit.errors import DatasetError
 from evalkit.interop.tables.words import fold, known_words, polarity
 
 Rows: TypeAlias = Sequence[Placed]

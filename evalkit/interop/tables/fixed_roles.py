@@ -8,6 +8,7 @@ from typing import Final
 
 from evalkit.config.table_reading import TableReading
 from evalkit.core.display import one_line
+from evalkit.core.values import frozen
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.words import (
@@ -18,7 +19,6 @@ from evalkit.interop.tables.words import (
     matches,
     tokens,
 )
-from evalkit.values import frozen
 
 _SIDES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("a", "1", "left", "first", "chosen", "甲", "左"), "a"),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.config.table_reading import TableReading
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.records import NONE
+from evalkit.core.errors import DatasetError
+from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.column_types import (
     DATE,
     LONGEST_WORD,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from evalkit.errors import ConfigError
-from evalkit.values import frozen
+from evalkit.core.errors import ConfigError
+from evalkit.core.values import frozen
 
 _BARE: Final = re.compile(
     r"[A-Za-z0-9_./:=+][A-Za-z0-9_./:=+\-]*|--?[A-Za-z][A-Za-z\-]*"

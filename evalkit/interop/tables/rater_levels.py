@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.foreign_files.layouts import Unit
-from evalkit.foreign_files.records import NONE
+from evalkit.core.values import JsonObject
+from evalkit.interop.layouts.layouts import Unit
+from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.column_types import (
     LONGEST_WORD,
     NO_STATEMENT,
     TypedColumn,
 )
 from evalkit.interop.tables.words import fold, is_unclear_failure, opposite_among
-from evalkit.values import JsonObject
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from evalkit.errors import DatasetError
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.aggregates import find_sums, is_aggregate
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength

@@ -22,18 +22,18 @@ from evalkit.core.annotations import (
     choices_in,
     chosen,
 )
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.types import Annotation, Case
+from evalkit.core.values import Json, JsonObject
 from evalkit.datasets import Source
 from evalkit.datasets.sources import CASE
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import rows_of
-from evalkit.foreign_files.records import NONE, ImportedJudgments
 from evalkit.interop.import_file import imported, to_cases
+from evalkit.interop.layouts.judgment_files import rows_of
+from evalkit.interop.layouts.records import NONE, ImportedJudgments
 from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.raters import NOT_USED
 from evalkit.interop.tables.table import Table, read_table
-from evalkit.types import Annotation, Case
-from evalkit.values import Json, JsonObject
 
 UNNAMED = "human"
 """The annotator of a label column that names none."""

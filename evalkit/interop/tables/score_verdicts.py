@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from evalkit.foreign_files.judgment_files import number
 from evalkit.interop.import_file import guessed_scale
+from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.tables.column_types import (
     DATE,
     TypedColumn,

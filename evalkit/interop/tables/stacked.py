@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evalkit.config.table_reading import TableReading
-from evalkit.errors import DatasetError, did_you_mean
+from evalkit.core.errors import DatasetError, did_you_mean
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns
 from evalkit.interop.tables.words import tokens

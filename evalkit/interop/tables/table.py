@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.layouts import Unit
-from evalkit.foreign_files.records import ParsedFile
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.interop.layouts.layouts import Unit
+from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Rows, columns_of
 from evalkit.interop.tables.fixed_roles import Choices, fixed_roles, strength
@@ -38,7 +39,6 @@ from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
-from evalkit.values import Json, JsonObject, frozen
 
 _SAME_ROWS: Final = 20
 _MOST_SLICES: Final = 3

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import text
-from evalkit.foreign_files.layouts import judgment_of, record_of
-from evalkit.foreign_files.records import (
+from evalkit.core.errors import DatasetError
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.judgment_files import text
+from evalkit.interop.layouts.layouts import judgment_of, record_of
+from evalkit.interop.layouts.records import (
     Options,
     Record,
     RecordedJudgment,
@@ -19,7 +20,6 @@ from evalkit.interop.tables.parts import Parts
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.raters import MAY_BE_VERDICT
 from evalkit.interop.tables.words import EMPTY
-from evalkit.values import Json, JsonObject
 
 _CELLS: Final = (
     "prompt",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from evalkit.foreign_files.layouts import Unit
+from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.tables.parts import Parts, judge_columns
 from evalkit.interop.tables.rater_levels import Space
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from evalkit.foreign_files.judgment_files import number
+from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.tables.class_verdicts import class_space
 from evalkit.interop.tables.column_types import (
     LONGEST_WORD,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
-from evalkit.errors import DatasetError
-from evalkit.foreign_files.records import NONE
+from evalkit.core.errors import DatasetError
+from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw
 from evalkit.interop.tables.words import fold

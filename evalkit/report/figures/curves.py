@@ -8,6 +8,7 @@ from math import log10, sqrt
 
 from markupsafe import Markup
 
+from evalkit.core.values import Json
 from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.drawing import (
     Axis,
@@ -26,7 +27,6 @@ from evalkit.report.figures.drawing import (
 )
 from evalkit.report.texts import LABELS, Words, metric_words
 from evalkit.scoring.stats.bootstrap import share_interval
-from evalkit.values import Json
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")

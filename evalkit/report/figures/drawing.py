@@ -7,8 +7,8 @@ from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
+from evalkit.core.values import frozen
 from evalkit.report.texts import FIGURES, Words
-from evalkit.values import frozen
 
 
 @frozen

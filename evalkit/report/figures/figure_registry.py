@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evalkit.core.values import Json
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures.curves import (
     frontier,
@@ -17,8 +18,7 @@ from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
 from evalkit.report.figures.tables import confusion, passes, slices
 from evalkit.report.texts import FIGURES
-from evalkit.results import RunResult
-from evalkit.values import Json
+from evalkit.runs.results import RunResult
 
 
 def run_figures(result: RunResult, counts: RunCounts, details: Json) -> list[Figure]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
-from evalkit.decision import Metrics
+from evalkit.core.types import Metric
+from evalkit.core.values import frozen
 from evalkit.report.figures.drawing import (
     Axis,
     Figure,
@@ -21,8 +22,7 @@ from evalkit.report.figures.drawing import (
 from evalkit.report.findings.finding import class_names
 from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG, COLUMNS
-from evalkit.types import Metric
-from evalkit.values import frozen
+from evalkit.scoring.decision import Metrics
 
 MOST = 12
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0

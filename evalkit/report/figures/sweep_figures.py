@@ -8,6 +8,7 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from evalkit.core.display import interval, p_value, shorten
+from evalkit.core.types import Metric
 from evalkit.report.figures.drawing import (
     Axis,
     Figure,
@@ -26,7 +27,6 @@ from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.texts import LABELS, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
-from evalkit.types import Metric
 
 WIDTH, HEIGHT = 740.0, 380.0
 MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from evalkit.core.display import dollars, letter, shorten
 from evalkit.core.translation import Text, gettext, in_every_language
-from evalkit.decision import Metrics
+from evalkit.core.types import Metric
+from evalkit.core.values import Json
 from evalkit.report.counts import Spending
 from evalkit.report.figures.drawing import (
     Axis,
@@ -24,8 +25,7 @@ from evalkit.report.figures.drawing import (
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.findings.corrections import RATES, corrected_rates, is_determined
 from evalkit.report.texts import FIGURES, LABELS, metric_words
-from evalkit.types import Metric
-from evalkit.values import Json
+from evalkit.scoring.decision import Metrics
 
 MOST_SYSTEMS, MOST_CYCLES = 40, 6
 SIDE, RADIUS, NODE = 230.0, 78.0, 15.0

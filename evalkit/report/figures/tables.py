@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from evalkit.core.display import estimate, fixed, quoted, shorten
+from evalkit.core.types import Winner
+from evalkit.core.values import Json
 from evalkit.report.figures.drawing import (
     Figure,
     figure,
@@ -17,8 +19,6 @@ from evalkit.report.figures.drawing import (
 )
 from evalkit.report.texts import LABELS, Words
 from evalkit.scoring.catalog import SHORT_TITLES
-from evalkit.types import Winner
-from evalkit.values import Json
 
 CELL = (78.0, 46.0)
 LEFT = 96.0

@@ -13,7 +13,18 @@ from evalkit.core.translation import (
     joined,
     ngettext,
 )
-from evalkit.decision import (
+from evalkit.core.types import Metric
+from evalkit.report.findings.decisions import LONGEST, UNITS
+from evalkit.report.findings.finding import (
+    Finding,
+    RunFacts,
+    Tone,
+    finding,
+    has_classes,
+)
+from evalkit.report.findings.labels import label_words
+from evalkit.report.texts import note_text
+from evalkit.scoring.decision import (
     ACCURACY,
     BALANCED,
     CORRELATIONS,
@@ -27,17 +38,6 @@ from evalkit.decision import (
     known,
     labels,
 )
-from evalkit.report.findings.decisions import LONGEST, UNITS
-from evalkit.report.findings.finding import (
-    Finding,
-    RunFacts,
-    Tone,
-    finding,
-    has_classes,
-)
-from evalkit.report.findings.labels import label_words
-from evalkit.report.texts import note_text
-from evalkit.types import Metric
 
 PER_ORDER = "agreement/accuracy_per_order"
 

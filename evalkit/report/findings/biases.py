@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from evalkit.core.display import estimate, percent
 from evalkit.core.translation import gettext, ngettext
-from evalkit.decision import FIRST as FIRST_RATE
-from evalkit.decision import (
+from evalkit.core.types import Metric
+from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+from evalkit.report.findings.rates import MANY_TIES
+from evalkit.scoring.decision import FIRST as FIRST_RATE
+from evalkit.scoring.decision import (
     Metrics,
     known,
     one_order,
     side,
 )
-from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
-from evalkit.report.findings.rates import MANY_TIES
-from evalkit.types import Metric
 
 
 def position_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:

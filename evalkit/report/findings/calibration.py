@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval
 from evalkit.core.translation import Text, gettext
-from evalkit.decision import Metrics, known
+from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+from evalkit.scoring.decision import Metrics, known
 from evalkit.scoring.verdicts.pairs import WEIGHED
-from evalkit.types import Metric
 
 FAR_OFF = 0.1  # of a confidence, on average
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import gettext, joined
-from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import Metrics, known
 from evalkit.scoring.metrics.panels import GIVEN, REST
 
 

@@ -12,10 +12,10 @@ from evalkit.core.causes import Cause, causes_of
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
 from evalkit.core.translation import Text, gettext
+from evalkit.core.values import Json, JsonObject
 from evalkit.report.findings.finding import Finding, finding
-from evalkit.results import RunResult
 from evalkit.runs.layout import CAUSES
-from evalkit.values import Json, JsonObject
+from evalkit.runs.results import RunResult
 
 _SHOWN: Final = 3
 _EXAMPLE: Final = 160  # characters of an answer

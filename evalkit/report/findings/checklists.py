@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from evalkit.config import CHECKLIST
 from evalkit.core.display import percent
 from evalkit.core.translation import gettext, ngettext
-from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import Metrics, known
 
 
 def checklist_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, ngettext
-from evalkit.decision import SOME_ABSTAINED, Metrics, known, missed_classes, side
 from evalkit.report.findings.agreement import agreement_numbers
 from evalkit.report.findings.finding import (
     Finding,
@@ -14,6 +13,13 @@ from evalkit.report.findings.finding import (
     Tone,
     finding,
     has_classes,
+)
+from evalkit.scoring.decision import (
+    SOME_ABSTAINED,
+    Metrics,
+    known,
+    missed_classes,
+    side,
 )
 
 ABSTAINED = "class/abstained"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, pgettext
-from evalkit.decision import Metrics, known, labels, side
+from evalkit.core.types import Metric
 from evalkit.report.findings.finding import (
     Finding,
     RunFacts,
@@ -15,8 +15,8 @@ from evalkit.report.findings.finding import (
     finding,
     has_classes,
 )
+from evalkit.scoring.decision import Metrics, known, labels, side
 from evalkit.scoring.metrics.corrections import RANDOM
-from evalkit.types import Metric
 
 RATES = {
     "win_rate/a": gettext("Response A wins"),

@@ -17,7 +17,14 @@ from evalkit.core.translation import (
     ngettext,
     pgettext,
 )
-from evalkit.decision import (
+from evalkit.core.types import Metric
+from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.labels import label_words
+from evalkit.report.findings.places import places_text, stratum_values
+from evalkit.report.texts import texts
+from evalkit.runs.layout import simulated_judges
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import (
     ACCURACY,
     CONSISTENCY,
     CORRELATIONS,
@@ -40,13 +47,6 @@ from evalkit.decision import (
     side,
     stratum,
 )
-from evalkit.report.findings.finding import Finding, Tone, finding
-from evalkit.report.findings.labels import label_words
-from evalkit.report.findings.places import places_text, stratum_values
-from evalkit.report.texts import texts
-from evalkit.results import RunResult
-from evalkit.runs.layout import simulated_judges
-from evalkit.types import Metric
 
 TOO_MANY: Final = 100_000
 """More labels than this are not counted."""

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from evalkit.core.display import fixed, interval, percent, points, shorten
 from evalkit.core.translation import Message, Text, gettext, joined
-from evalkit.decision import side
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject
 from evalkit.report.findings.decisions import (
     UNITS,
     counted,
@@ -17,9 +18,8 @@ from evalkit.report.findings.decisions import (
     sentence,
 )
 from evalkit.report.texts import metric_measure, texts
+from evalkit.scoring.decision import side
 from evalkit.scoring.drift import Drift
-from evalkit.types import Metric
-from evalkit.values import JsonObject
 
 MOST: Final = 4
 """At most this many settings are named."""

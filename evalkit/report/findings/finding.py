@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from evalkit.core.display import interval, percent, points, visible
 from evalkit.core.translation import Message, Text, in_every_language
-from evalkit.decision import BALANCED, Metrics
-from evalkit.types import Metric
-from evalkit.values import Json, frozen
+from evalkit.core.types import Metric
+from evalkit.core.values import Json, frozen
+from evalkit.scoring.decision import BALANCED, Metrics
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
 

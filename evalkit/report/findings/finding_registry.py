@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from evalkit.decision import Metrics, known
+from evalkit.core.values import Json
 from evalkit.report.findings.agreement import agreement_findings
 from evalkit.report.findings.biases import (
     family_findings,
@@ -51,8 +51,8 @@ from evalkit.report.findings.subsets import subset_findings
 from evalkit.report.findings.transitivity import conflict_findings
 from evalkit.report.findings.transport import transport_findings
 from evalkit.report.findings.turns import turn_findings
-from evalkit.results import RunResult
-from evalkit.values import Json
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import Metrics, known
 
 TABLES: Final = ("causes", "panel", "ranking", "slices", "transport")
 """The tables of a run that findings name systems, judges and slices from."""

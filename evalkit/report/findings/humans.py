@@ -8,7 +8,8 @@ from typing import Final
 
 from evalkit.core.display import interval
 from evalkit.core.translation import gettext
-from evalkit.decision import (
+from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+from evalkit.scoring.decision import (
     FEW_LABELS,
     IDENTICAL,
     Metrics,
@@ -17,7 +18,6 @@ from evalkit.decision import (
     labels_at_hand,
     side,
 )
-from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
 
 _EPSILON: Final = re.compile(r"at epsilon ([0-9.]+)")
 

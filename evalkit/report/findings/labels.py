@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalkit.benchmark_discovery import benchmark_named
+from evalkit.core.benchmark_discovery import benchmark_named
+from evalkit.core.protocols import Benchmark
 from evalkit.core.translation import Text, gettext
-from evalkit.decision import (
-    Metrics,
-    known,
-)
-from evalkit.protocols import Benchmark
 from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, benchmark_title
+from evalkit.scoring.decision import (
+    Metrics,
+    known,
+)
 
 
 def label_words(metrics: Metrics) -> Text:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval
 from evalkit.core.translation import gettext, ngettext
-from evalkit.decision import FEW, Metrics, judges_of, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import FEW, Metrics, judges_of, known, side
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433

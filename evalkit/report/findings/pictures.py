@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalkit.core.translation import gettext
-from evalkit.decision import PICTURES
 from evalkit.report.findings.finding import Finding, finding
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import PICTURES
 
 _NAMED = 5
 

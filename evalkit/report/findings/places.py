@@ -14,9 +14,9 @@ from evalkit.core.translation import (
     ngettext,
     pgettext,
 )
-from evalkit.decision import Decision, Metrics, Where, known, searched, stratum
+from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, finding
-from evalkit.types import Metric
+from evalkit.scoring.decision import Decision, Metrics, Where, known, searched, stratum
 
 MOST: Final = 2
 """At most this many slices are named in a sentence."""

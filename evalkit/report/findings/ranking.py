@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
-from evalkit.decision import Metrics, known
+from evalkit.core.values import Json
 from evalkit.report.findings.finding import NAMED, Finding, RunFacts, finding
-from evalkit.values import Json
+from evalkit.scoring.decision import Metrics, known
 
 
 def ranking_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:

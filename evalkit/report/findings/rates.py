@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from evalkit.core.display import percent
 from evalkit.core.translation import gettext, joined, ngettext
-from evalkit.decision import (
+from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import (
     CONSTANT_AFTER,
     PROMPTS_SEEN,
     Metrics,
     known,
     one_order,
 )
-from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.verdicts.pairs import WEIGHED
 
 MANY_TIES, MANY_MISSING = 0.5, 0.2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalkit.core.translation import ngettext
-from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import Metrics, known
 
 
 def repeat_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval, quoted
 from evalkit.core.translation import Text, gettext, joined, ngettext
-from evalkit.decision import Metrics, known
+from evalkit.core.types import Metric
+from evalkit.core.values import Json
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, COLUMNS
+from evalkit.scoring.decision import Metrics, known
 from evalkit.scoring.slices import FEW, slice_name
-from evalkit.types import Metric
-from evalkit.values import Json
 
 MOST_SLICES = 3
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval
 from evalkit.core.translation import Text, gettext, ngettext
-from evalkit.decision import known
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.texts import metric_title
-from evalkit.results import RunResult
+from evalkit.runs.results import RunResult
+from evalkit.scoring.decision import known
 from evalkit.scoring.stopping import is_settled
 
 

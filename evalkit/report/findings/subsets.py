@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from evalkit.core.display import dollars, percent, points
 from evalkit.core.translation import gettext, joined, pgettext
-from evalkit.decision import Metrics, decide, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import Metrics, decide, known
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 
 

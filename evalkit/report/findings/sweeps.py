@@ -20,7 +20,6 @@ from evalkit.core.translation import (
     pgettext,
     translator,
 )
-from evalkit.decision import FIRST, LENGTH, Reason, known, one_order, side
 from evalkit.report.findings.decisions import (
     USES,
     counted,
@@ -32,6 +31,7 @@ from evalkit.report.findings.decisions import (
 )
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.texts import metric_title
+from evalkit.scoring.decision import FIRST, LENGTH, Reason, known, one_order, side
 from evalkit.scoring.leaderboard import (
     ACCURACY,
     CONSISTENCY,

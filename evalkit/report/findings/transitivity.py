@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import Text, gettext
-from evalkit.decision import Metrics, known, side
+from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
-from evalkit.types import Metric
+from evalkit.scoring.decision import Metrics, known, side
 
 CONSISTENT = (
     "pointwise",

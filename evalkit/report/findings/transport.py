@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval
 from evalkit.core.translation import Message, gettext, joined, pgettext
-from evalkit.decision import Metrics, known
+from evalkit.core.values import Json
 from evalkit.report.findings.finding import NAMED, Finding, RunFacts, Tone, finding
+from evalkit.scoring.decision import Metrics, known
 from evalkit.scoring.metrics.transport import GAP, MEAN
-from evalkit.values import Json
 
 RESULTS = {
     "pass": gettext("it holds for {systems}"),

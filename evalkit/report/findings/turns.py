@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from evalkit.config import CHECKLIST
 from evalkit.core.display import percent, points
 from evalkit.core.translation import gettext
-from evalkit.decision import Metrics, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, finding
+from evalkit.scoring.decision import Metrics, known, side
 from evalkit.scoring.metrics.turns import (
     EARLY,
     EXACT,

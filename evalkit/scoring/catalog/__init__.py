@@ -15,9 +15,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
-from evalkit.benchmark_discovery import benchmark_named, find_benchmark, own_benchmarks
+from evalkit.core.benchmark_discovery import (
+    benchmark_named,
+    find_benchmark,
+    own_benchmarks,
+)
+from evalkit.core.protocols import Benchmark
 from evalkit.core.translation import Text, gettext
-from evalkit.protocols import Benchmark
+from evalkit.core.values import Json
 from evalkit.scoring.catalog.spec import (
     CHECKLISTS,
     CLASSES,
@@ -29,7 +34,6 @@ from evalkit.scoring.catalog.spec import (
     Match,
     MetricSpec,
 )
-from evalkit.values import Json
 
 __all__ = [
     "CATALOG",

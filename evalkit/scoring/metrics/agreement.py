@@ -10,6 +10,8 @@ from types import MappingProxyType
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Metric, Verdict
+from evalkit.core.values import JsonObject
 from evalkit.scoring.columns import (
     CODES,
     NAMES,
@@ -36,8 +38,6 @@ from evalkit.scoring.stats.coefficients import (
     most_even,
 )
 from evalkit.scoring.stats.paired import align
-from evalkit.types import Metric, Verdict
-from evalkit.values import JsonObject
 
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"

@@ -12,7 +12,7 @@ import numpy as np
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.display import visible
 from evalkit.core.scale import Scale
-from evalkit.decision import ONE_ORDER
+from evalkit.core.types import Case
 from evalkit.scoring.columns import (
     NONE,
     TIE,
@@ -24,13 +24,13 @@ from evalkit.scoring.columns import (
     flat,
     sign,
 )
+from evalkit.scoring.decision import ONE_ORDER
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
 from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
 from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
-from evalkit.types import Case
 
 NO_VERDICT = "no pair has a verdict"
 WINNERS = (A, TIE, B)

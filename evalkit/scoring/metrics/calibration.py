@@ -9,6 +9,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.types import Case
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import FORCED, TIE, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import auc_statistic
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
@@ -22,8 +24,6 @@ from evalkit.scoring.stats.bootstrap import (
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
-from evalkit.types import Case
-from evalkit.values import JsonObject, frozen
 
 BINS = 10
 EMPTY = "no labeled pair has a winner with a stated confidence"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.turns import cited_turns, parts_of, unit_of
+from evalkit.core.types import Case
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import (
@@ -21,7 +22,6 @@ from evalkit.scoring.verdicts.checklists import (
     decided,
     rescored,
 )
-from evalkit.types import Case
 
 MOST_NAMES = 50
 """At most this many tags and this many items have metrics of their own: the most frequent."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.types import Metric
 from evalkit.scoring.columns import ClassColumns, VerdictColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, stated
 from evalkit.scoring.metrics.classes import stated_classes
@@ -14,7 +15,6 @@ from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.scoring.stats.claims import claim_test
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import descending_test, thresholds
-from evalkit.types import Metric
 
 LEVELS = (0.9, 0.8, 0.7)
 """The stated probabilities from which on the accuracy is counted."""

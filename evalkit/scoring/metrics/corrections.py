@@ -12,6 +12,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import TIE, A, B, ClassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import (
@@ -24,7 +25,6 @@ from evalkit.scoring.stats.bootstrap import (
 )
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.values import JsonObject, frozen
 
 RANDOM = "valid if the labels are a random subset"
 """In the note of a rate that is corrected because some answers have no label; reports look for

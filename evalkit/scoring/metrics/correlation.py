@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import FEW, Reach, bounded_mean
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import rank
-from evalkit.values import frozen
 
 LARGEST = 4000
 """Bounds are computed for at most this many distinct pairs of score and grade."""

@@ -9,7 +9,20 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.decision import (
+from evalkit.core.types import Case, Metric
+from evalkit.scoring.columns import (
+    NONE,
+    TIE,
+    A,
+    B,
+    ClassColumns,
+    ScoreColumns,
+    Units,
+    VerdictColumns,
+    flat,
+    system_codes,
+)
+from evalkit.scoring.decision import (
     BOTTOM,
     CEILING,
     CONSTANT_AFTER,
@@ -25,18 +38,6 @@ from evalkit.decision import (
     SPLIT,
     WRONG,
 )
-from evalkit.scoring.columns import (
-    NONE,
-    TIE,
-    A,
-    B,
-    ClassColumns,
-    ScoreColumns,
-    Units,
-    VerdictColumns,
-    flat,
-    system_codes,
-)
 from evalkit.scoring.metrics.classes import SHARE
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats.arrays import (
@@ -49,7 +50,6 @@ from evalkit.scoring.stats.arrays import (
 )
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
 from evalkit.scoring.verdicts.checklists import MET, ItemColumns
-from evalkit.types import Case, Metric
 
 MOST_SYSTEMS = 30
 """At most this many systems have a lean: those with most labels."""

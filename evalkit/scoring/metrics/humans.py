@@ -9,6 +9,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_grades, choices_in
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
     CODES,
     NONE,
@@ -26,8 +28,6 @@ from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metr
 from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
-from evalkit.types import Case, Metric
-from evalkit.values import frozen
 
 CLASSES = (A, TIE, B)
 

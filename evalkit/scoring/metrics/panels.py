@@ -11,6 +11,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import TIE, A, B, ClassColumns, Units, VerdictColumns
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.metrics.rates import case_totals, reason_rate
@@ -20,7 +21,6 @@ from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.scoring.verdicts.cascade import ABSTAINED, WAITING, Cascade, Step
 from evalkit.scoring.verdicts.panel import metric_part
-from evalkit.values import JsonObject, frozen
 
 ALONE: Final = "no unit was judged by two judges"
 NO_LABEL: Final = "no unit has a label: the judges' errors are unknown"

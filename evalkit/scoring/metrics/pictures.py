@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalkit.core.images import lacks_images
-from evalkit.decision import PICTURES
-from evalkit.types import Case, Metric
+from evalkit.core.types import Case, Metric
+from evalkit.scoring.decision import PICTURES
 
 
 def picture_metrics(cases: Sequence[Case]) -> Iterator[Metric]:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import TIE, A, B, VerdictColumns, flat, system_codes
 from evalkit.scoring.stats.arrays import (
     FUZZ,
@@ -28,8 +30,6 @@ from evalkit.scoring.stats.arrays import (
 from evalkit.scoring.stats.bootstrap import metric_of_draws
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm
-from evalkit.types import Case, Metric
-from evalkit.values import JsonObject, frozen
 
 
 @frozen

@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.decision import PROMPTS_SEEN
+from evalkit.core.types import Metric
 from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
@@ -28,6 +28,7 @@ from evalkit.scoring.columns import (
     VerdictColumns,
     sign,
 )
+from evalkit.scoring.decision import PROMPTS_SEEN
 from evalkit.scoring.judgments import KINDS, READABLE, JudgmentColumns
 from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
@@ -42,7 +43,6 @@ from evalkit.scoring.verdicts.pairs import (
     useful_thresholds,
     weigh,
 )
-from evalkit.types import Metric
 
 NO_VERDICT = "no pair has a verdict"
 REASONS = {

@@ -12,6 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from evalkit.core.types import Metric
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
     NONE,
     ClassColumns,
@@ -28,8 +30,6 @@ from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, T
 from evalkit.scoring.stats.dawid_skene import VotePatterns
 from evalkit.scoring.verdicts.classes import elect
 from evalkit.scoring.verdicts.panel import CLASSES, Panel, winners_of
-from evalkit.types import Metric
-from evalkit.values import frozen
 
 MOST: Final = 1000
 """With more patterns of votes than this, the vote is not fitted again, because that would take

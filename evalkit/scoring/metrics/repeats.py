@@ -12,6 +12,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.types import Case
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import TIE, ClassColumns, VerdictColumns
 from evalkit.scoring.judgments import MISSING, JudgmentColumns, of_one_judge
 from evalkit.scoring.metrics.ranking import (
@@ -50,8 +52,6 @@ from evalkit.scoring.verdicts.pairs import (
     useful_thresholds,
     winner_values,
 )
-from evalkit.types import Case
-from evalkit.values import JsonObject, frozen
 
 SAMPLES_UNREAD = "no question has two readable samples"
 

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.decision import Metrics
+from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.scoring.decision import Metrics
 from evalkit.scoring.metrics.panels import NO_LABEL
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
-from evalkit.values import Json, JsonObject, frozen
 
 MOST: Final = 8
 """Subsets of more judges than this are not compared."""

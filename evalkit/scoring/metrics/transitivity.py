@@ -16,6 +16,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.display import visible
+from evalkit.core.types import Case, Metric, Verdict
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, VerdictColumns, sign
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import (
@@ -36,8 +38,6 @@ from evalkit.scoring.stats.bootstrap import (
     ratio,
 )
 from evalkit.scoring.verdicts.pairs import by_criterion
-from evalkit.types import Case, Metric, Verdict
-from evalkit.values import JsonObject, frozen
 
 
 @frozen

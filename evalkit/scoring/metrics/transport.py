@@ -17,12 +17,12 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.decision import Metrics
+from evalkit.core.types import Case
+from evalkit.core.values import Json, JsonObject
 from evalkit.scoring.columns import ScoreColumns, system_codes
+from evalkit.scoring.decision import Metrics
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, undefined
-from evalkit.types import Case
-from evalkit.values import Json, JsonObject
 
 FEW: Final = 10
 """Systems with fewer labels count as unlabeled."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from evalkit.core.scale import PASSES, Scale
 from evalkit.core.turns import CONVERSATION, TURN, TURNS, UNIT_KEYS
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import ClassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored, score_items
-from evalkit.types import Case
-from evalkit.values import frozen
 
 PASS = 1
 FAIL = 0

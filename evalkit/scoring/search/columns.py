@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.core.display import visible
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.scoring.slices import (
     BINS,
     LENGTH,
@@ -18,8 +20,6 @@ from evalkit.scoring.slices import (
     slices_of,
     slices_of_values,
 )
-from evalkit.types import Case
-from evalkit.values import frozen
 
 LIMIT: Final = 1000
 """The most slices of all columns together; columns with few slices come first."""

@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
+from evalkit.core.values import frozen
 from evalkit.scoring.search.outcomes import Outcomes
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.clusters import CHUNK
-from evalkit.values import frozen
 
 UNITS: Final = 30
 """A slice of fewer units is never withdrawn."""

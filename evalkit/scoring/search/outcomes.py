@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.values import frozen
 
 KAPPAS: Final = ("checklist/kappa", "agreement/kappa")
 """Statistics whose columns are the confusion matrix of each case."""

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from evalkit.core.types import Metric
 from evalkit.scoring.search.family import FamilyTest
 from evalkit.scoring.search.outcomes import Outcomes
 from evalkit.scoring.stats.arrays import Floats, round_metric
-from evalkit.types import Metric
 
 SIZES: Final = (30, 100, 300)
 POWER: Final = 0.8

@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import (
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject, frozen
+from evalkit.scoring.decision import (
     FEW,
     FLOOR,
     FOLLOWS,
@@ -31,8 +33,6 @@ from evalkit.scoring.slices import Slices, part_of, slice_name
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric
-from evalkit.values import JsonObject, frozen
 
 TESTED: Final = "slices/tested"
 MOST_FOUND: Final = 10

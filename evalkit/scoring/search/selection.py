@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from evalkit.decision import USES, Use, Where
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.types import Case
+from evalkit.scoring.decision import USES, Use, Where
 from evalkit.scoring.slices import LENGTH, is_named, mean_length
-from evalkit.types import Case
 
 Choices = Mapping[str, Mapping[Any, Sequence[str]]]
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.-]*")

@@ -16,14 +16,14 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.decision import FEW, FOLLOWS, WITHIN
+from evalkit.core.types import Metric
+from evalkit.core.values import frozen
+from evalkit.scoring.decision import FEW, FOLLOWS, WITHIN
 from evalkit.scoring.search.family import LABELS, UNITS
 from evalkit.scoring.search.outcomes import MOMENTS, columns_of
 from evalkit.scoring.slices import Slices
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, clopper_pearson
-from evalkit.types import Metric
-from evalkit.values import frozen
 
 MOST_STRATA: Final = 50
 MOST_COLUMNS: Final = 2000

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Metric
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.stats.arrays import (
     Bools,
@@ -43,8 +45,6 @@ from evalkit.scoring.stats.bounded_intervals import (
     unlike_share,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric
-from evalkit.values import JsonObject, frozen
 
 FEWEST = 5
 """Resamples of at most so many clusters reach too little beyond the value: the interval also holds

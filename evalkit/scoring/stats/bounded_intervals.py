@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bounds, Floats, Ints, bisect
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.values import frozen
 
 STEPS = 40
 FEW = 1000

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.hashing import digest
 from evalkit.core.turns import CONVERSATION, UNIT_KEYS
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.types import Case
-from evalkit.values import frozen
 
 CHUNK = 2**22
 """Weights held at a time: 32 MiB, for any number of cases and resamples."""

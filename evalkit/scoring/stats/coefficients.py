@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.scoring.stats.bounded_intervals import Halves, extremes, mixed
-from evalkit.values import JsonObject, frozen
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.values import frozen
 
 ROUNDS: Final = 1000
 CONVERGED: Final = 1e-6

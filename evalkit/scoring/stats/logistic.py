@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.bootstrap import (
     Statistic,
@@ -17,7 +18,6 @@ from evalkit.scoring.stats.bootstrap import (
     undefined,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.values import frozen
 
 STEPS = 100
 HALVINGS = 30

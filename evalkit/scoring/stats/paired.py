@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.types import Metric, Verdict
+from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import (
     Bools,
     Bounds,
@@ -28,8 +30,6 @@ from evalkit.scoring.stats.bootstrap import (
     student_share,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric, Verdict
-from evalkit.values import frozen
 
 EXACT_BELOW = 25
 """Below this number of discordant pairs the exact test is used, as in statsmodels."""

@@ -18,9 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
 from evalkit.core.splits import is_labeled, without_labels
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case
 from evalkit.scoring import judgments as codes
 from evalkit.scoring.columns import (
     ABSTENTION,
@@ -37,7 +38,6 @@ from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pairs import pair_margins
-from evalkit.types import Case
 
 WAITING: Final = -1
 """The decider of a unit on which no judge has a verdict, or that the next judge is to decide."""

@@ -22,12 +22,8 @@ from evalkit.core.checklists import (
     leaves,
     parts_of,
 )
-from evalkit.errors import ConfigError
-from evalkit.scoring.columns import Units
-from evalkit.scoring.judgments import KINDS, kind_of
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
-from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import (
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import (
     Case,
     ChecklistItem,
     ItemAnswer,
@@ -36,7 +32,11 @@ from evalkit.types import (
     Judgment,
     Status,
 )
-from evalkit.values import frozen
+from evalkit.core.values import frozen
+from evalkit.scoring.columns import Units
+from evalkit.scoring.judgments import KINDS, kind_of
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
+from evalkit.scoring.stats.bootstrap import Tally
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
 State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from evalkit.core.annotations import annotation_classes
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case
 from evalkit.scoring.columns import ClassColumns, rows_of
 from evalkit.scoring.judgments import (
     ABSTAINED,
@@ -24,7 +25,6 @@ from evalkit.scoring.judgments import (
 )
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, group_mean
 from evalkit.scoring.verdicts.panel import Panel
-from evalkit.types import Case
 
 
 def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:

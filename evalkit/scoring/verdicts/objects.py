@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from evalkit.core.spool import LazySequence
+from evalkit.core.types import Case, ItemVerdict, Orders, Verdict
 from evalkit.scoring.columns import (
     ABSTENTION,
     JUDGED,
@@ -22,7 +23,6 @@ from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.pairs import by_criterion
-from evalkit.types import Case, ItemVerdict, Orders, Verdict
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Ints], list[Any]]

@@ -13,8 +13,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig, TieConfig
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
-from evalkit.errors import ConfigError
+from evalkit.core.types import Case
 from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
@@ -42,7 +43,6 @@ from evalkit.scoring.stats.arrays import (
     combine,
     group_mean,
 )
-from evalkit.types import Case
 
 AGGREGATE: Final = "scoring.aggregate="
 """Prefix of notes about the setting."""

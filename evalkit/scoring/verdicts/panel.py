@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
-from evalkit.errors import ConfigError
+from evalkit.core.errors import ConfigError
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
@@ -34,8 +36,6 @@ from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divid
 from evalkit.scoring.stats.dawid_skene import true_codes
 from evalkit.scoring.verdicts.pairs import apply_ties, at_threshold
 from evalkit.scoring.verdicts.pointwise import compare_scores
-from evalkit.types import Case
-from evalkit.values import frozen
 
 DAWID_SKENE: Final = "dawid_skene"
 UNASKED: Final = "not every judge was asked about everything: "

@@ -9,6 +9,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.core.types import Case
 from evalkit.scoring.columns import (
     EQUAL,
     JUDGED,
@@ -36,7 +37,6 @@ from evalkit.scoring.stats.arrays import (
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import apply_ties, judgment_scores, pair_margins
 from evalkit.scoring.verdicts.rewards import reward_margins
-from evalkit.types import Case
 
 
 def score_responses(

@@ -7,7 +7,7 @@ from deepeval import evaluate
 from deepeval.evaluate.configs import AsyncConfig, CacheConfig, DisplayConfig, ErrorConfig
 from deepeval.test_case import LLMTestCase
 
-from evalkit.adapters.deepeval import JudgeMetric
+from evalkit.serving.adapters.deepeval import JudgeMetric
 
 pairs, scores, classes, api_base, asked, good, bad, down = sys.argv[1:]
 options = {"api_base": api_base, "runner": {"retries": 0}}

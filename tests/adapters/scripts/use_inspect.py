@@ -8,7 +8,7 @@ from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
 
-from evalkit.adapters.inspect import scorer
+from evalkit.serving.adapters.inspect import scorer
 
 pairs, scores, classes, api_base, asked, good, bad, down = sys.argv[1:]
 options = {"api_base": api_base, "runner": {"retries": 0}}

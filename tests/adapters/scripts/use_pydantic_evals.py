@@ -5,7 +5,7 @@ import sys
 
 from pydantic_evals import Case, Dataset
 
-from evalkit.adapters.pydantic_evals import JudgeEvaluator
+from evalkit.serving.adapters.pydantic_evals import JudgeEvaluator
 
 pairs, scores, classes, api_base, asked, good, bad, down = sys.argv[1:]
 options = {"api_base": api_base, "runner": {"retries": 0}}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from evalkit.config import RunConfig
-from evalkit.parsing import drop_thinking
-from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment
+from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
+from evalkit.evaluators.parsing import drop_thinking
+from evalkit.evaluators.prompting import Prompts, neutralize
 
 MARGINS = {"first": 1.0, "neither": 0.0, "second": -1.0}
 

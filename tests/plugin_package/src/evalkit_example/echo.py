@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.errors import CallError
-from evalkit.types import Completion, JudgeRequest, Usage
+from evalkit.core.errors import CallError
+from evalkit.core.types import Completion, JudgeRequest, Usage
 
 
 class Echo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evalkit.audit.probes import Place, Probe, edit_text
-from evalkit.types import Case
+from evalkit.core.types import Case
 
 
 def _praise(text: str, case: Case, place: Place) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evalkit.config import TrackingConfig
-from evalkit.types import RunResult
+from evalkit.runs.results import RunResult
 
 
 class Ledger:

@@ -1,6 +1,6 @@
 """A store backend: completions in this process's memory, by the name in `store.url=memory://NAME`.
 
-A backend that keeps them longer follows the same protocol, `evalkit.protocols.Store`;
+A backend that keeps them longer follows the same protocol, `evalkit.core.protocols.Store`;
 `evalkit.testing.check_store` checks what it promises.
 """
 
@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evalkit.errors import StoreError
-from evalkit.protocols import Store
-from evalkit.types import Completion, StoredCompletion, StoreDescription
+from evalkit.core.errors import StoreError
+from evalkit.core.protocols import Store
+from evalkit.core.types import Completion, StoredCompletion, StoreDescription
 
 
 @dataclass

@@ -1,0 +1,210 @@
+"""Turn Hydra's errors into one line: where, what, and what to do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import yaml
+from hydra.errors import (
+    ConfigCompositionException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from evalkit.compose.criteria import as_written, no_such_criterion
+from evalkit.compose.user_files import user_files
+from evalkit.config import RunConfig
+from evalkit.config.run_config import known_keys, no_such
+from evalkit.core.benchmark_discovery import own_benchmark_names
+from evalkit.core.bounded_files import DEEPEST, FLATTEN, UnboundedError, check_yaml
+from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean, pasted
+from evalkit.core.redaction import remedy_for
+from evalkit.core.regular_files import read_file
+from evalkit.core.resources import shipped
+from evalkit.guard import FLAG
+
+EACH = "add -m to run a job for each"
+_SEVERAL = re.compile(
+    r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$",
+    re.M,
+)
+RECORDED = "recorded"
+"""The option of each group in the config of a finished run."""
+
+
+def hydra_error(error: Exception) -> EvalkitError:
+    """Return an error of composing a config as one line."""
+    if isinstance(error, EvalkitError):
+        return error
+    deep = any(
+        isinstance(raised, RecursionError)
+        for raised in (error, error.__cause__, error.__context__)
+    )
+    if deep or isinstance(error, UnicodeDecodeError):
+        problem = ConfigError(f"a text is not UTF-8 ({error})")
+        if deep:
+            problem = ConfigError(
+                f"a config or an override is nested deeper than {DEEPEST} levels",
+                remedy=FLATTEN,
+            )
+        return next(
+            (fault for file in user_files() if (fault := unusable(file))), problem
+        )
+    if isinstance(error, MissingConfigException):
+        return _missing_option(error)
+    text = str(error)
+    if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(
+        r"Index '_(set|add|del)_", text
+    ):
+        remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
+        where = _criteria_file(text)
+        return ConfigError(
+            "a list of criteria cannot be changed or combined",
+            where=where,
+            remedy=remedy,
+        )
+    if isinstance(error, OverrideParseException):
+        error.override = as_written(error.override)
+        if error.override.lstrip("+").startswith("gate."):
+            remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
+            return ConfigError(
+                "cannot be read as an override", where=error.override, remedy=remedy
+            )
+        return ConfigError(
+            f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
+            where=error.override,
+            remedy="quote what holds brackets, commas or spaces: 'key=\"value\"'",
+        )
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return ConfigError(
+            f"is not YAML ({error.problem})",
+            where=f"{relative(Path(mark.name))}:{mark.line + 1}",
+        )
+    if several := _SEVERAL.search(str(error)):
+        word = as_written(several[1])
+        name, _, values = word.partition("=")
+        remedy = f"{EACH}, or write {pasted(name, values)} if it is one value"
+        return ConfigError("has several values", where=word, remedy=remedy)
+    cause = (
+        error.__cause__
+        if isinstance(error.__cause__, OmegaConfBaseException)
+        else error
+    )
+    if isinstance(cause, MissingMandatoryValue):
+        return ConfigError(
+            "is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…"
+        )
+    if secret := re.search(r"contains the value of \$\w+", str(cause)):
+        where = str(getattr(cause, "full_key", None) or "")
+        return ConfigError(secret[0], where=where, remedy=remedy_for(where))
+    if reads := re.search(r"reads the variable \$(\w+)", str(cause)):
+        where = str(getattr(cause, "full_key", None) or "")
+        remedy = (
+            f"if it may be shown and sent, add {FLAG} env:{reads[1]} (once, it is kept)"
+        )
+        return ConfigError(f"a file {reads[0]}", where=where, remedy=remedy)
+    if (
+        isinstance(cause, OmegaConfBaseException)
+        and cause.full_key
+        and cause.full_key.split(".")[0] != "hydra"
+    ):
+        if "is not in struct" in str(cause) or "is not in struct" in str(error):
+            return _unknown_key(str(cause.full_key), cause)
+        return ConfigError(
+            str(cause).partition("\n")[0], where=as_written(str(cause.full_key))
+        )
+    if "missing `_self_`" in str(error):
+        remedy = "write `- _self_` last, so that the file's own keys apply"
+        return ConfigError(
+            "the defaults list has no _self_", where="defaults", remedy=remedy
+        )
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, ConfigCompositionException) and (
+        key := re.search(r"override '([^']+)'", str(error))
+    ):
+        if "is not in struct" in str(error.__cause__ or error):
+            return _unknown_key(key[1])
+        return ConfigError(lines[0])
+    return ConfigError(lines[0] if lines else type(error).__name__)
+
+
+def unusable(file: Path) -> ConfigError | None:
+    """Return the error for a file that is not UTF-8, too deeply nested or too large, or `None` if it is usable."""
+    where = str(relative(file))
+    try:
+        text = read_file(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        return ConfigError(
+            f"the byte at offset {error.start} is not UTF-8",
+            where=where,
+            remedy="save the file as UTF-8",
+        )
+    except OSError:
+        return None
+    try:
+        check_yaml(text)
+    except UnboundedError as error:
+        line = "" if error.line is None else f":{error.line}"
+        return ConfigError(error.what, where=where + line, remedy=error.remedy)
+    return None
+
+
+def _criteria_file(message: str) -> str:
+    """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
+    named = re.search(r"In '(criteria/[^']+)'", message)
+    files = [
+        file
+        for file in user_files()
+        if named and file.as_posix().endswith(f"/{named[1]}.yaml")
+    ]
+    if files:
+        return str(relative(files[0]))
+    return "criteria"
+
+
+def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> ConfigError:
+    *parents, last = key.split(".")
+    if parents == ["criteria"] and cause is not None and cause.parent_node is not None:
+        return no_such_criterion(last, [str(name) for name in cause.parent_node])
+    return no_such("key", key, last, known_keys(parents))
+
+
+def _missing_option(error: MissingConfigException) -> ConfigError:
+    text = str(error)
+    named = re.search(r"[Cc]ould not (?:find|load) '([^']+)'", text)
+    override = re.search(r"Could not override '([^']+)'", text)
+    if named and "/" in named[1]:
+        group, _, option = named[1].rpartition("/")
+        if (
+            named[1].startswith("dataset/")
+            and Path(file := named[1].removeprefix("dataset/")).exists()
+        ):
+            remedy = f"for a file or folder, write dataset=file dataset.path={shlex.quote(file)}"
+            return ConfigError(
+                "no such dataset", where=f"dataset={file}", remedy=remedy
+            )
+        options = [o for o in error.options or () if o and o != RECORDED]
+        if not options:  # for a list of options, Hydra does not name them
+            options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
+            options += own_benchmark_names() if group == "dataset" else ()
+        if (
+            top := group.partition("/")[0]
+        ) in RunConfig.model_fields and top != group:  # such as judge/simulated
+            group = top
+            option = named[1].partition("/")[2]
+            nested = sorted((shipped("conf") / top).glob("*/*.yaml"))
+            options += [f"{file.parent.name}/{file.stem}" for file in nested]
+        return ConfigError(
+            f"no such {group}",
+            where=f"{group}={option}",
+            remedy=did_you_mean(option, options),
+        )
+    if override:
+        group = override[1].partition("@")[0]
+        return no_such("config group", override[1], group, list(RunConfig.model_fields))
+    return ConfigError(text.strip().partition("\n")[0])

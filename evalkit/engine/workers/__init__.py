@@ -1,0 +1,409 @@
+"""Judge a study's cases in several processes: shards of the cases, and the workers that judge them.
+
+Workers share nothing but the store. What they leave, because they were killed or a request failed,
+the run that started them judges itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Any, TypeAlias
+
+from evalkit.config import RunConfig
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.core.hashing import text_digest
+from evalkit.core.plugins import allowing_code, code_allowed
+from evalkit.core.redaction import secret_in
+from evalkit.core.resources import PROJECT_VARIABLE, project
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
+from evalkit.engine import JudgingResult, Progress
+from evalkit.engine.event_loop import handled_signals, interrupt
+from evalkit.engine.progress import Spend, add
+from evalkit.guard.credentials import withheld_servers, withhold_all
+from evalkit.runs.results import Calls
+from evalkit.store import is_local, store_location, store_url
+
+Work: TypeAlias = Callable[
+    [RunConfig, "Shard", Callable[[Progress], None]], JudgingResult
+]
+WORKER_KINDS = ("slurm", "ray")
+ATTEMPTS = 3
+"""How often a shard is started: again after its worker died."""
+POLL_SECONDS = 0.5
+GRACE_SECONDS = 40.0
+"""How long workers may take to stop; their calls in flight may take 30 s."""
+LAST_SECONDS = 10.0
+"""How long workers may take to stop at once."""
+STOP_SECONDS = 0.2
+STOPPED = "stopped"
+_SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
+
+
+@frozen
+class Shard:
+    """One of `count` parts of a study's cases, numbered from 1; cases with the same prompt are in the same part."""
+
+    index: int
+    count: int
+
+    @staticmethod
+    def of(text: str) -> Shard:
+        """Return the shard that a text such as `3/20` names.
+
+        Raises:
+            ValueError: if it names none.
+        """
+        match = _SHARD.fullmatch(text)
+        if match is None or int(match[1]) > int(match[2]):
+            raise ValueError(f"'{text}' is not a shard such as 3/20, the third of 20")
+        return Shard(int(match[1]), int(match[2]))
+
+    def holds(self, case: Case) -> bool:
+        """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
+        return (
+            int(text_digest(case.prompt or case.id)[:15], 16) % self.count
+            == self.index - 1
+        )
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+@frozen
+class ShardReport:
+    """What became of a shard; with `error`, the run ends."""
+
+    shard: Shard
+    host: str
+    spend: Spend = field(default_factory=Spend)
+    error: str | None = None
+    status: int = 0
+
+
+class Lost(Exception):  # noqa: N818
+    """Raised if a worker died; `str()` says on one line where, and of what."""
+
+
+@frozen
+class ShardTask:
+    """What a worker receives: it can be pickled.
+
+    `work` is a function of a module, and judges a shard.
+    """
+
+    work: Work
+    config: RunConfig
+    shard: Shard
+    folder: str = field(default_factory=os.getcwd)
+    project: str = field(default_factory=lambda: str(project()))
+    allow_code: bool = field(default_factory=code_allowed)
+    store: str = ""
+    withheld: tuple[str, ...] = field(default_factory=withheld_servers)
+
+    def __call__(
+        self, observe: Callable[[Progress], None], stops: Callable[[], int] = lambda: 0
+    ) -> ShardReport:
+        """Judge the shard, in a worker's process; an error is a part of the report.
+
+        Args:
+            observe: called with the progress.
+            stops: returns how often the worker was asked to stop: the second time ends its calls in
+                flight.
+        """
+        report = ShardReport(self.shard, socket.gethostname())
+        if Path(
+            self.folder
+        ).is_dir():  # paths are relative to where the run was started
+            os.chdir(self.folder)
+        os.environ[PROJECT_VARIABLE] = self.project
+        withhold_all(self.withheld)
+        location = store_location(store_url(self.config.store.url))
+        if location != self.store:
+            problem = (
+                f"store.url: the worker's store is {location}, not {self.store}; set"
+                " EVALKIT_STORE where"
+                " workers run"
+            )
+            return replace(report, error=problem, status=int(ExitStatus.WRONG))
+        try:
+            with allowing_code(self.allow_code), _stopping(stops):
+                judged = self.work(self.config, self.shard, observe)
+        except Exception as error:  # a traceback in a worker's log helps nobody
+            text = f"{type(error).__name__}: {error}"
+            status = ExitStatus.WRONG
+            if isinstance(error, EvalkitError):
+                text = str(error)
+                status = error.status
+            return replace(report, error=text, status=int(status))
+        return replace(
+            report, spend=judged.spend, error=STOPPED if judged.interrupted else None
+        )
+
+
+@contextmanager
+def _stopping(stops: Callable[[], int]) -> Iterator[None]:
+    """Interrupt what runs in this process each time that `stops` grows, from a thread; an answer may be slow."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        delivered = 0
+        while not ended.wait(STOP_SECONDS):
+            while delivered < min(stops(), 2) and interrupt(SIGTERM):
+                delivered += 1
+
+    watcher = threading.Thread(target=watch, name="evalkit-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+class Pool(ABC):
+    """Workers, started by an engine. All methods are called from one thread."""
+
+    def __init__(self) -> None:
+        self.queue: deque[ShardTask] = deque()
+        self.running: dict[Any, Shard] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a shard is being judged."""
+        return bool(self.running)
+
+    def start(self, task: ShardTask) -> None:
+        """Have a shard judged as soon as a worker is free."""
+        self.queue.append(task)
+
+    @abstractmethod
+    def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
+        """Wait for at most this long; return the shards that ended and how.
+
+        Raises:
+            ConfigError: if the engine starts no workers for what is queued.
+            NoWorkers: if the engine has had nowhere to run workers for too long.
+        """
+
+    @abstractmethod
+    def progress(self) -> Iterable[Progress]:
+        """Return the last reported state of each shard that was ever started."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ask every worker to stop: its calls in flight may finish, unless it is asked again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what is left, and remove what was only of use to the workers."""
+
+
+class NoWorkers(Exception):  # noqa: N818
+    """Raised if the engine has nowhere left to run workers; `str()` says why on one line."""
+
+
+class WorkerError(EvalkitError):
+    """A worker cannot judge its shard."""
+
+    def __init__(self, text: str, status: int) -> None:
+        self.status = ExitStatus(status)
+        super().__init__(" ".join(text.split()))
+
+
+def judge_in_workers(
+    config: RunConfig,
+    folder: Path,
+    work: Work,
+    observe: Callable[[Progress], None] | None = None,
+    stored: Callable[[], int] | None = None,
+) -> tuple[Sequence[ShardReport], float]:
+    """Have the cases judged into the store by `runner.workers` workers; return their reports and the seconds.
+
+    Args:
+        config: the config of the run.
+        folder: the run folder.
+        work: judges a shard in a worker.
+        observe: called with the progress.
+        stored: counts the answers in the store, for workers that end without a report.
+
+    Raises:
+        ConfigError: if the engine is not installed, or the workers cannot share the store.
+        WorkerError: if a worker cannot go on, naming its shard and host, or there is no place left
+            for workers; what the others have answered is stored.
+        Signaled: on Ctrl-C, once every worker has stopped.
+    """
+    if (mode := config.store.mode) != "read_write":
+        problem = f"workers share the store, but store.mode is {mode}"
+        where = f"runner.kind={config.runner.kind}"
+        raise ConfigError(problem, where=where, remedy="use read_write")
+    check_budget(config)
+    pool = _pool(config, folder)
+    begun = time.monotonic()
+    show = observe or (lambda _: None)
+    count = config.runner.workers
+    url = store_url(config.store.url)
+    online = config.with_({"runner.kind": "online", "runner.options": {}})
+    if secret_in(url) is None:  # workers get the store's URL, unless it has a password
+        online = online.with_({"store.url": url})
+    store = store_location(url)
+    shards = [Shard(n, count) for n in range(1, count + 1)]
+    open_tasks = {
+        shard: ShardTask(work, online, shard, store=store) for shard in shards
+    }
+    attempts = dict.fromkeys(open_tasks, 1)
+    reports = list[ShardReport]()
+    signals = list[int]()
+    with handled_signals(
+        signals.append
+    ):  # one that arrives while workers are stopped must not leave them behind
+        try:
+            for task in open_tasks.values():
+                pool.start(task)
+            while open_tasks:
+                if signals:
+                    raise Signaled(signals[0])
+                for shard, end in pool.poll(POLL_SECONDS):
+                    if (
+                        isinstance(end, ShardReport) and end.error == STOPPED
+                    ):  # by someone else
+                        end = Lost(f"on {end.host}: it was stopped")
+                    if isinstance(end, ShardReport):
+                        if end.error is not None:
+                            raise WorkerError(
+                                f"shard {shard} on {end.host}: {end.error}", end.status
+                            )
+                        reports.append(end)
+                        del open_tasks[shard]
+                    elif attempts[shard] == ATTEMPTS:
+                        problem = (
+                            f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to"
+                            " continue"
+                        )
+                        raise WorkerError(problem, int(ExitStatus.WRONG))
+                    else:
+                        attempts[shard] += 1
+                        pool.start(open_tasks[shard])
+                parts = [*pool.progress()]
+                combined = reduce(add, parts, Progress())
+                # The total is known once every shard has reported its own.
+                total = combined.total if len(parts) == count else None
+                show(replace(combined, elapsed=time.monotonic() - begun, total=total))
+        except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
+            answers = _stop(pool, stored, signals)
+            if isinstance(stop, KeyboardInterrupt):
+                number = stop.number if isinstance(stop, Signaled) else SIGINT
+                raise Signaled(
+                    number,
+                    f"interrupted: {answers:,} answers are stored; run again to continue",
+                ) from None
+            if isinstance(stop, NoWorkers):
+                problem = (
+                    f"{stop}: {answers:,} answers are stored; run again to continue"
+                )
+                raise WorkerError(problem, int(ExitStatus.TOO_MANY_FAILURES)) from None
+            raise
+        finally:
+            pool.close()
+    return reports, time.monotonic() - begun
+
+
+def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) -> int:
+    """Stop the workers and wait until they have; return how many answers there are.
+
+    A second signal ends calls.
+    """
+    for seconds in (GRACE_SECONDS, LAST_SECONDS):
+        pool.stop()
+        until = time.monotonic() + seconds
+        while (
+            pool.busy
+            and time.monotonic() < until
+            and (len(signals) < 2 or seconds == LAST_SECONDS)
+        ):
+            list(pool.poll(POLL_SECONDS))
+        if not pool.busy:
+            break
+    parts = list(pool.progress())
+    if stored is not None and any(part.answers is None for part in parts):
+        return stored()
+    return sum(
+        part.done - part.failed if part.answers is None else part.answers
+        for part in parts
+    )
+
+
+def add_spent(
+    judged: JudgingResult, reports: Sequence[ShardReport], seconds: float
+) -> JudgingResult:
+    """Return the result of a run with what its workers have sent and spent; a request that failed there is a retry."""
+    workers = reduce(add, (report.spend for report in reports), Spend())
+    sent = workers.calls.sent
+    failed = workers.calls.failed
+    answered = max(0, sent - failed)
+    retried = workers.calls.retried + min(failed, judged.calls.sent)
+    calls = Calls(
+        stored=-min(answered, judged.calls.stored), sent=answered, retried=retried
+    )
+    spend = add(judged.spend, replace(workers, calls=calls))
+    return replace(
+        judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0)
+    )
+
+
+def check_budget(config: RunConfig) -> None:
+    """Refuse a budget that workers do not share.
+
+    Raises:
+        ConfigError: if each worker would spend it.
+    """
+    runner = config.runner
+    if runner.budget_calls is not None or (
+        runner.budget_usd is not None and runner.budget_scope != "store"
+    ):
+        key = "budget_usd" if runner.budget_calls is None else "budget_calls"
+        remedy = "set runner.budget_usd and runner.budget_scope=store"
+        raise ConfigError(
+            "each worker would spend it", where=f"runner.{key}", remedy=remedy
+        )
+
+
+def _pool(config: RunConfig, folder: Path) -> Pool:
+    """Return the workers that `runner.kind` names.
+
+    Raises:
+        ConfigError: if its package is not installed, or it cannot be used.
+    """
+    kind = config.runner.kind
+    runner = config.runner
+    try:
+        module = import_module(f"evalkit.engine.workers.{kind}_pool")
+    except ImportError as error:
+        remedy = f"run pip install 'evalkit-judge[{kind}]'"
+        raise ConfigError(
+            f"needs a package that is not installed ({error})",
+            where="runner",
+            remedy=remedy,
+        ) from None
+
+    def check_shared() -> None:
+        if is_local(store_url(config.store.url)):
+            remedy = "use a PostgreSQL store: store.url=postgresql://user@host/database"
+            problem = "workers on several machines cannot share an SQLite file"
+            raise ConfigError(problem, where="store.url", remedy=remedy)
+
+    pool: Pool = module.ENGINE(runner.workers, runner.options, folder, check_shared)
+    return pool

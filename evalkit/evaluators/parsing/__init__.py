@@ -1,0 +1,45 @@
+"""Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
+
+from evalkit.evaluators.parsing.decisions import (
+    MARGINS,
+    AnswerTask,
+    Decision,
+    Pattern,
+    Reply,
+    read_item_answer,
+    read_item_entries,
+    read_marked_item,
+    read_marked_items,
+    read_marks,
+)
+from evalkit.evaluators.parsing.json import read_json
+from evalkit.evaluators.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_class,
+    read_score,
+    read_verdict,
+    read_winner,
+)
+
+__all__ = [
+    "MARGINS",
+    "AnswerTask",
+    "Decision",
+    "Pattern",
+    "Reply",
+    "UnreadableError",
+    "drop_thinking",
+    "is_refusal",
+    "read_class",
+    "read_item_answer",
+    "read_item_entries",
+    "read_json",
+    "read_marked_item",
+    "read_marked_items",
+    "read_marks",
+    "read_score",
+    "read_verdict",
+    "read_winner",
+]

@@ -1,0 +1,633 @@
+"""Read decisions in running text: verdicts, ratings, classes and checklist answers in marks, or a custom pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from evalkit.config import OutputConfig
+from evalkit.core.errors import ConfigError
+from evalkit.core.scale import Classes, Scale
+from evalkit.core.types import ItemAnswer, Winner
+from evalkit.core.values import frozen
+from evalkit.evaluators.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    extent,
+    is_refusal,
+    read_class,
+    read_score,
+    read_verdict,
+    to_half_width,
+    unescape,
+    with_base,
+)
+
+Take: TypeAlias = Literal["last", "first", "only"]
+Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
+T = TypeVar("T")
+
+_DECORATION = " \t*_#`~.。"
+_QUOTES = "[\"'“”‘’「」『』«»]"
+_LABEL = re.compile(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
+_REST = re.compile(r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?)?[^\w\n]*(?:\n|\Z)")
+"""What may follow a verdict on its line."""
+_CONTEXT = 8
+_MOST = 500
+
+
+@frozen
+class Mark:
+    """A text in the form of a verdict: its content and its span; `open` if its content is the end of the text."""
+
+    content: str
+    start: int
+    end: int
+    open: bool = False
+
+
+@frozen
+class Reply:
+    """A judge's text to read.
+
+    Attributes:
+        text: The text.
+        cut_off: Whether it is truncated, so that its last mark is unknown.
+        sources: The texts under judgment. If one of them contains a verdict, the judge may be
+            quoting it, and only a mark at the end of the answer (at the beginning, for `first`) is
+            the judge's own.
+        at_end: Whether the judge was asked for the verdict at the end, so that a mark that words
+            follow on its line is none.
+        drafts: Whether the text is reasoning, which may have drafts of the verdict, so that all
+            marks must agree.
+    """
+
+    text: str
+    cut_off: bool = False
+    sources: Sequence[str] = ()
+    at_end: bool = False
+    drafts: bool = False
+
+
+@frozen
+class AnswerTask:
+    """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
+
+    decision: Decision
+    tie_allowed: bool = True
+    scale: Scale | None = None
+    classes: Classes | None = None
+
+    def value(self, written: object) -> float | str:
+        """Return the decision that is written: a winner's margin as shown, a score in scale units, or a class.
+
+        Raises:
+            UnreadableError: If it is not one.
+        """
+        if self.scale is not None:
+            return read_score(written, self.scale)
+        if self.classes is None:
+            return MARGINS[read_verdict(str(written))]
+        return read_class(written, self.classes)
+
+
+def choose_mark(
+    reply: Reply,
+    find: Callable[[str], Sequence[Mark]],
+    read: Callable[[str], T],
+    *,
+    take: Take,
+    form: str,
+    alone: bool = True,
+) -> T:
+    """Return the value of the selected mark.
+
+    Args:
+        reply: The judge's answer.
+        find: Returns the marks in a text, in order.
+        read: Returns the value of a mark's content, or raises UnreadableError.
+        take: Which of several marks to select.
+        form: The form of a mark, for error messages.
+        alone: Whether a mark must be alone on its line or after a label if the judge may be
+            quoting.
+
+    Raises:
+        UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is
+            ambiguous.
+    """
+    text = drop_thinking(reply.text, reply.sources)
+    cut_off = reply.cut_off
+    marks = find(text)
+    if not marks:
+        raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
+    if reply.drafts:
+        _agree(_values(marks, read))
+    sources = {
+        spelling for source in reply.sources for spelling in (source, unescape(source))
+    }
+    if quoted := [value for source in sources for value in _values(find(source), read)]:
+        own_marks = _own(
+            text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone
+        )
+        # If it equals a verdict in a source, it may be an echo: then all marks in the answer must
+        # agree.
+        if read(own_marks[0].content) in quoted:
+            _agree(_values(marks, read))
+        marks = own_marks
+    if take == "only":
+        _agree(
+            [read(content) for content in dict.fromkeys(mark.content for mark in marks)]
+        )
+    elif cut_off and take == "last":
+        _agree(_values(marks, read))
+    if reply.at_end and take != "first":
+        ends = _at_end(text, marks, cut_off=cut_off)
+        if not ends:
+            problem = f"a verdict counts only at the end of a line: write {form} on the last line"
+            raise UnreadableError("no_answer", problem)
+        if take == "last":  # what is said after it must not contradict it
+            after = [mark for mark in marks if mark.start > ends[-1].start]
+            _agree([read(ends[-1].content), *_values(after, read)])
+            _agree(_values(_on_their_own(text, marks), read))
+        marks = ends
+    mark = marks[0 if take == "first" else -1]
+    if cut_off and mark.open:
+        raise UnreadableError("truncated", "the verdict itself may be truncated")
+    return read(mark.content)
+
+
+def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
+    """Return the marks that end their lines."""
+    ends = [mark for mark in marks if _REST.match(text, mark.end)]
+    if cut_off and ends and "\n" not in text[ends[-1].end :]:  # the line may go on
+        lead = text[: ends[-1].start].rpartition("\n")[2]
+        if lead.strip(_DECORATION):
+            return ends[:-1]
+        return ends
+    return ends
+
+
+def _on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
+    """Return the marks on lines of nothing but marks after a label: verdicts, not mentions."""
+    by_line: dict[int, list[Mark]] = {}
+    for mark in marks:
+        by_line.setdefault(text.rfind("\n", 0, mark.start) + 1, []).append(mark)
+    chosen: list[Mark] = []
+    for begin, line_marks in by_line.items():
+        end = text.find("\n", line_marks[-1].end)
+        stops = [mark.start for mark in line_marks[1:]]
+        stops.append(len(text) if end < 0 else end)
+        gaps = [
+            text[mark.end : stop] for mark, stop in zip(line_marks, stops, strict=True)
+        ]
+        lead = text[begin : line_marks[0].start].strip(_DECORATION)
+        labeled = not lead or _LABEL.fullmatch(lead) is not None
+        if labeled and not any(gap.strip(_DECORATION) for gap in gaps):
+            chosen += line_marks
+    return chosen
+
+
+def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
+    """Return the distinct values of the readable marks."""
+    contents = dict.fromkeys(mark.content for mark in marks)
+    if len(contents) > _MOST:
+        raise UnreadableError("ambiguous", f"there are {len(contents)} verdicts")
+    values: list[T] = []
+    for content in contents:
+        try:
+            values.append(read(content))
+        except UnreadableError:
+            continue
+    return values
+
+
+def _agree(values: Sequence[object]) -> None:
+    if any(value != values[0] for value in values):
+        raise UnreadableError(
+            "ambiguous", f"there are {len(values)} verdicts and they differ"
+        )
+
+
+def _own(
+    text: str,
+    marks: Sequence[Mark],
+    sources: Collection[str],
+    *,
+    first: bool,
+    cut_off: bool,
+    alone: bool,
+) -> list[Mark]:
+    """Return the judge's own mark when a text under judgment contains such a mark too."""
+    if is_refusal(text):
+        raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
+    begin, end = _line(text, first=first)
+    # Only the last mark in a line is at its end.
+    own_marks = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
+    if (
+        cut_off
+        or not own_marks
+        or not _apart(
+            text[begin : own_marks[0].start],
+            text[own_marks[0].end : end],
+            sources,
+            alone=alone,
+        )
+        or any(_copied(text, own_marks[0], source) for source in sources)
+    ):
+        raise UnreadableError(
+            "ambiguous",
+            "the material to judge contains a verdict in this form, so the judge's own must be"
+            " alone on the last line",
+        )
+    return own_marks
+
+
+def _line(text: str, *, first: bool) -> tuple[int, int]:
+    """Return the span of the last (first) line with content."""
+    lines = [
+        match.span()
+        for match in re.finditer(r"[^\r\n]+", text)
+        if match[0].strip(_DECORATION)
+    ]
+    if lines:
+        return lines[0 if first else -1]
+    return (0, 0)
+
+
+def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) -> bool:
+    """Return whether a mark is at the end of a line without quotations, as a judge's own."""
+    if after.strip(_DECORATION):
+        return False
+    lead = before.strip(_DECORATION)
+    if not lead:
+        return True
+    if not alone:
+        return not re.search(rf"\A>|{_QUOTES}\Z", lead)
+    # A label such as "Verdict:" is the judge's own unless a text under judgment also has it before
+    # a mark.
+    return bool(_LABEL.fullmatch(lead)) and not any(
+        lead in source for source in sources
+    )
+
+
+def _copied(text: str, mark: Mark, source: str) -> bool:
+    """Return whether the text before a mark is before the same mark in `source`, ignoring white space."""
+    head = _flat(unescape(text[: mark.start]))
+    spelling = _flat(unescape(text[mark.start : mark.end]))
+    flat = _flat(source)
+    starts = (match.start() for match in re.finditer(re.escape(spelling), flat))
+    return any(
+        head.endswith(flat[max(0, start - _CONTEXT) : start])
+        for start in starts
+        if start
+    )
+
+
+def _flat(text: str) -> str:
+    return "".join(text.split())
+
+
+MARGINS: Mapping[Winner, float] = MappingProxyType({"A": 1.0, "TIE": 0.0, "B": -1.0})
+"""The margin of each winner, and of `[[A>>B]]`."""
+BETTER = 1 / 3
+"""The margin of `[[A>B]]`."""
+
+# Models escape square brackets for Markdown renderers.
+_MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
+_LONGEST_MARK = 40
+_ORDERED = re.compile(
+    r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z"
+)
+
+
+def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | str:
+    """Return the decision in double brackets: a winner's margin as shown, a score in scale units, or a class.
+
+    A margin is positive if the response shown first is better: 1, or a third for `A>B` if
+    `output.graded` is set.
+
+    Raises:
+        UnreadableError: If there is no mark, one that cannot be read, or an ambiguous one.
+    """
+    if task.scale is not None:
+        return choose_mark(
+            reply, _ratings, task.value, take=output.take, form="[[score]]"
+        )
+    if task.classes is not None:
+        form = " or ".join(f"[[{name}]]" for name in task.classes.answers)
+        return choose_mark(reply, marks, task.value, take=output.take, form=form)
+    if output.graded:
+        form = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
+        return choose_mark(reply, marks, _graded, take=output.take, form=form)
+    return choose_mark(
+        reply,
+        marks,
+        lambda mark: MARGINS[_marked(mark)],
+        take=output.take,
+        form="[[A]], [[B]] or [[C]]",
+    )
+
+
+class Pattern:
+    """A custom pattern with a group `winner`, `score` or `class`.
+
+    Raises:
+        ConfigError: If it does not compile or has no such group.
+    """
+
+    def __init__(self, output: OutputConfig, task: AnswerTask) -> None:
+        self._output = output
+        self._task = task
+        group = task.decision
+        self._group = group
+        try:
+            self._pattern = re.compile(output.pattern or "")
+        except re.error as error:
+            raise ConfigError(
+                f"not a regular expression: {error}",
+                where="output.pattern",
+                remedy=f"fix '{output.pattern}'",
+            ) from None
+        if group not in self._pattern.groupindex:
+            raise ConfigError(
+                f"'{output.pattern}' has no group named '{group}', which this mode needs",
+                where="output.pattern",
+                remedy=f"put (?P<{group}>…) around the {group}",
+            )
+        classes = None if task.classes is None else task.classes.answers
+        self._table = {
+            word: name
+            for word, name in output.map.items()
+            if classes is None or name in classes
+        }
+
+    def read(self, reply: Reply) -> float | str:
+        """Return the captured decision as `read_marks` does, by `output.map` if that is set.
+
+        Raises:
+            UnreadableError: If there is none, an unknown one, part of a longer number, or an
+                ambiguous one.
+        """
+        scored = self._task.scale is not None
+        find, read = (
+            (self._numbers, self._task.value)
+            if scored
+            else (self._captured, self._mapped)
+        )
+        anywhere = replace(
+            reply, at_end=False
+        )  # the pattern says where the decision is
+        form = "a match of output.pattern"
+        return choose_mark(
+            anywhere, find, read, take=self._output.take, form=form, alone=False
+        )
+
+    def _captured(self, text: str) -> list[Mark]:
+        matches = self._pattern.finditer(text)
+        last = len(text.rstrip(" \t"))
+        return [
+            Mark(match[self._group], *match.span(), match.end(self._group) >= last)
+            for match in matches
+            if match[self._group] is not None
+        ]
+
+    def _numbers(self, text: str) -> list[Mark]:
+        plain = to_half_width(text)
+        matches = self._pattern.finditer(text)
+        spans = [
+            (match, match.span(self._group))
+            for match in matches
+            if match[self._group] is not None
+        ]
+        whole = [(match, extent(plain, *span)) for match, span in spans]
+        return [
+            Mark(
+                plain[begin:end],
+                min(begin, match.start()),
+                max(end, match.end()),
+                end >= len(text.rstrip(" \t")),
+            )
+            for match, (begin, end) in whole
+        ]
+
+    def _mapped(self, captured: str) -> float | str:
+        return self._task.value(
+            _meaning(captured, self._table) if self._table else captured
+        )
+
+
+def _meaning(captured: str, table: Mapping[str, str]) -> str:
+    """Return the meaning of a captured text by `output.map`, in any case."""
+    if captured in table:
+        return table[captured]
+    folded = {key.strip().casefold(): meaning for key, meaning in table.items()}
+    if meaning := folded.get(captured.strip().casefold()):
+        return meaning
+    raise UnreadableError("invalid", f"'{captured[:60]}' is not in output.map")
+
+
+def marks(text: str) -> list[Mark]:
+    """Return the double brackets in a text, also full-width ones."""
+    # A mark cannot contain a paragraph break, such as one that replaced thinking.
+    matches = [
+        match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]
+    ]
+    entries = [
+        (match[1].removesuffix("\\").strip(), *match.span()) for match in matches
+    ]
+    return [
+        Mark(*entry)
+        for entry in entries
+        if 0 < len(entry[0]) <= _LONGEST_MARK and "\n" not in entry[0]
+    ]
+
+
+def _ratings(text: str) -> list[Mark]:
+    """Return the double brackets in a text, each with its denominator."""
+    plain = to_half_width(text)
+    ends = [(mark, with_base(plain, mark.end)) for mark in marks(text)]
+    return [
+        Mark(mark.content + plain[mark.end : end], mark.start, end)
+        for mark, end in ends
+    ]
+
+
+def _graded(mark: str) -> float:
+    winner = _marked(mark)
+    ordered = _ORDERED.match(mark.strip().upper())
+    size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
+    return size * MARGINS[winner]
+
+
+def _marked(mark: str) -> Winner:
+    spelt = mark.strip().upper()
+    if spelt == "C":
+        return "TIE"
+    ordered = _ORDERED.match(spelt)
+    if ordered is None or ordered["left"] == ordered["right"]:
+        return read_verdict(mark)
+    if "=" in ordered["sign"]:
+        return "TIE"
+    if (ordered["left"] == "A") == (">" in ordered["sign"]):
+        return "A"
+    return "B"
+
+
+_ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
+    {
+        "met": "met",
+        "not met": "not_met",
+        "cannot assess": "cannot_assess",
+        "满足": "met",
+        "不满足": "not_met",
+        "无法判断": "cannot_assess",
+    }
+)
+_NUMBERED = re.compile(r"\A(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z")
+_AFTER_ITEM = re.compile(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
+"""What may follow an answer on its line: nothing, or the next answer."""
+_ENTRY = re.compile(r"item\W{0,3}:", re.I)
+WANTED = "[[met]], [[not met]] or [[cannot assess]]"
+
+
+def read_item_answer(value: object) -> ItemAnswer:
+    """Return the answer that a text states.
+
+    Raises:
+        UnreadableError: If it is not a text, or any other text.
+    """
+    if isinstance(value, str):
+        spelt = " ".join(value.replace("_", " ").split()).strip("*.。").casefold()
+    else:
+        spelt = None
+    if spelt is None or spelt not in _ANSWERS:
+        raise UnreadableError(
+            "invalid", f"'{str(value)[:60]}' is not met, not_met or cannot_assess"
+        )
+    return _ANSWERS[spelt]
+
+
+def read_item_entries(
+    entries: object, count: int, sources: Collection[str] = ()
+) -> dict[int, tuple[ItemAnswer | None, str]]:
+    """Return the answer and the reason of each item, by number from 1; the answer is `None` if it is missing.
+
+    Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may
+    have numbered the items in another way, or a text that it quotes may have ended its entry early.
+    So is every answer about a text that could be an entry; its items are then asked for one by one.
+
+    Args:
+        entries: The list in the answer: `item`, `reason`, `answer`.
+        count: The number of items.
+        sources: The texts under judgment.
+
+    Raises:
+        UnreadableError: If it is not a list, an entry has no item's number, or no item has an
+            answer.
+    """
+    if not isinstance(entries, list):
+        raise UnreadableError("invalid", "items: expected a list of items")
+    if any(_ENTRY.search(unescape(source)) for source in sources):
+        raise UnreadableError(
+            "invalid", "items: a text under judgment may have added an entry"
+        )
+    answers: dict[int, tuple[ItemAnswer | None, str]] = {}
+    for entry in entries:
+        number = _number(entry.get("item"), count) if isinstance(entry, dict) else None
+        if number is None:
+            raise UnreadableError(
+                "invalid", f"items: an entry has no item number from 1 to {count}"
+            )
+        if number in answers:
+            raise UnreadableError("invalid", f"items: item {number} has two entries")
+        reason = entry.get("reason")
+        answer = _answer_or_none(entry.get("answer"))
+        answers[number] = (answer, reason if isinstance(reason, str) else "")
+    if not any(answer for answer, _ in answers.values()):
+        raise UnreadableError(
+            "no_answer",
+            "items: there is no answer: met, not_met or cannot_assess is missing",
+        )
+    return answers
+
+
+def _number(value: Any, count: int) -> int | None:
+    if isinstance(value, str) and len(value) <= 5 and value.strip().isdecimal():
+        value = int(value)
+    whole = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and value == value // 1
+    )
+    if whole and 1 <= value <= count:
+        return int(value)
+    return None
+
+
+def _answer_or_none(value: object) -> ItemAnswer | None:
+    try:
+        return read_item_answer(value)
+    except UnreadableError:
+        return None
+
+
+def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
+    """Return the answer in double brackets.
+
+    Raises:
+        UnreadableError: If there is none, an unknown one, or an ambiguous one.
+    """
+    return choose_mark(reply, marks, read_item_answer, take=take, form=WANTED)
+
+
+def read_marked_items(
+    reply: Reply, count: int
+) -> dict[int, tuple[ItemAnswer | None, str]]:
+    """Return the answers in double brackets, `[[2: met]]`, as `read_item_entries` does.
+
+    The reason is the text on the mark's line before it. A mark that also occurs in the texts under
+    judgment may be a quotation, so its item is missing. So is that of a mark within a sentence, if
+    the judge was asked for it `at_end`.
+
+    Raises:
+        UnreadableError: If there is no mark with an item's number, or one with another number.
+    """
+    text = drop_thinking(reply.text, reply.sources)
+    quoted = {
+        mark.content
+        for source in reply.sources
+        for spelling in (source, unescape(source))
+        for mark in marks(spelling)
+    }
+    answers: dict[int, tuple[ItemAnswer | None, str]] = {}
+    for mark in marks(text):
+        read = _NUMBERED.match(to_half_width(mark.content))
+        if read is None:
+            continue
+        number = int(read["number"])
+        if not 1 <= number <= count:
+            raise UnreadableError(
+                "invalid",
+                f"there is no item {number}: items are numbered from 1 to {count}",
+            )
+        within = reply.at_end and not _AFTER_ITEM.match(text, mark.end)
+        if within or mark.content in quoted:
+            answer = None
+        else:
+            answer = _answer_or_none(read["answer"])
+        if number in answers and answers[number][0] != answer:
+            answer = None
+        answers[number] = (answer, _reason(text, mark))
+    if not any(answer for answer, _ in answers.values()):
+        raise UnreadableError(
+            "no_answer", "there is no answer: [[1: met]] for each item is missing"
+        )
+    return answers
+
+
+def _reason(text: str, mark: Mark) -> str:
+    line = text[text.rfind("\n", 0, mark.start) + 1 : mark.start]
+    return line.strip().strip("*-").strip()

@@ -1,0 +1,19 @@
+"""Find, check, fill and hash prompt templates, and neutralize the texts they contain."""
+
+from evalkit.evaluators.prompting.foreign import foreign_template
+from evalkit.evaluators.prompting.safety import (
+    MARKERS,
+    marked,
+    marked_texts,
+    neutralize,
+)
+from evalkit.evaluators.prompting.templates import Prompts
+
+__all__ = [
+    "MARKERS",
+    "Prompts",
+    "foreign_template",
+    "marked",
+    "marked_texts",
+    "neutralize",
+]

@@ -1,0 +1,96 @@
+"""Read a template from the file of its authors, word for word, and convert it to Jinja."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+
+from evalkit.config import SourceConfig
+from evalkit.core.errors import PromptError, did_you_mean
+from evalkit.core.regular_files import read_text
+
+
+def foreign_template(path: Path, source: SourceConfig) -> str:
+    """Return the Jinja template that fills a third-party template with the same text as its authors' code.
+
+    A Python file is parsed and never run: texts and f-strings that are assigned to names are
+    templates of `str.format`. Any other file is one such template, which has an empty name.
+
+    Raises:
+        PromptError: If the file cannot be read, or has no such text.
+    """
+    where = f"prompt.template '{path}'"
+    remedy = f"get it from {source.url}"
+    try:
+        text = read_text(path)
+        texts = _texts(ast.parse(text)) if path.suffix == ".py" else {"": [text]}
+        jinja = [
+            "{{ '\\n' }}".join(
+                "".join(_converted(texts, source.fields, name)) for name in names
+            )
+            for names in (*source.when.values(), source.text)
+        ]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise PromptError(
+            f"cannot be read ({error})", where=where, remedy=remedy
+        ) from None
+    except LookupError as error:
+        remedy = f"{did_you_mean(str(error.args[0]), texts)}; {remedy}"
+        raise PromptError(
+            f"has no text named '{error.args[0]}'", where=where, remedy=remedy
+        ) from None
+    *alternatives, otherwise = jinja
+    branches = [
+        f"{{% if {field} %}}{alternative}{{% else %}}"
+        for field, alternative in zip(source.when, alternatives, strict=True)
+    ]
+    return "".join([*branches, otherwise, *["{% endif %}"] * len(branches)])
+
+
+def _texts(tree: ast.AST) -> dict[str, list[str]]:
+    """Return the texts assigned to each name, in order; the name of an f-string's value is its placeholder."""
+    texts: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Assign | ast.AnnAssign)
+            and (text := _text(node.value)) is not None
+        ):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            texts.setdefault(ast.unparse(target), []).append(text)
+    return texts
+
+
+def _text(value: ast.expr | None) -> str | None:
+    if isinstance(value, ast.JoinedStr):
+        return str(
+            ast.literal_eval(ast.unparse(value)[1:])
+        )  # the same text without its f, so with its placeholders
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "strip"
+    ):
+        return (_text(value.func.value) or "").strip() or None
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    return None
+
+
+def _converted(
+    texts: Mapping[str, Sequence[str]],
+    fields: Mapping[str, str],
+    name: str,
+    within: tuple[str, ...] = (),
+) -> Iterator[str]:
+    bare, _, number = name.rstrip("]").partition("[")
+    if name in within or bare not in texts or not int(number or 0) < len(texts[bare]):
+        raise LookupError(name)
+    for literal, field, _, _ in Formatter().parse(texts[bare][int(number or 0)]):
+        yield f"{{{{ {literal!a} }}}}" if literal else ""
+        value = fields.get(field or "", field)
+        if value is not None and value.partition("[")[0] in texts:
+            yield from _converted(texts, fields, value, (*within, name))
+        elif value is not None:
+            yield f"{{{{ {value} }}}}"

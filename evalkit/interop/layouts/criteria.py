@@ -1,0 +1,324 @@
+"""Compare criteria and words of raters: when two mean the same, and when only the user can know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final, Literal
+
+from evalkit.core.display import relative
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.values import frozen
+from evalkit.interop.layouts.judgment_files import number
+from evalkit.interop.layouts.layouts import Unit
+from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS
+from evalkit.interop.layouts.records import NOTHING
+
+Source = Literal["judge", "person", "code"]
+JUDGE: Final = "judge"
+PERSON: Final = "person"
+CODE: Final = "code"
+Key = tuple[str, str]
+"""A rater and a criterion."""
+_LONGEST_WORD: Final = 80
+_PARTS: Final = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+RATERS: Final = frozenset(
+    {
+        *(
+            "human",
+            "user",
+            "annotator",
+            "annotation",
+            "expert",
+            "gold",
+            "label",
+            "manual",
+        ),
+        *("llm", "judge", "auto", "ai", "eval", "evaluator", "evaluation", "feedback"),
+        *("reaction", "thumb", "thumbs", "vote", "annotators"),
+        *("score", "rating", "verdict", "the", "of", "by", "人工", "人类", "标注"),
+    }
+)
+"""Words of a criterion's name that say who rates, and not what."""
+GOOD: Final = frozenset({*GOOD_WORDS, "thumbs up", "up", "accept", "accepted"})
+BAD: Final = frozenset(
+    {*BAD_WORDS, "wrong", "down", "thumbs down", "reject", "rejected", "未通过"}
+)
+
+
+@frozen
+class Assessment:
+    """What a rater said about one criterion of an answer.
+
+    Attributes:
+        name: The criterion.
+        rater: Who said it: a model, an annotator, or the name of code.
+        source: What the rater is.
+        score: The number, if it is one.
+        word: The word, if it is one.
+        reason: The rater's text.
+        failure: Why the rater gave no answer.
+    """
+
+    name: str
+    rater: str
+    source: Source
+    score: float | None = None
+    word: str | None = None
+    reason: Any = None
+    failure: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Identify the rater and the criterion."""
+        return self.rater, self.name
+
+
+def assessment(
+    name: Any,
+    rater: Any,
+    source: Source,
+    value: Any,
+    *,
+    word: Any = None,
+    reason: Any = None,
+    failure: Any = "",
+) -> Assessment:
+    """Return an assessment of a value of any type; one that states nothing has no score and no word.
+
+    Args:
+        name: The criterion.
+        rater: Who gave it.
+        source: What the rater is.
+        value: A number, a boolean or a word; a list counts if it has one item.
+        word: The word of a rater that gives a number too.
+        reason: The rater's text.
+        failure: Why there is no value.
+    """
+    score, entry = _value(value)
+    _, named = _value(word)
+    return Assessment(
+        str(name),
+        str(rater),
+        source,
+        score,
+        named or entry,
+        reason if isinstance(reason, str) else None,
+        failure if isinstance(failure, str) else str(failure or ""),
+    )
+
+
+def _value(value: Any) -> tuple[float | None, str | None]:
+    """Return the number and the word of a value."""
+    if isinstance(value, list) and len(value) == 1:
+        return _value(value[0])
+    if isinstance(value, bool):
+        return None, str(value).lower()
+    if isinstance(value, int | float):
+        return number(value), None
+    if not isinstance(value, str) or len(value) > _LONGEST_WORD:
+        return None, None
+    word = " ".join(value.split())
+    if word.casefold() in NOTHING:
+        return None, None
+    score = number(word)
+    return score, None if score is not None else word
+
+
+class OpenCriterionError(ConfigError):
+    """A file of which several criteria could be checked; nothing is concluded.
+
+    `answers` are what each answer means, with the options that say so.
+    """
+
+    def __init__(
+        self, problem: str, path: Path, answers: Sequence[tuple[str, tuple[str, ...]]]
+    ) -> None:
+        quoted_path = quote(str(relative(path)))
+        commands = [
+            f"evalkit check {quoted_path} {' '.join(map(quote, options))}"
+            for _, options in answers
+        ]
+        remedy = f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}"
+        super().__init__(problem, where=str(path), remedy=remedy)
+        self.answers = tuple(answers)
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name in snake case, camel case or with spaces."""
+    return tuple(_PARTS.findall(_HUMP.sub(" ", name).casefold()))
+
+
+def same_criterion(first: str, second: str) -> bool:
+    """Return whether two names differ only in words that say who rates."""
+    return first == second or _stem(first) == _stem(second)
+
+
+def is_general(name: str) -> bool:
+    """Return whether a name is of no criterion, such as `feedback` or `reaction`."""
+    return not _stem(name)
+
+
+def _stem(name: str) -> tuple[str, ...]:
+    return tuple(word for word in words_of(name) if word not in RATERS)
+
+
+def unit_of(
+    path: Path, used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> Unit:
+    """Return what raters gave: classes if each has words, and otherwise scores.
+
+    Raises:
+        DatasetError: If some give numbers and others words.
+    """
+    people = [*labels]
+    kinds = {key: _kinds(key, used) for key in (*judges, *people)}
+    filled = [kind for kind in kinds.values() if kind]
+    if filled and all("word" in kind for kind in filled):
+        return "class"
+    if people and filled and all("word" in kind or "flag" in kind for kind in filled):
+        return "class"
+    if all("score" in kind for kind in filled):
+        return "response"
+    if all("word" in kind or "flag" in kind for kind in filled):
+        return "class"
+    if _is_graded(kinds, used, people):
+        return "response"
+    mixed = "; ".join(
+        f"{rater} ({name}): {'words' if 'word' in kind else 'numbers'}"
+        for (rater, name), kind in list(kinds.items())[:6]
+        if kind
+    )
+    raise DatasetError(
+        f"has raters that give numbers and raters that give words: {mixed}",
+        where=str(path),
+        remedy="select raters of one kind with --judge NAME and --label NAME",
+    )
+
+
+def _is_graded(
+    kinds: Mapping[Key, set[str]], used: Sequence[Assessment], people: Sequence[Key]
+) -> bool:
+    """Return whether judges give scores, and people words that all say good or bad."""
+    judges_score = all(
+        "score" in kind for key, kind in kinds.items() if key not in people
+    )
+    words = {
+        entry.word for entry in used if entry.key in people and entry.word is not None
+    }
+    return judges_score and bool(words) and is_polar(words)
+
+
+def grade_of(entry: Assessment) -> float | None:
+    """Return a score, or 1 and 0 for a word that says good or bad."""
+    if entry.score is not None or entry.word is None:
+        return entry.score
+    folded = entry.word.casefold()
+    if folded in GOOD:
+        return 1.0
+    if folded in BAD:
+        return 0.0
+    return None
+
+
+def differing_scales(
+    used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> str | None:
+    """Return a note if judges and annotators do not use the same usual scale; `None` if they do."""
+    ends = {}
+    for name, keys in (("judges", {*judges}), ("labels", {*labels})):
+        grades = [grade_of(entry) for entry in used if entry.key in keys]
+        numbers = [grade for grade in grades if grade is not None]
+        if not numbers:
+            return None
+        ends[name] = (min(numbers), max(numbers))
+    if len({_usual_scale(*pair) for pair in ends.values()}) == 1:
+        return None
+    listed = ", ".join(
+        f"{name} {low:g} to {high:g}" for name, (low, high) in ends.items()
+    )
+    return (
+        f"scores and labels may be on different scales ({listed}): only their order is compared;"
+        " if they share one, set rubric.real=false rubric.min and rubric.max"
+    )
+
+
+def one_scale(used: Sequence[Assessment], judges: Iterable[Key]) -> bool:
+    """Return whether the scores of all criteria fit one usual scale."""
+    by_key = {
+        key: [
+            entry.score
+            for entry in used
+            if entry.key == key and entry.score is not None
+        ]
+        for key in judges
+    }
+    scales = {
+        _usual_scale(min(selected), max(selected))
+        for selected in by_key.values()
+        if selected
+    }
+    return len(scales) < 2
+
+
+def _usual_scale(low: float, high: float) -> tuple[float, float]:
+    usual = ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100))
+    return next(
+        (scale for scale in usual if scale[0] <= low and high <= scale[1]), (low, high)
+    )
+
+
+def _kinds(key: Key, used: Sequence[Assessment]) -> set[str]:
+    """Return what a rater gives throughout: `word`, `score`, and `flag` for 0 and 1 only."""
+    selected = [entry for entry in used if entry.key == key]
+    entries = [
+        entry for entry in selected if entry.word is not None or entry.score is not None
+    ]
+    if not entries:
+        return set()
+    kinds = set()
+    if all(entry.word is not None for entry in entries):
+        kinds.add("word")
+    if all(entry.score is not None for entry in entries):
+        kinds.add("score")
+        if {entry.score for entry in entries} <= {0.0, 1.0}:
+            kinds.add("flag")
+    return kinds or {"word"}
+
+
+def class_words(
+    used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> Mapping[Key, Mapping[str, str]]:
+    """Return for each rater the spelling of its words: that of the annotators if all are yes or no.
+
+    Words that differ in case are spelled as in their first occurrence.
+    """
+    by_rater: dict[Key, dict[str, None]] = {}
+    for entry in used:
+        word = entry.word
+        if word is None and entry.score is not None:
+            word = f"{entry.score:g}"
+        if word is not None:
+            by_rater.setdefault(entry.key, {})[word] = None
+    ordered = [key for key in (*labels, *judges) if key in by_rater]
+    present: dict[str, str] = {}
+    for key in ordered:
+        for word in by_rater[key]:
+            present.setdefault(word.casefold(), word)
+    polar = {*present} <= GOOD | BAD
+    if polar and max(len(present.keys() & GOOD), len(present.keys() & BAD)) > 1:
+        good = next((present[word] for word in present if word in GOOD), "pass")
+        bad = next((present[word] for word in present if word in BAD), "fail")
+        present = {word: good if word in GOOD else bad for word in present}
+    return {
+        key: {word: present[word.casefold()] for word in by_rater[key]}
+        for key in ordered
+    }
+
+
+def is_polar(words: Iterable[Any]) -> bool:
+    """Return whether all words say good or bad."""
+    return {str(word).casefold() for word in words} <= GOOD | BAD

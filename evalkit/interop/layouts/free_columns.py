@@ -1,0 +1,345 @@
+"""Find texts, judges and labels in columns that users of a tool named: the data of a labeling task, or its metadata.
+
+A column is a judge or a label because of its name, or because its values are the words of the
+other raters. Names alone decide for numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.assessments import Assessed
+from evalkit.interop.layouts.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+    is_polar,
+    words_of,
+)
+from evalkit.interop.layouts.records import Options
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt": (
+        *("prompt", "question", "query", "instruction", "input", "user_input", "task"),
+        *("inputs", "attributes.input.value", "问题", "提示", "指令"),
+    ),
+    "response": (
+        *(
+            "response",
+            "answer",
+            "output",
+            "completion",
+            "generation",
+            "reply",
+            "outputs",
+        ),
+        *("attributes.output.value", "回答", "回复", "答案", "text"),
+    ),
+    "response_a": (
+        "response_a",
+        "answer_a",
+        "output_a",
+        "response1",
+        "response_1",
+        "answer1",
+    ),
+    "response_b": (
+        "response_b",
+        "answer_b",
+        "output_b",
+        "response2",
+        "response_2",
+        "answer2",
+    ),
+    "context": ("context", "retrieved_contexts", "retrieval_context"),
+    "reference": (
+        *(
+            "reference",
+            "ground_truth",
+            "expected",
+            "expected_output",
+            "target",
+            "reference_answer",
+        ),
+    ),
+    "model": ("model", "model_name", "system"),
+}
+JUDGES: Final = frozenset(
+    {
+        *(
+            "judge",
+            "llm",
+            "auto",
+            "ai",
+            "grader",
+            "evaluator",
+            "verdict",
+            "prediction",
+            "pred",
+        ),
+        *(
+            "gpt",
+            "gpt4",
+            "claude",
+            "gemini",
+            "llama",
+            "qwen",
+            "mistral",
+            "deepseek",
+            "haiku",
+        ),
+        *(
+            "sonnet",
+            "opus",
+            "prometheus",
+            "grok",
+            "command",
+            "nova",
+            "o1",
+            "o3",
+            "o4",
+            "kimi",
+        ),
+        *("裁判", "模型", "自动"),
+    }
+)
+"""Words in the name of a judge's column."""
+PEOPLE: Final = frozenset(
+    {
+        *(
+            "human",
+            "annotator",
+            "annotators",
+            "annotation",
+            "expert",
+            "crowd",
+            "manual",
+        ),
+        *("reviewer", "sme", "thumb", "thumbs", "人工", "专家", "人类", "标注"),
+    }
+)
+"""Words in the name of a score or a column that people gave."""
+_LABELS: Final = frozenset(
+    {"gold", "label", "labels", "majority", "truth", "user", "标签", "真值"}
+)
+"""Words in the name of a column of labels; a score by this name can be a judge's."""
+_OPINIONS: Final = frozenset({"feedback", "rating", "score", "vote"})
+"""Words that make a `user` the rater, and not the subject of a judge."""
+_REFERENCES: Final = frozenset(
+    {*("expected", "reference", "target", "ground", "truth", "gold", "previous", "old")}
+)
+"""Words in the name of a column that is neither a judge nor a label unless the user says so."""
+_MOST_WORDS: Final = 12
+
+
+def is_persons(name: str) -> bool:
+    """Return whether the name of a score says that people gave it."""
+    words = {*words_of(name)}
+    by_user = "user" in words and not words.isdisjoint(_OPINIONS)
+    return (by_user or not words.isdisjoint(PEOPLE)) and words.isdisjoint(JUDGES)
+
+
+def is_labels(name: str) -> bool:
+    """Return whether the name of a column says that people gave its values."""
+    words = {*words_of(name)}
+    return not words.isdisjoint(PEOPLE | _LABELS) and words.isdisjoint(JUDGES)
+
+
+def is_judges(name: str) -> bool:
+    """Return whether the name of a column says that a judge gave its values."""
+    words = {*words_of(name)}
+    return not words.isdisjoint(JUDGES) and words.isdisjoint(PEOPLE | _LABELS)
+
+
+def _is_no_judge(name: str) -> bool:
+    return is_labels(name) or not _REFERENCES.isdisjoint(words_of(name))
+
+
+def flat(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested objects by path."""
+    if not isinstance(data, Mapping):
+        return
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def text_cells(data: Json) -> JsonObject:
+    """Return the cells of a prompt, responses, a context and a reference by the usual names of columns."""
+    folded = {str(name).casefold().replace(" ", "_"): name for name in data}
+    cells: JsonObject = {}
+    for cell, names in _TEXTS.items():
+        column = next((folded[name] for name in names if name in folded), None)
+        if column is not None and data[column] not in (None, "", []):
+            cells[cell] = data[column]
+    if "response_a" in cells and "response_b" in cells:
+        # a third column next to a pair is not judged
+        cells.pop("response", None)
+    return cells
+
+
+def with_raters_in_data(
+    units: Sequence[Assessed],
+    data: Sequence[Json],
+    options: Options,
+    unused: Iterable[str] = (),
+) -> list[Assessed]:
+    """Return the answers with what raters in columns of their data said.
+
+    A column that the user names is a judge (`--judge`) or a label (`--label`). Otherwise labels in
+    columns are read if no annotator is known, and judges if no judge is.
+
+    Args:
+        units: The answers.
+        data: The columns of each answer; empty if another row has them.
+        options: The user's options.
+        unused: Columns that are texts or ids.
+    """
+    present = [entry for unit in units for entry in unit.entries]
+    columns = _columns(data, {*unused})
+    raters: dict[str, Source] = {}
+    if options.judge in columns:
+        raters[options.judge] = JUDGE
+    if options.dimension in columns:
+        raters[options.dimension] = PERSON
+    if options.judge not in columns and not any(
+        entry.source == JUDGE for entry in present
+    ):
+        people = [entry for entry in present if entry.source == PERSON]
+        raters |= {
+            name: JUDGE
+            for name in _like(columns, people, is_judges, _is_no_judge)
+            if name not in raters
+        }
+    if options.dimension not in columns and not any(
+        entry.source == PERSON for entry in present
+    ):
+        judges = [entry for entry in present if entry.source == JUDGE]
+        raters |= {
+            name: PERSON
+            for name in _like(columns, judges, is_labels, is_judges)
+            if name not in raters and is_labels(name)
+        }
+    criteria: dict[Source, list[str]] = {
+        JUDGE: _criteria_of(present, PERSON),
+        PERSON: _criteria_of(present, JUDGE),
+    }
+    about = {
+        name: _criteria(name, criteria[source], options)
+        for name, source in raters.items()
+    }
+    return [
+        Assessed(
+            _without_raters(unit.cells, raters),
+            (*unit.entries, *_said_in(row, raters, about)),
+        )
+        for unit, row in zip(units, data, strict=True)
+    ]
+
+
+def _without_raters(cells: JsonObject, raters: Mapping[str, Source]) -> JsonObject:
+    """Return cells whose metadata have no verdicts, which would explain the judge by itself."""
+    metadata = cells.get("metadata")
+    if not raters or not isinstance(metadata, Mapping):
+        return cells
+    names = {_last(name) for name in raters}
+    plain = {
+        name: value
+        for name, value in metadata.items()
+        if _last(name) not in names
+        and names.isdisjoint(_last(path) for path, _ in flat(value))
+    }
+    return {**cells, "metadata": plain}
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _said_in(
+    row: Json, raters: Mapping[str, Source], about: Mapping[str, Sequence[str]]
+) -> Iterator[Assessment]:
+    """Yield what the raters in a row said about each criterion."""
+    cells = dict(flat(row)) if raters else {}
+    for name, source in raters.items():
+        if row:
+            for criterion in about[name]:
+                yield assessment(criterion, name, source, cells.get(name))
+
+
+def _criteria_of(present: Sequence[Assessment], source: Source) -> list[str]:
+    """Return the criteria of these raters, or of all if there are none."""
+    selected = [entry.name for entry in present if entry.source == source]
+    return [*dict.fromkeys(selected or [entry.name for entry in present])]
+
+
+def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
+    """Return the criteria that a column can be about: those that it names, or the user's, or all."""
+    named = [
+        criterion
+        for criterion in criteria
+        if {*words_of(criterion)} <= {*words_of(name)}
+    ]
+    if named:
+        return named
+    if options.dimension is not None and options.dimension in criteria:
+        return [options.dimension]
+    return criteria or [name]
+
+
+def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:
+    """Return the values of each column; one of the same name that is nested is the same column."""
+    columns: dict[str, list[Any]] = {}
+    for row in data:
+        for name, value in flat(row):
+            if name not in unused and value not in (None, ""):
+                columns.setdefault(name, []).append(value)
+    return {
+        name: values
+        for name, values in columns.items()
+        if "." not in name or name.rpartition(".")[2] not in columns
+    }
+
+
+def _like(
+    columns: Mapping[str, Sequence[Any]],
+    present: Sequence[Assessment],
+    named: Callable[[str], bool],
+    opposite: Callable[[str], bool],
+) -> list[str]:
+    """Return the columns with a name of such raters, or with the words of known raters."""
+    words = {entry.word.casefold() for entry in present if entry.word is not None}
+    scored = any(entry.score is not None for entry in present)
+    fitting = []
+    for name, values in columns.items():
+        cells = [assessment("", "", JUDGE, value) for value in values]
+        selected = {cell.word.casefold() for cell in cells if cell.word is not None}
+        numbers = {cell.score for cell in cells if cell.score is not None}
+        if opposite(name) or len(cells) > len(
+            [c for c in cells if c.word or c.score is not None]
+        ):
+            continue
+        if selected and not numbers:
+            fits = _words_fit(selected, words, usual=named(name))
+        else:
+            flags = numbers <= {0.0, 1.0} and is_polar(words)
+            fits = not selected and named(name) and (scored or not words or flags)
+        if fits:
+            fitting.append(name)
+    return fitting
+
+
+def _words_fit(selected: set[str], words: set[str], *, usual: bool) -> bool:
+    """Return whether words of a column are those of known raters, or its name is usual for its raters."""
+    if len(selected) > 1 and selected <= words:
+        return True
+    polar = is_polar(selected) and is_polar(words)
+    related = polar or not words or bool(selected & words)
+    return usual and related and len(selected) <= _MOST_WORDS

@@ -1,0 +1,647 @@
+"""Read judgments of any layout: fields by path become cells, and a row of cells becomes a record.
+
+A layout is a table of fields, each a path or a function of the row, or several of which the first
+with a value counts. The names of cells imply how their values are read: texts, numbers, winners,
+grades or classes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.datasets.field_mapping import MESSAGES, column_value
+from evalkit.datasets.formats import Row
+from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
+from evalkit.interop.layouts.judgment_files import LocatedRow, number, spoken, text
+from evalkit.interop.layouts.records import (
+    NONE,
+    NOTHING,
+    TIE,
+    Answer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+    missing_record,
+    parse_winner,
+)
+
+Unit = Literal["pair", "response", "class"]
+Cells = Json
+Getter = str | Callable[[Any], Any]
+Field = Getter | tuple[Getter, ...]
+MORE_THAN_TEXT: Final = (
+    "cases with more than text, whose messages are in the metadata: "
+)
+"""Note on messages that cannot be shown as text."""
+PREFIXES: Final = ("score.", "label.", "metadata.")
+"""Beginnings of cells for the scores of criteria, the labels of annotators, and metadata."""
+_ALL: Final = (
+    "id",
+    "prompt",
+    "context",
+    "reference",
+    "text",
+    "judge",
+    "sample",
+    "confidence",
+    "label",
+    "metadata",
+)
+CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
+    "pair": (
+        *_ALL,
+        "response_a",
+        "response_b",
+        "model_a",
+        "model_b",
+        "winner",
+        "margin",
+        "order",
+    ),
+    "response": (*_ALL, "response", "model", "score", "grade"),
+    "class": (*_ALL, "response", "model", "class"),
+}
+"""The cells of each unit that is judged: a pair, the score of one response, or its class."""
+_NAMED: Final = 5
+_LEVELS: Final = {0.0, 0.5, 1.0}
+_QUALITY: Final = "quality"
+_SWAPPED: Final = {
+    "ab": False,
+    "ba": True,
+    "a": False,
+    "b": True,
+    "false": False,
+    "true": True,
+    "0": False,
+    "1": True,
+}
+MARGINS: Final = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+"""The margin of each winner."""
+_LABELS: Final = {"pair": "labels", "response": "grades", "class": "classes"}
+
+
+def value_of(row: Row, field: Field) -> Any:
+    """Return the value of a field in a row; `None` if there is none.
+
+    Of several, the first with a value counts.
+    """
+    paths = field if isinstance(field, tuple) else (field,)
+    value = None
+    for path in paths:
+        value = path(row) if callable(path) else column_value(row, path)
+        if value is not ABSENT and value not in (None, "", []):
+            return value
+    if value is ABSENT:
+        return None
+    return value
+
+
+def cells_of(row: Row, fields: Mapping[str, Field]) -> JsonObject:
+    """Return the cells of a row; a cell without a value is absent."""
+    values = {name: value_of(row, field) for name, field in fields.items()}
+    return {
+        name: value for name, value in values.items() if value not in (None, "", [])
+    }
+
+
+@frozen
+class Part:
+    """One score of a case in a log.
+
+    Attributes:
+        name: The criterion.
+        score: The score; `None` if there is none, for the reason in `error`.
+        grader: Who gave it: a model, or the name of code.
+        is_judge: Whether that is a judge; code is one only if the user says so.
+        reason: The grader's text.
+        error: Why its answer has no score.
+        failure: Why the grader gave no answer.
+        description: The text of the criterion.
+    """
+
+    name: str
+    score: float | None
+    grader: str
+    is_judge: bool = True
+    reason: Any = None
+    error: str = ""
+    failure: str = ""
+    description: str = ""
+
+
+def read_log(
+    path: Path,
+    listed: Sequence[Any],
+    fields: Mapping[str, Field],
+    parts: Callable[[Any], Iterable[Part]],
+    options: Options,
+    unnamed: str = "",
+) -> ParsedFile:
+    """Return a record for each case of a log and each judge of it, with the judge's scores as criteria.
+
+    Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all
+    answers. `options.judge` selects a grader, or names the only judge; the scores of
+    `options.dimension` are labels.
+
+    Args:
+        path: The log.
+        listed: Its cases.
+        fields: The fields of a case, as in `log_cells`.
+        parts: Returns the scores of a case.
+        options: The user's options.
+        unnamed: The judge of all scores if no grader is a judge.
+
+    Raises:
+        DatasetError: If no grader is a judge and `unnamed` is not set.
+        ConfigError: If there are several judges, and none has the name in `options.judge`, or no
+            grader that in `options.dimension`.
+    """
+    cases = [case for case in listed if isinstance(case, dict)]
+    graded = [(case, list(parts(case))) for case in cases]
+    every = [part for _, case_parts in graded for part in case_parts]
+    notes = []
+    if (
+        unnamed
+        and every
+        and not any(part.is_judge or part.grader == options.judge for part in every)
+    ):
+        notes.append("no grader is a model: all scores are read as those of one judge")
+        graded = [
+            (
+                case,
+                [replace(part, grader=unnamed, is_judge=True) for part in case_parts],
+            )
+            for case, case_parts in graded
+        ]
+        every = [part for _, case_parts in graded for part in case_parts]
+    judges = _judges(path, every, options)
+    criteria: dict[str, str] = {}
+    records: list[Record] = []
+    unjudged = 0
+    for index, (case, case_parts) in enumerate(graded):
+        cells = log_cells(case, fields)
+        graders = dict.fromkeys(
+            part.grader for part in case_parts if part.grader in judges
+        )
+        if not graders and not cells.get("failure") and not options.answers:
+            unjudged += 1
+            continue
+        # a failed case counts for every judge
+        for judge in graders or judges or {"": ""}:
+            scores = _scored(
+                [part for part in case_parts if part.grader == judge], criteria
+            )
+            scores |= {
+                f"label.{part.grader}": part.score
+                for part in case_parts
+                if part.grader == options.dimension
+            }
+            records.append(
+                record_of(
+                    {**cells, **scores, "judge": judges.get(judge)},
+                    str(index),
+                    "response",
+                )
+            )
+    judged = [part.score for part in every if part.grader in judges]
+    present = [score for score in judged if score is not None]
+    if other_graders := Counter(
+        part.grader for part in every if part.grader not in (*judges, options.dimension)
+    ):
+        notes.append(
+            f"scores of graders that are not judges, omitted: {other_graders.total()}"
+            f" ({', '.join(other_graders)})"
+        )
+    if len(cases) < len(listed):
+        notes.append(
+            f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}"
+        )
+    if unjudged:
+        notes.append(f"cases that no judge scored, omitted: {unjudged} of {len(cases)}")
+    if len(present) < len(judged):
+        notes.append(
+            f"scores of judges that are missing: {len(judged) - len(present)} of {len(judged)}"
+        )
+    if by_judge := _differing(records):
+        records = [
+            part_record
+            for record in records
+            for part_record in _split(record, by_judge)
+        ]
+        named = ", ".join(
+            f"{judge} ({', '.join(names)})" for judge, names in by_judge.items()
+        )
+        notes.append(
+            f"judges with different criteria, each criterion read as a judge: {named}"
+        )
+        criteria = {}
+    if all(0 <= score <= 1 for score in present):
+        scale = (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
+    else:
+        scale = None
+    return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
+
+
+def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
+    """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
+    graders = dict.fromkeys(part.grader for part in parts)
+    judges = dict.fromkeys(
+        part.grader
+        for part in parts
+        if part.is_judge and part.grader != options.dimension
+    )
+    if options.dimension and options.dimension not in graders:
+        remedy = did_you_mean(options.dimension, graders)
+        raise ConfigError(
+            "no such grader", where=f"--label {options.dimension}", remedy=remedy
+        )
+    if options.judge in graders:
+        return {options.judge: options.judge}
+    if options.judge and len(judges) > 1:
+        remedy = did_you_mean(options.judge, graders)
+        raise ConfigError(
+            "no such judge", where=f"--judge {options.judge}", remedy=remedy
+        )
+    if graders and not judges and not options.answers:
+        remedy = f"if a grader is a judge, name it: --judge NAME ({', '.join(graders)})"
+        raise DatasetError("no grader is a model", where=str(path), remedy=remedy)
+    return {judge: options.judge or judge for judge in judges}
+
+
+def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
+    """Return the cells of a case in a log, with messages if they are more than a prompt and an answer as texts.
+
+    Args:
+        case: The case.
+        fields: Those of `record_of`; also `labels` by annotator, and `messages` other than the
+            prompt and the response.
+    """
+    cells = cells_of(case, fields)
+    labels = cells.pop("labels", {})
+    cells["prompt"] = spoken(cells.get("prompt"))
+    turns = (
+        as_messages("user", cells["prompt"]),
+        as_messages("assistant", cells.get("response")),
+    )
+    messages = cells.pop("messages", None) or [
+        message for part in turns for message in part
+    ]
+    if (
+        any(len(part) > 1 for part in turns)
+        or is_more_than_text(messages)
+        or _replies(messages) > 1
+    ):
+        cells["messages"] = messages
+    # evalkit writes the messages of a case under this key
+    if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
+        cells["metadata"] = {
+            f"log {key}" if key == MESSAGES else key: value
+            for key, value in metadata.items()
+        }
+    return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
+
+
+def _replies(messages: Sequence[Any]) -> int:
+    return sum(
+        isinstance(message, Mapping) and message.get("role") == "assistant"
+        for message in messages
+    )
+
+
+def more_than_text(records: Sequence[Record]) -> list[str]:
+    """Return a note on the cases with tool calls, images or other content that is not a text."""
+    names = dict.fromkeys(
+        record.question
+        for record in records
+        if any(is_more_than_text(response.messages) for response in record.shown)
+    )
+    if not names:
+        return []
+    listed = ", ".join([*names][:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return [f"{MORE_THAN_TEXT}{len(names)} ({listed})"]
+
+
+def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
+    """Return the criteria of each judge if they differ, and otherwise nothing: a score is a mean over all criteria."""
+    by_judge: dict[str, dict[str, None]] = {}
+    for record in records:
+        by_judge.setdefault(record.said.judge, {}).update(
+            dict.fromkeys(record.said.scores)
+        )
+    if len({frozenset(names) for names in by_judge.values() if names}) > 1:
+        return by_judge
+    return {}
+
+
+def _split(
+    record: Record, by_judge: Mapping[str, Mapping[str, None]]
+) -> Iterator[Record]:
+    """Yield a record for each criterion of its judge, as that of a judge of its own."""
+    judgment = record.said
+    names = by_judge[record.said.judge]
+    for name in names:
+        judge = judgment.judge if len(names) == 1 else f"{judgment.judge} {name}"
+        scores = {_QUALITY: judgment.scores[name]} if name in judgment.scores else {}
+        error = None if scores else judgment.error or f"no score of {name}"
+        yield replace(
+            record, said=replace(judgment, judge=judge, scores=scores, error=error)
+        )
+
+
+def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
+    """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
+    scores: dict[str, float] = {}
+    for part in parts:
+        same = sum(
+            name == part.name or name.startswith(f"{part.name} ") for name in scores
+        )
+        name = f"{part.name} {same + 1}" if same else part.name
+        criteria.setdefault(name, part.description)
+        if part.score is not None:
+            scores[name] = part.score
+    cells: JsonObject = {f"score.{name}": score for name, score in scores.items()}
+    reasons = "\n\n".join(
+        part.reason for part in parts if isinstance(part.reason, str) and part.reason
+    )
+    error = "; ".join(part.error for part in parts if part.error) or "no score"
+    if failure := "; ".join(part.failure for part in parts if part.failure):
+        cells["failure"] = failure
+    return (
+        cells
+        | ({"text": reasons} if reasons else {})
+        | ({} if scores else {"error": error})
+    )
+
+
+def record_of(
+    cells: Cells,
+    location: str,
+    unit: Unit,
+    options: Options = Options(),  # noqa: B008 - it is frozen
+    question: str = "",
+    said: Sequence[RecordedJudgment] = (),
+) -> Record:
+    """Return the record of a row of cells.
+
+    Args:
+        cells: The cells of `CELLS`, with `score.NAME`, `label.ANNOTATOR` and `metadata.KEY`.
+            `failure` is why the judge failed, and `error` why there is no verdict. `key`, or
+            `key_a` and `key_b`, identify responses, by default by model or text; `grade_a` and
+            `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
+        location: The location of the row.
+        unit: What is judged.
+        options: The spellings of winners and classes, and the judge of a row that names none.
+        question: The name of its question; by default `id`.
+        said: The judgments; by default the one in the cells.
+
+    Raises:
+        DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
+    """
+    models = cells.get("model_a"), cells.get("model_b")
+    if unit == "pair":
+        answers = _pair(cells)
+    else:
+        answers = (_single(cells, unit, location, options),)
+    swapped = unit == "pair" and _is_swapped(cells.get("order"), location)
+
+    def label(cell: Any) -> Any:
+        if unit == "pair":
+            winner = parse_winner(cell, models, options.winners, location)
+            if winner is None:
+                return None
+            if winner == "TIE":
+                return TIE
+            return answers[winner == "B"].key
+        if unit == "class":
+            return read_class(cell, options)
+        return _grade(cell, location)
+
+    people = {name: label(cell) for name, cell in below("label", cells).items()}
+    labels: JsonObject = {
+        _LABELS[unit]: {
+            name: label for name, label in people.items() if label is not None
+        }
+    }
+    metadata = cells.get("metadata")
+    first, *further = said or [judgment_of(cells, unit, location, options)]
+    return Record(
+        question or str(cells["id"]),
+        text(cells.get("prompt")),
+        # in the order that the judge saw; labels name responses by key
+        answers[::-1] if swapped else answers,
+        first,
+        better=label(cells.get("label")) if unit == "pair" else None,
+        context=text(cells.get("context")) or None,
+        reference=text(cells.get("reference")) or None,
+        metadata=metadata
+        if isinstance(metadata, Mapping)
+        else below("metadata", cells),
+        others=tuple(further),
+        **labels,
+    )
+
+
+def records_of(
+    rows: Iterable[LocatedRow],
+    cells: Mapping[str, Field] | Callable[[Any], Iterable[Cells]],
+    unit: Unit,
+    options: Options,
+) -> list[Record]:
+    """Return the records of the rows of a published file; the user's judge, if any, is that of all.
+
+    Args:
+        rows: The rows.
+        cells: The fields of a row that is one judgment, or a function that yields the cells of each
+            judgment in a row.
+        unit: What is judged.
+        options: The user's options.
+    """
+    judge = {"judge": options.judge} if options.judge else {}
+    return [
+        record_of({**judgment_cells, **judge}, row.place, unit, options)
+        for row in rows
+        for judgment_cells in (
+            [cells_of(row, cells)] if isinstance(cells, Mapping) else cells(row)
+        )
+    ]
+
+
+def decided(
+    subject: str, value: Any, margins: Mapping[str, float] = MARGINS
+) -> JsonObject:
+    """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
+    text = str(value)
+    if text in margins:
+        return {"margin": margins[text]}
+    return {"error": f"{subject} is {value}"}
+
+
+def below(prefix: str, cells: Cells) -> JsonObject:
+    """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
+    start = f"{prefix}."
+    return {
+        name.removeprefix(start): cell
+        for name, cell in cells.items()
+        if name.startswith(start)
+    }
+
+
+def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer:
+    model = cells.get("model")
+    response = text(cells.get("response"))
+    key = str(cells.get("key") or model or response or "1")
+    name = None if model is None else str(model)
+    answer = Answer(key, response, name, messages=cells.get("messages"))
+    if unit == "class":
+        return replace(answer, class_name=read_class(cells.get("label"), options))
+    return replace(
+        answer,
+        grade=_grade(cells.get("grade" if "grade" in cells else "label"), location),
+    )
+
+
+def _pair(cells: Cells) -> tuple[Answer, ...]:
+    texts = [text(cells.get(f"response_{side}")) for side in "ab"]
+    models = [cells.get(f"model_{side}") for side in "ab"]
+    keys = [
+        str(cells.get(f"key_{side}") or model or words or side)
+        for model, words, side in zip(models, texts, "ab", strict=True)
+    ]
+    # two answers of one model, or equal answers
+    if keys[0] == keys[1]:
+        keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
+    return tuple(
+        Answer(
+            key,
+            words,
+            None if model is None else str(model),
+            number(cells.get(f"grade_{side}")),
+        )
+        for key, words, model, side in zip(keys, texts, models, "ab", strict=True)
+    )
+
+
+def read_class(cell: Any, options: Options) -> str | None:
+    """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
+    if cell is None or (name := normalize_label(cell)) == "":
+        return None
+    if name in options.winners:
+        if options.winners[name] == NONE:
+            return None
+        return options.winners[name]
+    if name.casefold() in NOTHING:
+        return None
+    return name
+
+
+def _grade(cell: Any, location: str) -> float | None:
+    grade = None if cell is None or cell == "" else number(cell)
+    if grade is None and cell not in (None, ""):
+        raise DatasetError(
+            f"'{str(cell)[:60]}' is not a grade",
+            where=location,
+            remedy="write a number",
+        )
+    return grade
+
+
+def _is_swapped(value: Any, location: str) -> bool:
+    if value is None or value == "":
+        return False
+    spelt = str(value).strip().casefold()
+    if spelt not in _SWAPPED:
+        raise DatasetError(
+            f"'{value}' is not an order",
+            where=location,
+            remedy="write ab, or ba if B was shown first",
+        )
+    return _SWAPPED[spelt]
+
+
+def judgment_of(
+    cells: Cells,
+    unit: Unit,
+    location: str,
+    options: Options = Options(),  # noqa: B008
+) -> RecordedJudgment:
+    """Return the judgment of a row of cells; see `record_of`."""
+    sample = number(cells.get("sample"))
+    common: JsonObject = {
+        "text": None if cells.get("text") is None else text(cells["text"]),
+        "sample": None if sample is None else int(sample),
+        "confidence": _within("confidence", cells, 0.0, location),
+        "answer": cells.get("answer"),
+    }
+    judge = str(cells.get("judge") or options.judge or "judge")
+    verdict = cells.get("winner")
+    if unit == "class":
+        verdict = cells.get("class")
+        if (name := read_class(verdict, options)) is not None:
+            return RecordedJudgment(judge, class_name=name, **common)
+    elif unit == "pair":
+        if (margin := _margin(cells, location, options)) is not None:
+            return RecordedJudgment(
+                judge,
+                value=-margin + 0.0
+                if _is_swapped(cells.get("order"), location)
+                else margin,
+                **common,
+            )
+    else:
+        scores = below("score", cells) or {"quality": cells.get("score")}
+        valid = {
+            name: score
+            for name, cell in scores.items()
+            if (score := number(cell)) is not None
+        }
+        if len(valid) == len(scores):
+            return RecordedJudgment(
+                judge, scores=valid, weighted=cells.get("weighted"), **common
+            )
+        verdict = ", ".join(
+            str(value) for name, value in scores.items() if name not in valid
+        )
+    if failure := cells.get("failure"):
+        return missing_record(judge, failure, status="failed", **common)
+    error = cells.get("error") or (
+        "no verdict" if verdict in (None, "") else f"the file says '{verdict}'"
+    )
+    return missing_record(judge, error, **common)
+
+
+def _margin(cells: Cells, location: str, options: Options) -> float | None:
+    """Return the margin of a pair in the order of its cells; the row's margin must not contradict its winner."""
+    margin = _within("margin", cells, -1.0, location)
+    models = (cells.get("model_a"), cells.get("model_b"))
+    if (
+        winner := parse_winner(cells.get("winner"), models, options.winners, location)
+    ) is None:
+        return margin
+    if margin is None or MARGINS[winner] * margin == 0:
+        return MARGINS[winner]
+    if MARGINS[winner] * margin < 0:
+        problem = f"winner {winner} and margin {margin:g} disagree"
+        raise DatasetError(
+            problem, where=location, remedy="fix the row, or map only one of them"
+        )
+    return margin
+
+
+def _within(name: str, cells: Cells, low: float, location: str) -> float | None:
+    """Return a number from `low` to 1, so that other scales are not misread."""
+    value = number(cells.get(name))
+    if value is not None and not low <= value <= 1:
+        raise DatasetError(
+            f"{name} {value:g} is out of range",
+            where=location,
+            remedy=f"write it from {low:g} to 1",
+        )
+    return value

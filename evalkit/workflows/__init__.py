@@ -1,0 +1,1 @@
+"""The stages of a run, an import, a sweep and a gate, in order."""

@@ -1,0 +1,495 @@
+"""Turn imported judgments into a finished run: reread their texts if available, score and write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+
+from evalkit.config import RunConfig
+from evalkit.core.annotations import Label, annotation_classes
+from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.protocols import Evaluator
+from evalkit.core.resources import project
+from evalkit.core.scale import Classes
+from evalkit.core.types import Case, JudgeRequest, Judgment, Unit
+from evalkit.core.values import JsonObject, frozen
+from evalkit.datasets import Dataset
+from evalkit.datasets.labels import (
+    CONSENSUS,
+    SPLIT,
+    UNLABELED,
+    Labels,
+    consensus,
+    has_label,
+    unlabeled_note,
+)
+from evalkit.datasets.load import fingerprint
+from evalkit.evaluators.factory import make_evaluator
+from evalkit.interop.import_file import NAMED, NO_SCALE
+from evalkit.interop.layouts.records import ImportedJudgments
+from evalkit.labels.joined import has_own_label, with_labels
+from evalkit.labels.sample import with_probabilities
+from evalkit.runs import check_free, check_no_sweep, check_only_run
+from evalkit.runs.records import encode_line
+from evalkit.runs.results import RunResult
+from evalkit.workflows.gating import check_leads
+from evalkit.workflows.rescoring import rescore, run_manifest
+
+_CLOSE = 1e-9
+_TAIL = 300
+
+
+@frozen
+class Difference:
+    """One judgment whose reread value differs from the stored one; both in the case's order."""
+
+    stored: Judgment
+    read: Judgment
+
+    def line(self) -> str:
+        """Return the difference as one line of text."""
+        stored = self.stored
+        swapped = "" if stored.shown == stored.unit else ", swapped"
+        location = f"{stored.case_id} {list(stored.unit)}{swapped}" + (
+            f", sample {stored.sample}" if stored.sample else ""
+        )
+        return (
+            f"{location}: stored {describe_differences(stored)}, "
+            f"read {describe_differences(self.read)}"
+        )
+
+    def row(self) -> JsonObject:
+        """Return the difference as JSON values."""
+        stored = self.stored
+        text = self.stored.completion.text if self.stored.completion else ""
+        return {
+            "case_id": stored.case_id,
+            "unit": list(stored.unit),
+            "shown": list(stored.shown),
+            "sample": stored.sample,
+            "judge": stored.judge,
+            "stored": describe_differences(stored),
+            "read": describe_differences(self.read),
+            "why": self.read.error,
+            "text_end": text[-_TAIL:],
+        }
+
+
+def describe_differences(judgment: Judgment) -> str:
+    """Return a judgment's value as a short text."""
+    if judgment.class_name is not None:
+        return judgment.class_name
+    if judgment.value is not None:
+        sign = (judgment.value > _CLOSE) - (judgment.value < -_CLOSE)
+        return {1: "A", 0: "TIE", -1: "B"}[sign]
+    if judgment.criteria:
+        return ", ".join(f"{value:g}" for value in judgment.criteria.values())
+    return judgment.status
+
+
+def reread(
+    evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> list[Judgment]:
+    """Reread each judgment's text with `evaluator`; judgments without a text are unchanged.
+
+    Args:
+        evaluator: An evaluator for the mode of the judgments, with both orders and one sample.
+        cases: All cases.
+        judgments: The judgments to reread.
+    """
+    by_id = {case.id: case for case in cases}
+    requests: dict[tuple[Unit, Unit], JudgeRequest] = {}
+    planned_for = None
+    again = []
+    for stored in judgments:
+        read: object = stored
+        if stored.completion is not None:
+            if stored.case_id != planned_for:  # requests of one case at a time
+                planned_for = stored.case_id
+                planned = evaluator.plan(by_id[planned_for])
+                requests = {
+                    (request.unit, request.shown): request for request in planned
+                }
+            request = requests.get((stored.unit, stored.shown))
+            if request is None:
+                problem = f"responses {list(stored.unit)} are not judged in this mode"
+                raise DatasetError(problem, where=f"case '{stored.case_id}'")
+            request = replace(request, judge=stored.judge, sample=stored.sample, turn=1)
+            read = evaluator.read(request, stored.completion)
+        if not isinstance(
+            read, Judgment
+        ):  # There is no retry: an unreadable text is unparseable.
+            lost = "it would be retried"
+            read = replace(
+                stored,
+                status="unparseable",
+                value=None,
+                criteria={},
+                class_name=None,
+                error=lost,
+            )
+        elif (
+            read is not stored
+            and read.status == "repaired"
+            and read.read_by != "repaired"
+        ):
+            read = replace(read, status="ok")
+        again.append(read)
+    return again
+
+
+def differences(
+    stored: Sequence[Judgment], read: Sequence[Judgment]
+) -> Iterator[Difference]:
+    """Yield the judgments whose reread value differs from the stored one."""
+    for stored_judgment, read_judgment in zip(stored, read, strict=True):
+        if stored_judgment.completion is not None and not _same(
+            stored_judgment, read_judgment
+        ):
+            yield Difference(stored_judgment, read_judgment)
+
+
+def _same(stored: Judgment, read: Judgment) -> bool:
+    if stored.class_name is not None or read.class_name is not None:
+        return stored.class_name == read.class_name
+    if (stored.value is None) != (read.value is None) or bool(stored.criteria) != bool(
+        read.criteria
+    ):
+        return False
+    if stored.value is not None or not stored.criteria:
+        if stored.value is not None:
+            return describe_differences(stored) == describe_differences(read)
+        return True
+    return all(
+        abs(value - read.criteria.get(name, value + 1)) < _CLOSE
+        for name, value in stored.criteria.items()
+    )
+
+
+DIFFERENCES = "differences.jsonl"
+UNTELLING = (
+    "result",
+    "results",
+    "annotations",
+    "output",
+    "outputs",
+    "judgments",
+    "pairwise",
+)
+
+
+@frozen
+class ImportedRun:
+    """A run of imported judgments; `texts` counts the reread ones, and `differs` lists their differences."""
+
+    result: RunResult
+    texts: int = 0
+    differs: tuple[Difference, ...] = ()
+
+
+def import_run(
+    config: RunConfig,
+    brought: ImportedJudgments,
+    folder: Path,
+    *,
+    source: str,
+    read: bool,
+    take: bool = False,
+    overwrite: bool = False,
+    scale_given: bool = False,
+) -> ImportedRun:
+    """Score imported judgments and write their run folder.
+
+    Args:
+        config: Their config, with the scoring settings.
+        brought: Cases and judgments.
+        folder: The run folder.
+        source: The imported file, for the manifest.
+        read: Whether `config.output` describes how to read the judges' texts.
+        take: Whether reread judgments replace stored ones.
+        overwrite: Whether to replace another run in the folder.
+        scale_given: Whether the user set the scale or the classes, even to what is assumed without.
+
+    Raises:
+        ConfigError: If the config is invalid for the judgments, or the folder cannot be written.
+        DatasetError: If no judgment has a value.
+    """
+    started = datetime.now(UTC)
+    check_only_run(folder)
+    if overwrite:
+        check_no_sweep(folder)
+    else:
+        check_free(folder, config, imported=source)
+    if (classes := config.rubric.named_classes) is not None:
+        brought = _with_classes(config, classes, brought)
+    else:
+        _check_scale(config, brought.judgments)
+    brought = _with_consensus(brought)
+    judgments: Sequence[Judgment] = brought.judgments
+    if read:
+        texts = sum(judgment.completion is not None for judgment in judgments)
+    else:
+        texts = 0
+    again = _read_again(config, brought) if texts else judgments
+    differs = () if brought.unread else tuple(differences(judgments, again))
+    judgments = again if take else judgments
+    if not any(judgment.readable for judgment in judgments):
+        remedy = (
+            "name the column of the verdicts, or the meaning of their words with --map"
+        )
+        raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
+    dataset = _dataset(config, brought, source, scale_given=scale_given)
+    evaluator = make_evaluator(
+        _with_scale(config), prompt_folders=[project() / "prompts"]
+    )
+    imported = {
+        "format": brought.format,
+        "source": source,
+        "judgments": len(judgments),
+        "texts": texts,
+        # A file with only texts has no verdicts to differ from.
+        "differences": None if brought.unread else len(differs),
+    }
+    check_leads(config, brought.cases)
+    manifest = run_manifest(
+        config,
+        dataset,
+        evaluator,
+        started,
+        name=_name(Path(source)),
+        imported=imported,
+    )
+    result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
+    lines = "".join(encode_line(difference.row()).decode() for difference in differs)
+    compared = texts > 0 and not brought.unread
+    written = rescore(
+        config,
+        result,
+        folder,
+        {DIFFERENCES: lines} if compared else None,
+        replace_run=True,
+    )
+    return ImportedRun(written, texts, differs)
+
+
+def _name(source: Path) -> str:
+    """Return a distinctive name of a file, with its folder's name if its own is generic."""
+    if source.stem in UNTELLING and source.parent.name:
+        return f"{source.parent.name}/{source.stem}"
+    return source.stem
+
+
+def _dataset(
+    config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
+) -> Dataset:
+    if config.dataset.benchmark is None:
+        benchmark = None
+    else:
+        benchmark = find_benchmark(config.dataset.benchmark)
+    benchmark_note = () if benchmark is None else (benchmark.note,)
+    described = None if benchmark is None else benchmark.described()
+    has_scale = scale_given or _has_scale(config, brought)
+    notes = [
+        note
+        for note in brought.notes
+        if not (note.startswith((NO_SCALE, NAMED)) and has_scale)
+    ]
+    return Dataset(
+        brought.cases,
+        fingerprint(brought.cases),
+        source,
+        (*benchmark_note, *notes),
+        described,
+    )
+
+
+def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
+    """Return whether the config has a scale, or classes, other than the assumed ones."""
+    guessed = brought.settings.get("rubric") or {}
+    if config.rubric.classes:
+        return config.rubric.classes != guessed.get("classes")
+    return config.rubric.real or (config.rubric.min, config.rubric.max) != (
+        guessed.get("min"),
+        guessed.get("max"),
+    )
+
+
+def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
+    """Raise if scores are outside the scale; values between its steps can be means."""
+    low, high = config.rubric.scale.ends or (-inf, inf)
+    for judgment in judgments:
+        for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
+            if not low <= score <= high:
+                raise ConfigError(
+                    f"a score of {score:g} by '{name}' is not on the scale {low:g} to {high:g}",
+                    where=f"case '{judgment.case_id}'",
+                    remedy="set rubric.min and rubric.max to the scale of the file",
+                )
+
+
+def _with_classes(
+    config: RunConfig, classes: Classes, brought: ImportedJudgments
+) -> ImportedJudgments:
+    """Return judgments and cases with the classes of the rubric, which a file may spell in another way.
+
+    Raises:
+        ConfigError: If a judgment is not by class, or a class is neither in the rubric nor in
+            `dataset.label_map`.
+    """
+    labels = Labels(config.dataset.label_map, classes)
+    judgments = []
+    known: dict[str | None, str | None] = {}  # class in the file -> in the rubric
+    for judgment in brought.judgments:
+        if judgment.readable and judgment.class_name is None:
+            problem = "it was not judged by class, and the rubric has classes"
+            where = f"case '{judgment.case_id}'"
+            raise ConfigError(
+                problem,
+                where=where,
+                remedy="choose another rubric, or import as generic with --fields class=COLUMN",
+            )
+        if judgment.class_name not in known:
+            location = f"the judgment of case '{judgment.case_id}'"
+            answer = labels.answer_of(judgment.class_name, location)
+            known[judgment.class_name] = answer
+        name = known[judgment.class_name]
+        judgments.append(
+            judgment
+            if name == judgment.class_name
+            else replace(judgment, class_name=name)
+        )
+    cases = []
+    for case in brought.cases:
+        location = f"case '{case.id}'"
+        named = (
+            (response, labels.class_of(response.class_name, location))
+            for response in case.responses
+        )
+        responses = tuple(
+            response
+            if name == response.class_name
+            else replace(response, class_name=name)
+            for response, name in named
+        )
+        people = {
+            name: labels.annotations(answered_classes, location)
+            if (answered_classes := annotation_classes(annotation))
+            else annotation
+            for name, annotation in case.labels.items()
+        }
+        same = responses == case.responses and people == case.labels
+        cases.append(
+            case if same else replace(case, responses=responses, labels=people)
+        )
+    return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
+
+
+def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
+    """Label cases that only have annotators' labels with the majority's choice or class, or the mean grade."""
+    cases = []
+    labeled = 0
+    for case in brought.cases:
+        if case.labels and not has_label(case):
+            label, responses = consensus(case.labels, case.responses)
+            case = replace(case, label=label, responses=tuple(responses))
+            labeled += has_label(case)
+        cases.append(case)
+    notes = [f"{CONSENSUS}: {labeled}"] if labeled else []
+    return replace(
+        brought, cases=tuple(cases), notes=(*brought.notes, *notes, *_split_note(cases))
+    )
+
+
+def _is_split(case: Case) -> bool:
+    """Return whether annotators labeled a case, but no label has a majority; labels of a list are by pair."""
+    return len(case.labels) > 1 and len(case.responses) <= 2 and not has_label(case)
+
+
+def _split_note(cases: Iterable[Case]) -> tuple[str, ...]:
+    count = sum(map(_is_split, cases))
+    if count:
+        return (f"{SPLIT}: {count}",)
+    return ()
+
+
+def add_labels(
+    result: RunResult,
+    folder: Path,
+    labels: Sequence[Label],
+    source: str,
+    sampled: Mapping[str, float] | None = None,
+) -> RunResult:
+    """Add labels to a finished run, rescore it and rewrite its folder.
+
+    Args:
+        result: The run.
+        folder: Its folder.
+        labels: The labels.
+        source: Where they come from, for the manifest.
+        sampled: The probability of each case that was sampled for labeling, if cases were.
+
+    Raises:
+        DatasetError: If a label is for a case that the run does not have.
+        ConfigError: If the folder cannot be written.
+    """
+    named = {label.case_id for label in labels}
+    # Labels added later must not replace these either.
+    before = result.manifest.get("own_labels") or []
+    with_own_label = dict.fromkeys(
+        (
+            *before,
+            *(
+                case.id
+                for case in result.cases
+                if case.id in named and has_own_label(case)
+            ),
+        )
+    )
+    cases = with_labels(
+        result.cases, labels, with_own_label, result.config.rubric.named_classes
+    )
+    cases = with_probabilities(result.cases, cases, labels, sampled)
+    counts = Counter(label.annotator for label in labels)
+    entry = {
+        "source": source,
+        "annotators": dict(sorted(counts.items())),
+        "at": datetime.now(UTC).isoformat(),
+    }
+    notes = [
+        note
+        for note in result.manifest.get("notes") or ()
+        if not note.startswith((UNLABELED, SPLIT))
+    ]
+    notes += _split_note(cases)
+    notes += unlabeled_note(sum(not has_label(case) for case in cases), len(cases))
+    manifest = {
+        **result.manifest,
+        "notes": notes,
+        "labels": [*result.manifest.get("labels", []), entry],
+    }
+    if with_own_label:
+        manifest["own_labels"] = [*with_own_label]
+    return rescore(
+        result.config, replace(result, cases=cases, manifest=manifest), folder
+    )
+
+
+def _with_scale(config: RunConfig) -> RunConfig:
+    """Return a config whose judge could be asked: imported scores may have no scale."""
+    if not config.rubric.real or config.judge.rewards:
+        return config
+    return config.with_({"rubric.real": False})
+
+
+def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:
+    """Return the judgments reread from their texts, in the order shown."""
+    policy = "both" if config.mode.name == "pairwise" else "none"
+    swap = {"swap.policy": policy, "swap.resolve": "tie", "swap.arbiter": None}
+    plain = config.with_({**swap, "mode.samples": 1, "mode.commit_first": False})
+    evaluator = make_evaluator(plain, prompt_folders=[project() / "prompts"])
+    return reread(evaluator, brought.cases, brought.judgments)

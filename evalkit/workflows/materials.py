@@ -1,0 +1,175 @@
+"""Load the materials of a run: its cases, and the evaluator that plans and reads requests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from evalkit.config import RunConfig
+from evalkit.config.table_reading import TableReading
+from evalkit.core.errors import DatasetError
+from evalkit.core.protocols import Evaluator
+from evalkit.core.resources import project
+from evalkit.core.splits import Split
+from evalkit.core.spool import Spool
+from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
+from evalkit.core.types import Case
+from evalkit.core.values import frozen
+from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases
+from evalkit.evaluators.factory import make_evaluator
+from evalkit.judges.images import check_images
+from evalkit.runs.records import decoder
+from evalkit.scoring.verdicts.panel import check_names
+from evalkit.tracking import TRACES, dataset_fetchers, fetch_traces, tracking_uri
+from evalkit.workflows.holdout import hold_out
+from evalkit.workflows.stopping import in_random_order
+
+
+@frozen
+class Materials:
+    """The cases and the evaluator of a config, before judging; and the labels that `dataset.holdout` holds out."""
+
+    dataset: Dataset
+    evaluator: Evaluator
+    split: Split | None = None
+    held_out: Sequence[Case] = ()
+
+
+def load_materials(
+    config: RunConfig,
+    folder: Path | None = None,
+    cases: Any = None,
+    templates: Mapping[str, str] | None = None,
+) -> Materials:
+    """Load the cases and build the evaluator.
+
+    Args:
+        config: the config of the run.
+        folder: many cases are kept in a temporary file in or above this folder.
+        cases: rows to use instead of `dataset.path`.
+        templates: the texts of the templates, if they are not the installed ones.
+
+    Raises:
+        ConfigError: if the dataset, a template or a plug-in cannot be used.
+    """
+    evaluator = build_evaluator(config, templates)
+    container = partial(Spool[Case], folder=folder or Path.cwd())
+    dataset = load_cases(
+        config.dataset, frame=cases, container=container, **_how_to_read(config)
+    )
+    dataset, split, held = hold_out(config, dataset, container)
+    dataset = replace(dataset, cases=in_random_order(config, dataset.cases, container))
+    return Materials(dataset, evaluator, split, held)
+
+
+def stream_cases(config: RunConfig) -> CaseStream:
+    """Return the cases as a stream, for consumers that need each case once.
+
+    Raises:
+        ConfigError: if the dataset cannot be used.
+    """
+    return CaseStream(config.dataset, **_how_to_read(config))
+
+
+def _how_to_read(config: RunConfig) -> dict[str, Any]:
+    return {
+        "mode": config.mode.name,
+        "base": project(),
+        "fetch": _fetch(config),
+        "logs": partial(_logs, config=config),
+        "tables": partial(_tables, config=config),
+        "describe": _describe,
+        "items": config.mode.items,
+        "classes": config.rubric.named_classes,
+        "fit": _fit(config),
+        "sees": partial(check_images, config),
+        "decode": decoder(Case) if config.dataset.format == RECORDED else None,
+    }
+
+
+def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
+    """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
+    if config.dataset.fit is None:
+        return None
+    plan = build_evaluator(config).plan
+    room = (
+        3
+        * min(
+            (one.context or 0) - (one.max_tokens or 0) for one in config.judge.members
+        )
+        // 4
+    )
+    return partial(
+        fit_ends,
+        fits=lambda case: all(
+            message_tokens(one.messages) + image_tokens(one.messages) <= room
+            for one in plan(case)
+        ),
+    )
+
+
+def build_evaluator(
+    config: RunConfig, templates: Mapping[str, str] | None = None
+) -> Evaluator:
+    """Return the evaluator that a config describes.
+
+    Args:
+        config: the config.
+        templates: the texts of its templates, if they are not the installed ones.
+
+    Raises:
+        ConfigError: if a template, a plug-in or a judge's name cannot be used.
+    """
+    check_names(
+        [judge.label for judge in config.judge.members]
+    )  # scoring would fail too, but after everything is paid
+    return make_evaluator(
+        config, prompt_folders=[project() / "prompts"], recorded=templates
+    )
+
+
+def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
+    def traces(named: str, _format: str | None) -> Source:
+        with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
+            file = Path(folder) / "traces.jsonl"
+            fetch_traces(
+                tracking_uri(config.tracking), named.removeprefix(TRACES), file
+            )
+            source = _logs([file], named, config=config)
+        if source is None:
+            raise DatasetError(
+                "the traces have no answers",
+                where=named,
+                remedy="name another experiment",
+            )
+        return replace(source, files=())
+
+    return {**dataset_fetchers(config.tracking), TRACES.removesuffix(":"): traces}
+
+
+def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
+    from evalkit.interop.answers import log_source
+
+    turns = config.dataset.has_turns
+    return log_source(
+        paths, name, classes=config.rubric.named_classes is not None, turns=turns
+    )
+
+
+def _tables(
+    paths: Sequence[Path], name: str, reading: TableReading, *, config: RunConfig
+) -> Source:
+    from evalkit.interop.tables.reading import check_unit, table_source
+
+    check_unit(reading, config)
+    return table_source(paths, name, reading)
+
+
+def _describe(path: Path) -> str | None:
+    from evalkit.interop.importer_discovery import describe_file
+
+    return describe_file(path)
