@@ -150,6 +150,7 @@ def _read(
     from evalkit.interop.layouts.criteria import OpenCriterionError
     from evalkit.interop.layouts.judgment_files import peek
     from evalkit.interop.layouts.records import Options
+    from evalkit.interop.tables.contradictions import check_people
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
     from evalkit.interop.tables.reading import choices_of, import_table, reading_of
@@ -186,7 +187,13 @@ def _read(
                 dimension=next(iter(choices.labels), None),
             )
             try:
-                return _Checked(import_judgments(name, first, options, *other_logs))
+                brought = import_judgments(name, first, options, *other_logs)
+                if choices == Choices() and not importer(name).is_log:
+                    check_people(brought, peek(first), name, where)
+                return _Checked(brought)
+            except OpenTableError as question:
+                _print_question(question, arguments)
+                raise
             except OpenCriterionError as question:
                 _print_question(_as_table_question(question), arguments)
                 raise

@@ -35,6 +35,7 @@ def _words(words: Sequence[Any], seed: int, like: Sequence[Any] | None = None) -
 
 
 FLAGS = ("pass", "fail")
+OPPOSITE = {"pass": "fail", "fail": "pass"}
 LABEL = _words(FLAGS, 1)
 JUDGE = _words(FLAGS, 2, LABEL)
 OTHERS = [_words(FLAGS, seed, LABEL) for seed in (3, 4, 5)]
@@ -115,6 +116,15 @@ NO_RATERS: Mapping[str, Cells] = {
     "ids of people": {"human_id": _words((1, 2, 3), 9)},
     "comments": {"judge_comment": _words(("good", "bad"), 10), "human_comment": [*TEXTS]},
     "readability": {"readability": [i / 7 for i in range(ROWS)]},
+    "agreement": {
+        "match": [a == b for a, b in zip(JUDGE, LABEL, strict=True)],
+        "human_agreement": _words((0.67, 1.0), 18),
+        "Coincide": _words(("Sí", "No"), 19),
+    },
+    "units": {"judge (s)": [i / 9 for i in range(ROWS)], "judge ($)": [i / 7 for i in range(ROWS)]},
+    "counted votes": {"human_yes_votes": _words((0, 1, 2, 3), 20)},
+    "sources": {"gold_source": _words(("wiki", "web"), 21), "judge_version": ["v1"] * ROWS},
+    "names of models": {"evaluation_model": ["gpt-4.1"] * ROWS},
 }
 
 
@@ -167,7 +177,167 @@ def test_stated_winners_are_read_from_texts():
     assert (table.unit, values) == ("pair", {1.0, -1.0, 0.0})
 
 
+RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
+    "in a path named feedback": (
+        {"feedback.correctness": JUDGE, "feedback.user_score": LABEL},
+        ["feedback.correctness"],
+        ["feedback.user_score"],
+    ),
+    "a metric": (
+        {"scores.hallucination_metric": _words((0, 1), 22)}
+        | {"scores.human_hallucination": _words((0, 1), 23)},
+        ["scores.hallucination_metric"],
+        ["scores.human_hallucination"],
+    ),
+    "a human twin": (
+        {"score": [i / 99 for i in range(ROWS)], "success": JUDGE, "human_success": LABEL},
+        ["success"],
+        ["human_success"],
+    ),
+    "expected": (
+        {"expected_verdict": LABEL, "actual_verdict": JUDGE},
+        ["actual_verdict"],
+        ["expected_verdict"],
+    ),
+    "levels": (
+        {
+            "teacher_level": _words(("A1", "B1", "C1"), 24),
+            "gpt_level": _words(("A1", "B1", "C1"), 25),
+        },
+        ["gpt_level"],
+        ["teacher_level"],
+    ),
+    "resolved": (
+        {"rater_1": LABEL, "rater_2": OTHERS[0], "final_label": LABEL, "gpt-4o_label": JUDGE},
+        ["gpt-4o_label"],
+        ["final_label"],
+    ),
+    "experts in lists": (
+        {"gpt4_tone": SCORE, "expert_annotations": [[{"tone": x}, {"tone": x}] for x in GRADE]},
+        ["gpt4_tone"],
+        ["expert_annotations.1.tone", "expert_annotations.2.tone"],
+    ),
+    "OK and NG": (
+        {"LLM判定": _as({"pass": "OK", "fail": "NG"}, JUDGE)}
+        | {"担当者判定": _as({"pass": "OK", "fail": "NG"}, LABEL)},
+        ["LLM判定"],
+        ["担当者判定"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RATERS)
+def test_raters_are_found_by_names_and_values(name):
+    cells, judges, labels = RATERS[name]
+    table = _read({"id": IDS, **cells})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (judges, labels)
+
+
+LEVELS: Mapping[str, Sequence[Any]] = {
+    "grades": ("A", "A-", "B+", "B"),
+    "parts of yes": ("Yes", "No", "Yes, partially"),
+    "correct with a remark": ("Correct", "Correct (minor issue)", "Incorrect"),
+    "none is the lowest": ("none", "minor", "major"),
+    "traffic lights": ("🟢", "🔴"),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_words_that_differ_are_classes_that_differ(name):
+    words = LEVELS[name]
+    table = _read({"id": IDS, "judge": _words(words, 26), "human": _words(words, 27)})
+    assert len(set(table.values["judge"].values())) == len(words)
+
+
+def test_forms_of_one_word_are_one_class():
+    tones = {"pass": "👍🏽", "fail": "👎🏿"}
+    plain = {"pass": "👍", "fail": "👎"}
+    table = _read({"id": IDS, "judge": _as(tones, JUDGE), "human": _as(plain, LABEL)})
+    assert {*table.values["judge"].values()} == {*table.values["human"].values()}
+
+
+SIDED = (
+    ("Antwort 1 besser", "Antwort 2 besser", "gleich gut"),
+    ("A更好", "B更好", "差不多"),
+    ("A gana", "B gana", "empate"),
+    ("1", "2", "tie"),
+)
+
+
+@pytest.mark.parametrize("words", SIDED)
+def test_words_that_differ_in_the_side_are_winners(words):
+    table = _read({"id": IDS, **SIDES, "judge": _words(words, 28), "human": _words(words, 29)})
+    assert table.values["judge"] == dict(zip(words, ("A", "B", "TIE"), strict=True))
+
+
+DATES = ("05. Jan", "1. Mai", "5月1日", "2 févr. 2026", "12-Okt", "03 Dic")
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_in_any_language_is_no_number(date):
+    table = _read({"id": IDS, "judge": [date, *SCORE[1:]], "human": GRADE})
+    assert table.space.missing["judge"] == {date: "dates where numbers were"}
+
+
+def test_a_verdict_may_name_what_was_shown_first():
+    cells = {name: [text for text in texts for _ in "ab"] for name, texts in SIDES.items()}
+    cells |= {"id": [name for name in IDS for _ in "ab"], "swapped": [False, True] * ROWS}
+    judge = ["first", "second"] * ROWS  # A, whichever is shown first
+    human = [side for side in _words(("A", "B"), 30) for _ in "ab"]
+    choices = Choices(words={"judge_winner:first": "FIRST", "judge_winner:second": "SECOND"})
+    with pytest.raises(OpenTableError, match="what do they name"):
+        _read({**cells, "judge_winner": judge, "human_winner": human})
+    table = _read({**cells, "judge_winner": judge, "human_winner": human}, choices)
+    by_order = {one.said.value for one in table.parsed.records}
+    assert by_order == {1.0, -1.0}
+
+
+def test_minus_one_and_one_are_mapped_apart():
+    cells = {**SIDES, "judge": _words((-1, 1), 31), "human": _words((-1, 1), 32)}
+    table = _read({"id": IDS, **cells}, Choices(words={"1": "B", "-1": "A"}))
+    assert table.values["judge"] == {"1": "B", "-1": "A"}
+
+
+def test_no_labels_may_be_said_without_a_judge():
+    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(labels=("NONE",)))
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], [])
+
+
 ASKED: Mapping[str, tuple[Cells, str]] = {
+    "a rank and a score": (
+        {"judge_score": SCORE, "human_rank": [6 - grade for grade in GRADE]},
+        "point in opposite directions",
+    ),
+    "a fault and a merit": (
+        {"judge": JUDGE, "human": _as({"pass": "bad", "fail": "good"}, LABEL)},
+        "point in opposite directions",
+    ),
+    "corrections": (
+        {"judge": JUDGE}
+        | {
+            "human_override": [
+                OPPOSITE[word] if i % 6 == 0 else None for i, word in enumerate(JUDGE)
+            ]
+        },
+        "are they corrections",
+    ),
+    "agrees with the judge": (
+        {
+            "judge_verdict": JUDGE,
+            "human_agrees": [a == b for a, b in zip(JUDGE, LABEL, strict=True)],
+        },
+        "agrees with a verdict, which is no label",
+    ),
+    "only ok": (
+        {"judge": JUDGE, "human": ["ok" if word == "pass" else None for word in LABEL]},
+        "what does an empty cell mean",
+    ),
+    "a fault": ({"judge": JUDGE, "has_error": LABEL}, "whose are they"),
+    "one named judge": ({"LLM_verdict": JUDGE, "QA_verdict": LABEL}, "whose are they"),
+    "labels of one prompt": (
+        {"id": [f"p{i % 6}" for i in range(ROWS)], "judge": JUDGE, "human": LABEL},
+        "what is a row",
+    ),
     "marks": (
         {"judge": ["x" if word == "pass" else None for word in JUDGE], "human": LABEL},
         "what does an empty cell mean",
@@ -215,6 +385,18 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
             "human": _words(("tone;fact", "fact", "tone"), 16),
         },
         "several classes in a cell",
+    ),
+    "a list that contains a class": (
+        {"judge": _words(("a", "a;b"), 33), "human": _words(("a", "a;b"), 34)},
+        "several classes in a cell",
+    ),
+    "criteria on two scales": (
+        {"id": [f"c{i // 2}" for i in range(ROWS)], "metric": ["ok", "quality"] * (ROWS // 2)}
+        | {
+            name: [0 if i % by else 1 if i % 2 == 0 else 5 for i in range(ROWS)]
+            for name, by in (("judge", 3), ("human", 5))
+        },
+        "have different scales",
     ),
     "numbers of pairs": (
         {**SIDES, "judge": [i + 0.5 for i in range(ROWS)], "human": _words(("A", "B"), 17)},

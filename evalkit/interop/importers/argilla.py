@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
@@ -142,8 +144,24 @@ def _flat_responses(
 
 
 def _list(value: Any) -> list[Any]:
+    """Return a list, or what a cell of a table has of it: a text of a list, or its only value."""
+    if isinstance(value, str):
+        return _listed(value)
     if isinstance(value, list):
         return value
+    return []
+
+
+def _listed(text: str) -> list[Any]:
+    if not text.strip().startswith("["):
+        return [text] if text.strip() else []
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(value, list):
+            return value
     return []
 
 

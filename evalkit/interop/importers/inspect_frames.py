@@ -15,13 +15,20 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import is_judges, is_persons
+from evalkit.interop.layouts.free_columns import (
+    is_judges,
+    is_persons,
+    with_raters_in_data,
+)
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORE: Final = "score_"
 _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0}
 """Inspect's grades; N is no answer to grade."""
+_OWN: Final = frozenset(
+    {"sample_id", "eval_id", "log", "input", "target", "output", "answer", "epoch"}
+)
 _GRADED: Final = ("model_graded", "rubric", "g_eval")
 _OMITTED: Final = ("_explanation", "_metadata", "_answer", "headline_value")
 
@@ -38,6 +45,7 @@ def _sniff(start: Peek) -> bool:
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and grader."""
     units = []
+    data = []
     for _, row in rows_of(path):
         entries = [
             _said(str(name).removeprefix(_SCORE), value)
@@ -53,7 +61,15 @@ def _read(path: Path, options: Options) -> ParsedFile:
             "sample": _epoch(row),
         }
         units.append(Assessed(cells, tuple(entries)))
-    return read_assessed(path, units, options)
+        own = cells.keys() | _OWN
+        data.append(
+            {
+                name: value
+                for name, value in row.items()
+                if name not in own and not str(name).startswith(_SCORE)
+            }
+        )
+    return read_assessed(path, with_raters_in_data(units, data, options), options)
 
 
 def _epoch(row: Json) -> int:

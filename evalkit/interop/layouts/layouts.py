@@ -410,7 +410,7 @@ def record_of(
         answers = _pair(cells)
     else:
         answers = (_single(cells, unit, location, options),)
-    swapped = unit == "pair" and _is_swapped(cells.get("order"), location)
+    swapped = unit == "pair" and is_swapped(cells.get("order"), location)
 
     def label(cell: Any) -> Any:
         if unit == "pair":
@@ -553,7 +553,12 @@ def _grade(cell: Any, location: str) -> float | None:
     return grade
 
 
-def _is_swapped(value: Any, location: str) -> bool:
+def is_swapped(value: Any, location: str) -> bool:
+    """Return whether a cell says that B was shown first.
+
+    Raises:
+        DatasetError: If it is no order.
+    """
     if value is None or value == "":
         return False
     spelt = str(value).strip().casefold()
@@ -591,7 +596,7 @@ def judgment_of(
             return RecordedJudgment(
                 judge,
                 value=-margin + 0.0
-                if _is_swapped(cells.get("order"), location)
+                if is_swapped(cells.get("order"), location)
                 else margin,
                 **common,
             )

@@ -11,12 +11,16 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.words import fold, tokens
 
 _AGGREGATES: Final = frozenset(
-    {"majority", "consensus", "aggregate", "aggregated", "mean"}
+    {"majority", "consensus", "aggregate", "aggregated", "mean", "final"}
+)
+_RESOLVED: Final = frozenset(
+    {"final", "adjudicated", "adjudication", "resolved", "consensus", "reconciled"}
 )
 _FEWEST: Final = 3
 """The fewest raters that can be summed up."""
 _ROWS: Final = 20
 _ALL: Final = 0.98
+_NEARLY_ALL: Final = 0.9
 _NEAR: Final = 0.051
 """Half of the last digit of a mean that is rounded to one decimal, with some slack."""
 
@@ -103,3 +107,10 @@ def find_sums(
 def is_aggregate(name: str) -> bool:
     """Return whether a column's name says that it sums up raters."""
     return not _AGGREGATES.isdisjoint(tokens(name))
+
+
+def is_resolved(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column has what annotators agreed on in the end, in nearly all rows."""
+    column = typed[name]
+    resolves = not _RESOLVED.isdisjoint(tokens(name))
+    return resolves and column.total >= _NEARLY_ALL * len(column.cells)

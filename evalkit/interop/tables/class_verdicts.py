@@ -114,7 +114,9 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
             lists = {text: text.split(separator) for text in raw.words}
             several = [text for text, parts in lists.items() if len(parts) > 1]
             parts = {part.strip() for text in several for part in lists[text]}
-            if len(several) > 1 and len(parts) < len(lists) and len(parts) > 1:
+            recur = len(several) > 1 and len(parts) < len(lists) and len(parts) > 1
+            single = {text.strip() for text in raw.words if text not in several}
+            if recur or (separator != "," and parts & single):
                 problem = (
                     f"'{name}' has several classes in a cell ('{several[0][:40]}'), which are"
                     " not one verdict"

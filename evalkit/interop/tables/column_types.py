@@ -18,6 +18,7 @@ from evalkit.interop.tables.columns import cell_text
 from evalkit.interop.tables.words import (
     EMPTY,
     fold,
+    is_model,
     is_unclear_failure,
     missing_cause,
     opposite_among,
@@ -92,7 +93,10 @@ _EVEN: Final = ("=", "==", "≈", "~", "＝")
 _TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?"
     r"|\d{1,2}:\d{2}(?::\d{2})?.*|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
-    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}",
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}"
+    r"|\d{1,2}[-. ] ?(?:jan|feb|fév|fev|m[aä]r|apr|abr|avr|may|mai|mag|jun|juin|giu|jul|juil|lug|aug|aoû|ago"
+    r"|sep|set|o[ck]t|out|nov|de[cz]|déc|dic|ene|gen)[a-zà-ü]{0,7}\.?(?:[-. ]+\d{2,4})?"
+    r"|(?:\d{4}年)?\d{1,2}月\d{1,2}日",
     re.IGNORECASE,
 )
 _PARTS: Final = re.compile(r"\w+")
@@ -131,7 +135,13 @@ class TypedColumn:
             if is_unclear_failure(text) and opposite_among(text, self.counts):
                 continue
             causes[text] = cause
-        return causes
+        lowest = [text for text in causes if self._is_level(text, causes)]
+        return {text: cause for text, cause in causes.items() if text not in lowest}
+
+    def _is_level(self, text: str, causes: Mapping[str, str]) -> bool:
+        """Return whether a word for no verdict is a level of a scale here, as `none` next to `minor` and `major`."""
+        levels = [word for word in self.counts if word not in causes]
+        return 1 < len(levels) <= MOST_CLASSES and ordered([*levels, text]) is not None
 
     @cached_property
     def words(self) -> Counter[str]:
@@ -289,17 +299,19 @@ class TypedColumn:
             _stated_number,
         )
         sample = list(self.words.items())[:_SAMPLED]
-        if all(len(_PARTS.findall(text)) < 2 for text, _ in sample):
+        if all(len(_PARTS.findall(text)) < 2 or is_model(text) for text, _ in sample):
             return {}
         cells = sum(count for _, count in sample)
         for read in readings:
             states = sum(count for text, count in sample if read(text) is not None)
-            if sample and states >= NEARLY_ALL * cells:
-                return {
-                    text: value
-                    for text in self.words
-                    if (value := read(text)) is not None
-                }
+            if not sample or states < NEARLY_ALL * cells:
+                continue
+            stated = {
+                text: value for text in self.words if (value := read(text)) is not None
+            }
+            if self.has_few_words and _qualifies(stated):
+                return {}
+            return stated
         return {}
 
     @cached_property
@@ -352,6 +364,17 @@ class TypedColumn:
     def may_be_verdict(self) -> bool:
         """Whether the values can be verdicts."""
         return self.kind not in ("empty", "list", "time", "id", "text")
+
+
+def _qualifies(stated: Mapping[str, Any]) -> bool:
+    """Return whether words that begin with one verdict are different classes, as `yes` and `yes, partly`."""
+    begun: dict[tuple[str, Any], set[str]] = {}
+    for text, value in stated.items():
+        folded = fold(text)
+        first = next(iter(_PARTS.findall(folded)), "")
+        if word_of(first, POLARITY) == value:
+            begun.setdefault((first, value), set()).add(folded)
+    return any(len(texts) > 1 for texts in begun.values())
 
 
 def _compared(match: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation
-from evalkit.interop.tables.words import fold, known_words, polarity
+from evalkit.interop.tables.words import fold, known_words, matches, polarity
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -108,6 +108,7 @@ def _drop_totals(columns: Columns) -> None:
         first = fold(cell_text(filled[0])) if filled else ""
         words = [cell for cell in filled[1:] if not _is_figure(cell)]
         is_total = first.rstrip(":") in totals and not words
+        is_total = is_total or _is_unnamed_total(columns, last - 1)
         if filled and not is_total:
             break
         last -= 1
@@ -117,6 +118,16 @@ def _drop_totals(columns: Columns) -> None:
         for name, column in columns.cells.items():
             columns.cells[name] = column[:last]
         del columns.places[last:]
+
+
+def _is_unnamed_total(columns: Columns, row: int) -> bool:
+    """Return whether a row has only figures and not what each row before it has: its first cell."""
+    first, *further = columns.cells.values()
+    if len(further) < 2 or first[row] is not None or row <= _LAST_ROWS:
+        return False
+    figures = [cell for column in further if (cell := column[row]) is not None]
+    named = all(cell is not None for cell in first[:row])
+    return named and bool(figures) and all(map(_is_figure, figures))
 
 
 def _is_figure(cell: Any) -> bool:
@@ -131,7 +142,7 @@ def _opened(
     for name, column in cells.items():
         if depth < _DEPTH:
             lists = _all_lists(column)
-            named = column if lists is None else _by_name(column, lists)
+            named = column if lists is None else _by_name(name, column, lists)
             objects = [_object(cell) for cell in named]
             filled = sum(cell is not None for cell in column)
             object_count = sum(value is not None for value in objects)
@@ -168,8 +179,13 @@ def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
     return lists if any(value is not None for value in lists) else None
 
 
-def _by_name(column: Sequence[Any], cells: Sequence[list[Any] | None]) -> Sequence[Any]:
-    """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name."""
+def _by_name(
+    name: str, column: Sequence[Any], cells: Sequence[list[Any] | None]
+) -> Sequence[Any]:
+    """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name.
+
+    Objects of raters that have no names are named by their position.
+    """
     filled = [cell for cell in cells if cell is not None]
     if not all(filled):
         return column
@@ -188,10 +204,20 @@ def _by_name(column: Sequence[Any], cells: Sequence[list[Any] | None]) -> Sequen
             if cell is None
             else {
                 str(item[key]): {
-                    name: part for name, part in item.items() if name != key
+                    part_name: part
+                    for part_name, part in item.items()
+                    if part_name != key
                 }
                 for item in cell
             }
+            for cell in cells
+        ]
+    rated = matches(name, "human") or matches(name, "judge")
+    if rated and max(map(len, filled)) <= _MOST_ANNOTATORS:
+        return [
+            None
+            if cell is None
+            else {str(position + 1): item for position, item in enumerate(cell)}
             for cell in cells
         ]
     return column

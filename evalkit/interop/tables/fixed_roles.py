@@ -28,7 +28,12 @@ _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_respon
 _MOST_SHARED: Final = 20
 _TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
 """Names of the right classes in tables of predictions."""
+_RIGHT: Final = frozenset(
+    {"correct", "incorrect", "right", "wrong", "accurate", "inaccurate"}
+)
 _RANKS: Final = frozenset({"rank", "ranks", "ranking", "rang", "rango", "place"})
+NO_LABELS: Final = "NONE"
+"""The word for no labels in `--label NONE`."""
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
 
@@ -68,6 +73,8 @@ class Choices:
 
 def strength(name: str) -> tuple[str, int]:
     """Return whose verdicts a column has by its name, `label` or `judge`, and how clearly it says so: 4 to 0."""
+    if says_agreement(name):
+        return "", 0
     if is_model(name):
         return "judge", 4
     if matches(name, "human"):
@@ -76,6 +83,8 @@ def strength(name: str) -> tuple[str, int]:
         return "label", 3
     if matches(name, "judge"):
         return "judge", 3
+    if matches(name, "wanted"):
+        return "label", 2
     if matches(name, "verdict"):
         return "judge", 2
     if matches(name, "label") or tokens(name) in _TRUE:
@@ -83,6 +92,14 @@ def strength(name: str) -> tuple[str, int]:
     if matches(name, "value") or begins(name, "criteria"):
         return "judge", 1
     return "", 0
+
+
+def says_agreement(name: str) -> bool:
+    """Return whether a name says that a column compares verdicts: whether they are equal, or a judge is right."""
+    about_verdicts = matches(name, "judge") and matches(name, "verdict")
+    return matches(name, "agreement") or (
+        about_verdicts and not _RIGHT.isdisjoint(tokens(name))
+    )
 
 
 def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:

@@ -17,7 +17,7 @@ from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.raters import base
 from evalkit.interop.tables.words import begins, matches, tokens
 
-_CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
+CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
 """Roles that tell responses to one question apart."""
 _MOST_VALUES: Final = 20
 COPIES: Final = "rows that are equal to another in every column, not read: {}"
@@ -67,7 +67,7 @@ def find_keys(
         _note_equal_rows(typed, keys)
         return keys
     keys.unit = [identity, *(name for name in chosen if name != identity)]
-    within = [roles[role] for role in _CASE_ROLES if role in roles]
+    within = [roles[role] for role in CASE_ROLES if role in roles]
     if not _repeated(typed, [*keys.unit, *within]):
         _drop_run_ids(typed, keys, within)
         _name_criterion(typed, keys, roles, raters)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
-from evalkit.interop.tables.raters import candidates, is_rater_name
+from evalkit.interop.tables.rater_columns import candidates, is_rater_name
 from evalkit.interop.tables.words import (
     fold,
     is_first_name,

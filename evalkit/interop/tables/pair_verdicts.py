@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
-from evalkit.interop.tables.word_questions import ask_for_numbers, ask_for_pair_words
-from evalkit.interop.tables.words import fold, tie_kind
+from evalkit.interop.tables.word_questions import (
+    MOST_LEVELS,
+    ask_for_numbers,
+    ask_for_pair_words,
+)
+from evalkit.interop.tables.words import fold, named_by_side, tie_kind
 
+POSITIONS: Final = ("FIRST", "SECOND")
+"""The meanings of words for the response shown first and second."""
 WINNERS: Final = frozenset({"A", "B", "TIE"})
 SIGNED: Final = (
     "negative numbers are read as preferring B and positive ones as preferring A;"
@@ -35,7 +41,7 @@ def pair_space(
     named = False
     for name, raw in raws.items():
         values: dict[str, Any] = {**raw.mapped}
-        if raw.mapped and not set(raw.mapped.values()) <= WINNERS:
+        if raw.mapped and not set(raw.mapped.values()) <= {*WINNERS, *POSITIONS}:
             return None
         column = raw.column
         if raw.words and column.is_numeric and column.share(column.numbers) == 1:
@@ -48,6 +54,8 @@ def pair_space(
             values |= {
                 text: column.pairs[text] for text in raw.words if text in column.pairs
             }
+            if compared:
+                values |= _by_side(raw, values)
             for text in raw.words:
                 if text not in values and fold(text) in systems:
                     values[text] = "SYSTEM"
@@ -112,6 +120,18 @@ def pair_space(
         )
         space.notes.append(f"ties of different kinds are read as ties ({listed})")
     return space
+
+
+def _by_side(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the winners of words that name a side within a name, or by 1 and 2 next to words for ties."""
+    unread = [text for text in raw.words if text not in values]
+    if len(raw.words) > MOST_LEVELS:
+        return {}
+    if {text.strip() for text in unread} == {"1", "2"} and set(values.values()) <= {
+        "TIE"
+    }:
+        return {text: "A" if text.strip() == "1" else "B" for text in unread}
+    return named_by_side(unread)
 
 
 def _states(raw: Raw, values: Mapping[str, Any]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns
@@ -12,8 +11,6 @@ from evalkit.interop.tables.keys import Keys
 from evalkit.interop.tables.long_tables import LongForm
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.raters import Raters
-
-NO_LABELS: Final = "NONE"
 
 
 @dataclass(slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.words import fold, matches, tokens
+from evalkit.interop.tables.words import fold, matches, polarity, tokens
 
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
@@ -22,28 +23,63 @@ _OFTEN: Final = 0.2
 """The share of empty cells from which a column of one mark may mean the opposite by them."""
 
 
-def ask_for_label(names: Sequence[str], judge: str, where: str) -> None:
-    """Ask whose verdicts columns have that are like those of a judge.
+def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> None:
+    """Ask whose verdicts columns have that are like those of judges.
 
     Raises:
         OpenTableError: Always.
     """
     column = names[0]
+    judged = [word for judge in judges for word in ("--judge", judge)]
     answers = [
-        Answer(f"'{name}' is the label", ("--judge", judge, "--label", name))
+        Answer(f"'{name}' is the label", (*judged, "--label", name))
         for name in names[:MOST_ANSWERS]
     ]
+    if len(names) > 1:
+        labels = [word for name in names for word in ("--label", name)]
+        answers.insert(
+            0, Answer("all are labels, of several people", (*judged, *labels))
+        )
     answers += [
         Answer(
             f"'{column}' is another judge",
-            ("--judge", judge, "--judge", column, "--label", "NONE"),
+            (*judged, "--judge", column, "--label", "NONE"),
         ),
-        Answer("there are no labels", ("--judge", judge, "--label", "NONE")),
+        Answer("there are no labels", (*judged, "--label", "NONE")),
     ]
     columns = ", ".join(f"'{name}'" for name in names)
     verb = "has" if len(names) == 1 else "have"
-    problem = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
+    problem = f"column {columns} {verb} values like those of the judge '{judges[0]}': whose are they?"
     raise OpenTableError(problem, where, answers)
+
+
+def check_agreement(
+    judges: Iterable[str],
+    labels: Iterable[str],
+    typed: Mapping[str, TypedColumn],
+    where: str,
+) -> None:
+    """Ask about a column that says whether someone agrees with a judge, if there are no labels.
+
+    Raises:
+        OpenTableError: If there is one.
+    """
+    judged = [word for judge in judges for word in ("--judge", judge)]
+    if any(True for _ in labels) or not judged:
+        return
+    for name, column in typed.items():
+        shown = says_agreement(name) and (column.kind == "flag" or column.is_binary)
+        if not shown or matches(name, "computed"):
+            continue
+        answers = [
+            Answer("yes, so there are no labels", (*judged, "--label", "NONE")),
+            Answer("no, it has a person's own verdicts", (*judged, "--label", name)),
+        ]
+        problem = (
+            f"'{name}' seems to say whether someone agrees with a verdict, which is no label:"
+            " does it? If so, a column with that person's own verdicts would be one"
+        )
+        raise OpenTableError(problem, where, answers)
 
 
 def ask_for_roles(names: Sequence[str], where: str) -> None:
@@ -141,17 +177,19 @@ def ask_about_marks(
     """
     mapped = {fold(word) for word in words}
     for name, column in raters.items():
-        if len(column.counts) != 1:
+        if len(column.words) != 1:
             continue
-        mark = next(iter(column.counts))
-        empty = len(column.cells) - column.total
-        if fold(mark) not in _MARKS or fold(mark) in mapped:
+        mark = next(iter(column.words))
+        empty = sum(cell is None for cell in column.cells)
+        if fold(mark) in mapped or empty < _OFTEN * len(column.cells):
             continue
-        if empty < _OFTEN * len(column.cells):
+        meaning, opposite = _of_mark(mark, name, raters)
+        if not opposite:
             continue
-        marked = ("--map", f"{mark}=pass")
+        marked = ("--map", f"{mark}={meaning}")
+        said = "it fails" if opposite == "fail" else f"it is '{opposite}'"
         answers = [
-            Answer("it fails", (*marked, "--map", f"{EMPTY_CELL}=fail")),
+            Answer(said, (*marked, "--map", f"{EMPTY_CELL}={opposite}")),
             Answer("it has no verdict", marked),
         ]
         problem = (
@@ -159,3 +197,23 @@ def ask_about_marks(
             " does an empty cell mean?"
         )
         raise OpenTableError(problem, where, answers)
+
+
+def _of_mark(
+    mark: str, name: str, raters: Mapping[str, TypedColumn]
+) -> tuple[str, str]:
+    """Return what the only word of a rater means and what its opposite is; nothing if that is not known."""
+    if fold(mark) in _MARKS:
+        return "pass", "fail"
+    levels = {
+        fold(word): word
+        for rater, column in raters.items()
+        if rater != name
+        for word in column.words
+    }
+    meanings, _ = polarity()
+    if fold(mark) in levels and len(levels) == 2:
+        ((_, opposite),) = [pair for pair in levels.items() if pair[0] != fold(mark)]
+        return mark, opposite
+    meaning = meanings.get(fold(mark), "")
+    return meaning, {"pass": "fail", "fail": "pass"}.get(meaning, "")

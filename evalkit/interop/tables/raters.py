@@ -7,35 +7,43 @@ own word and its own score are one judge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from evalkit.core.errors import DatasetError
-from evalkit.interop.tables.aggregates import find_sums, is_aggregate
+from evalkit.interop.tables.aggregates import find_sums, is_aggregate, is_resolved
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
-from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
+from evalkit.interop.tables.fixed_roles import (
+    NO_LABELS,
+    Choices,
+    strength,
+)
 from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_columns import (
+    candidates,
+    has_human_twin,
+    may_be_names,
+)
 from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
     ask_for_label,
     ask_for_roles,
+    check_agreement,
     check_ids,
     check_label_and_score,
 )
 from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
-from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
+from evalkit.interop.tables.words import begins, fold, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
-_SIDE_WORDS: Final = frozenset({"a", "b", "left", "right"})
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
 )
-_ABOUT_RATERS: Final = frozenset(
-    {"kind", "type", "id", "ids", "name", "email", "role", "model"}
-)
-"""Words in the names of columns about raters rather than of their verdicts."""
-_IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
+_FEWEST_SUMMED: Final = 3
+"""The fewest labels of which one may sum up the others."""
+_VARIES: Final = 0.05
+"""The share of the rarer value from which a flag varies."""
 NOT_USED: Final = "not used"
 MAY_BE_VERDICT: Final = "may be a verdict"
 
@@ -60,93 +68,6 @@ class Raters:
         return [*self.judges, *self.labels]
 
 
-def is_rater_name(name: str) -> bool:
-    """Return whether a name may be that of a rater: it is not of a measure, a feature or a process."""
-    _, clear = strength(name)
-    if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
-        return False
-    if matches(name, "criterion") and clear < 2:
-        return False
-    if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
-        return False
-    if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
-        return False
-    if any(matches(name, group) for group in ("measured", "doubt", "demographic")):
-        return False
-    if matches(name, "process") and clear < 2:
-        return False
-    parts = tokens(name)
-    is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
-    return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
-
-
-def candidates(
-    typed: Mapping[str, TypedColumn], taken: Iterable[str], choices: Choices
-) -> list[str]:
-    """Return the columns that may be raters, by type and name."""
-    chosen = {*choices.judges, *choices.labels}
-    used = set(taken)
-    return [
-        name
-        for name, column in typed.items()
-        if name in chosen or (name not in used and _may_rate(name, column, typed))
-    ]
-
-
-def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column named after raters has their ids, next to another column with verdicts."""
-    parts = tokens(name)
-    if len(parts) > 1 or not matches(name, "rater") or is_model(name):
-        return False
-    column = typed[name]
-    if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
-        return False
-    if column.is_numeric and not all(
-        value.is_integer() for value in column.distinct_numbers
-    ):
-        return False
-    words = column.kind in ("class", "id") or column.is_numeric
-    judging = [
-        column
-        for column in typed
-        if column != name and typed[column].judges and is_rater_name(column)
-    ]
-    folded = {fold(word) for word in column.words}
-    if any(folded & {fold(word) for word in typed[column].words} for column in judging):
-        return False
-    unnamed = [column for column in judging if strength(column)[1] < 2]
-    return words and bool(unnamed if column.is_numeric else judging)
-
-
-def _may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column named after a judge has a few words, which may be verdicts or names."""
-    few = 2 <= len(typed[name].words) <= MOST_CLASSES
-    return few and strength(name)[0] == "judge" and is_names_of_raters(name, typed)
-
-
-def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
-    if not is_rater_name(name) or matches(name, "computed"):
-        return False
-    if column.kind == "id":
-        # all different integers are ids, unless a rater is named
-        return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
-    if not column.may_be_verdict or is_names_of_raters(name, typed):
-        return False
-    if matches(name, "text") and column.kind in ("class", "stated", "flag"):
-        return strength(name)[1] > 2 and not _has_verdicts(name, typed)
-    return True
-
-
-def _has_verdicts(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether the rater of a column of comments has another column, with verdicts."""
-    rater = strength(name)
-    return any(
-        strength(name_of_column) == rater and column.may_be_verdict
-        for name_of_column, column in typed.items()
-        if name_of_column != name and not matches(name_of_column, "text")
-    )
-
-
 def find_raters(
     typed: Mapping[str, TypedColumn],
     taken: Iterable[str],
@@ -165,6 +86,8 @@ def find_raters(
     raters.labels = dict.fromkeys(choices.labels, "set by --label")
     if choices.only:
         return
+    if choices.unlabeled:
+        choices = replace(choices, labels=(NO_LABELS,))
     free = [name for name in names if name not in raters.judges | raters.labels]
     _assign(free, typed, raters, choices, where)
     unknown = [
@@ -177,6 +100,9 @@ def find_raters(
     _assign_unknown(unknown, typed, raters, choices, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
+    if not choices.labels:
+        _keep_one_form(typed, raters)
+        check_agreement(raters.judges, raters.labels, typed, where)
     _check_criteria(raters, typed, choices, where)
 
 
@@ -194,12 +120,13 @@ def _assign(
         role, clear = strength(name)
         if clear > 1:
             by_role[role].append((clear, name))
-        elif clear == 1:
+        elif clear == 1 or has_human_twin(name, typed):
             weak.append(name)
     humans = [name for clear, name in by_role["label"] if clear > 2]
     plain = [name for clear, name in by_role["label"] if clear == 2]
     if humans and plain:
         # next to people's labels, a column `label` is a tool's own word
+        plain = [name for name in plain if not is_aggregate(name)]
         by_role["label"] = [pair for pair in by_role["label"] if pair[1] not in plain]
         weak += plain
     machines = [name for _, name in by_role["judge"]]
@@ -216,6 +143,8 @@ def _assign(
     weak = [name for name in weak if name not in raters.unused]
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
+    if not choices.judges and not choices.labels:
+        _check_verdicts(raters, where)
     undecided = [
         name for name in weak if name not in raters.judges and name not in raters.labels
     ]
@@ -228,6 +157,25 @@ def _assign(
             raters.unused.setdefault(name, MAY_BE_VERDICT)
 
 
+def _check_verdicts(raters: Raters, where: str) -> None:
+    """Ask whose a column is that is only named a verdict, next to another judge and without labels.
+
+    Raises:
+        OpenTableError: If there is one.
+    """
+    plain = [name for name in raters.judges if strength(name)[1] == 2]
+    named = [name for name in raters.judges if name not in plain]
+    if raters.labels or not plain or len(raters.judges) < 2:
+        return
+    if named:
+        ask_for_label(plain, named, where)
+    kinds = {
+        tuple(part for part in tokens(name) if not part.isdigit()) for name in plain
+    }
+    if len(kinds) > 1:
+        ask_for_roles(plain, where)
+
+
 def _drop_sums(
     typed: Mapping[str, TypedColumn], raters: Raters, group: Sequence[str]
 ) -> None:
@@ -237,6 +185,11 @@ def _drop_sums(
         for name, column in typed.items()
         if column.may_be_verdict
         and (name in group or strength(name)[1] < 3 or is_aggregate(name))
+        and not (
+            len(group) <= _FEWEST_SUMMED
+            and name in raters.labels
+            and is_resolved(name, typed)
+        )
     }
     for name in find_sums(summed, group, typed):
         raters.judges.pop(name, None)
@@ -253,10 +206,19 @@ def _drop_aggregates(
     if not choices.judges and not choices.labels:
         for group in (raters.judges, raters.labels):
             _drop_sums(typed, raters, list(group))
-    if choices.labels or len(raters.labels) < 3:
+    if choices.labels or len(raters.labels) < _FEWEST_SUMMED:
+        return
+    resolved = [name for name in raters.labels if is_resolved(name, typed)]
+    if len(resolved) == 1:
+        for name in list(raters.labels):
+            if name not in resolved:
+                del raters.labels[name]
+                raters.unused[name] = (
+                    f"an annotator whose labels are resolved in '{resolved[0]}'"
+                )
         return
     for name in list(raters.labels):
-        if is_aggregate(name) and len(raters.labels) > 2:
+        if is_aggregate(name) and len(raters.labels) > _FEWEST_SUMMED:
             del raters.labels[name]
             raters.unused[name] = "sums up the annotators"
 
@@ -332,6 +294,18 @@ def _keep_one(
         if name != kept:
             group.pop(name, None)
             raters.unused[name] = f"of the same rater as '{kept}'"
+
+
+def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
+    """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
+    judged = {_is_score(typed[name]) for name in (raters.criteria or raters.judges)}
+    labeled = {_is_score(typed[name]) for name in raters.labels}
+    if len(labeled) < 2 or len(judged) != 1:
+        return
+    for name in list(raters.labels):
+        if _is_score(typed[name]) not in judged:
+            del raters.labels[name]
+            raters.unused[name] = "of another form than the judges' verdicts"
 
 
 def _form(column: TypedColumn) -> str:
@@ -411,6 +385,7 @@ def _assign_unknown(
         judging += [name for name in unknown if _has_the_scores(name, typed, raters)]
         weak = [*unknown, *raters.unused]
         judging += [name for name in weak if _answers_the_same(name, typed, raters)]
+        judging += [name for name in typed if _tells_a_fault(name, typed, raters)]
     judging = list(dict.fromkeys(judging))
     for name in unknown:
         if name not in judging:
@@ -439,7 +414,7 @@ def _assign_unknown(
         return
     if raters.judges and not raters.labels:
         if judging and not choices.labels:
-            ask_for_label(judging, next(iter(raters.judges)), where)
+            ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _verdict_like(unknown, typed), where)
 
@@ -468,6 +443,20 @@ def _answers_the_same(
         return False
     words = {fold(word) for judge in raters.judges for word in typed[judge].words}
     return not words.isdisjoint(tokens(name))
+
+
+def _tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
+    """Return whether a flag such as `has_error`, which varies, may be the label of judges that give flags."""
+    column = typed[name]
+    first, *further_parts = tokens(name) or ("",)
+    named = matches(first, "feature") and begins(" ".join(further_parts), "adverse")
+    if not named or name in raters.judges or column.share(column.flags) < 1:
+        return False
+    rarest = min(column.words.values())
+    varies = len(column.words) > 1 and rarest >= _VARIES * column.total
+    return varies and all(
+        typed[judge].share(typed[judge].flags) == 1 for judge in raters.judges
+    )
 
 
 def _has_the_scores(
@@ -550,7 +539,7 @@ def _explain_no_judge(
     if not names or {*names} <= {*raters.labels}:
         ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
-    names = [*names, *(name for name in typed if _may_be_names(name, typed))]
+    names = [*names, *(name for name in typed if may_be_names(name, typed))]
     computed = [
         name
         for name, column in typed.items()

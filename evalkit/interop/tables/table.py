@@ -8,17 +8,29 @@ from typing import Any, Final
 
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.values import Json, JsonObject, frozen
-from evalkit.interop.layouts.layouts import Unit
+from evalkit.interop.layouts.layouts import Unit, is_swapped
 from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Rows, columns_of
-from evalkit.interop.tables.fixed_roles import Choices, fixed_roles, strength
+from evalkit.interop.tables.contradictions import (
+    EACH_ROW,
+    check_criteria,
+    check_labels_of_units,
+    check_opposite,
+    check_positions,
+)
+from evalkit.interop.tables.fixed_roles import (
+    NO_LABELS,
+    Choices,
+    fixed_roles,
+    strength,
+)
 from evalkit.interop.tables.joined_columns import join_one_hot, join_sided_scores
-from evalkit.interop.tables.keys import COPIES, equal_rows, find_keys
+from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
+from evalkit.interop.tables.pair_verdicts import POSITIONS
 from evalkit.interop.tables.parts import (
-    NO_LABELS,
     Parts,
     compares,
     judge_columns,
@@ -98,7 +110,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     without_labels = NO_LABELS in choices.labels and NO_LABELS not in parts.typed
     if without_labels:
         labels = tuple(name for name in choices.labels if name != NO_LABELS)
-        choices = replace(choices, labels=labels, only=True, unlabeled=not labels)
+        only = bool(choices.judges or labels)
+        choices = replace(choices, labels=labels, only=only, unlabeled=not labels)
     try:
         return _read(parts, where, choices)
     except OpenTableError as question:
@@ -128,6 +141,14 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     labels = {name: parts.typed[name] for name in parts.raters.labels}
     by_role = parts.by_role()
     compared = compares(by_role)
+    if compared and choices.reading is None:
+        order = by_role.get("order")
+        check_positions(
+            judges,
+            None if order is None else parts.typed[order],
+            choices.words,
+            where,
+        )
     if choices.reading is not None:
         space = known_space({**judges, **labels}, choices.reading, where)
     else:
@@ -141,6 +162,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
         )
     verdicts = _verdicts(parts, space, by_role)
     _check_copies(parts, choices, where)
+    _check_contradictions(parts, verdicts, space, choices, where)
     _check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += table_warnings(parts, verdicts, space)
@@ -321,8 +343,14 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
         parts.columns.cells[identity] = cells
     if NO_LABELS in choices.keys:
         names += list(parts.typed)
+    if EACH_ROW in chosen and EACH_ROW not in parts.typed:
+        _number_rows(parts)
     roles = dict(by_role)
     parts.keys = find_keys(parts.typed, roles, names, chosen, where)
+    if not choices.keys and parts.keys.sample is None and parts.keys.unit:
+        within = [by_role[role] for role in CASE_ROLES if role in by_role]
+        units = dict.fromkeys((*parts.keys.unit, *within))
+        check_labels_of_units(parts.typed, [*units], parts.raters.labels, where)
     sample = parts.keys.sample
     if sample is None:
         parts.roles = [role for role in parts.roles if role.role != "sample"]
@@ -342,6 +370,13 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
         kept = [row for row in range(len(parts.columns)) if row not in dropped]
         parts.columns = parts.columns.take(kept)
         parts.typed = typed_columns(parts.columns)
+
+
+def _number_rows(parts: Parts) -> None:
+    """Add a column with the number of each row, which makes it a unit."""
+    numbers = [row + 1 for row in range(len(parts.columns))]
+    parts.columns.cells[EACH_ROW] = numbers
+    parts.typed[EACH_ROW] = TypedColumn(EACH_ROW, numbers)
 
 
 def _systems(parts: Parts, by_role: Mapping[str, str]) -> list[str]:
@@ -366,7 +401,23 @@ def _verdicts(
         verdicts[name] = [None if text is None else values.get(text) for text in texts]
         if space.by_row:
             _name_winners(verdicts[name], texts, parts, by_role)
+        if not set(POSITIONS).isdisjoint(values.values()):
+            order = parts.columns.cells[by_role["order"]]
+            verdicts[name] = [
+                _at_position(verdict, shown, location)
+                for verdict, shown, location in zip(
+                    verdicts[name], order, parts.columns.places, strict=True
+                )
+            ]
     return verdicts
+
+
+def _at_position(verdict: Any, order: Any, location: str) -> Any:
+    """Return the response that was shown first or second, if a verdict names it so."""
+    if verdict not in POSITIONS:
+        return verdict
+    sides = "BA" if is_swapped(order, location) else "AB"
+    return sides[POSITIONS.index(verdict)]
 
 
 def _name_winners(
@@ -429,6 +480,33 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
                 ),
             ]
             raise OpenTableError(problem, where, answers)
+
+
+def _check_contradictions(
+    parts: Parts,
+    verdicts: Mapping[str, Sequence[Any]],
+    space: Space,
+    choices: Choices,
+    where: str,
+) -> None:
+    """Ask about data that contradict their reading, unless a reading or the user says what they are.
+
+    Raises:
+        OpenTableError: If verdicts are opposite.
+        DatasetError: If criteria have different scales.
+    """
+    if choices.answers or choices.reading is not None:
+        return
+    criterion = parts.keys.criterion
+    check_criteria(
+        None if criterion is None else parts.typed[criterion], verdicts, space, where
+    )
+    judges = judge_columns(parts.raters)
+    if {*judges} <= {*choices.judges} and {*parts.raters.labels} <= {*choices.labels}:
+        return
+    check_opposite(
+        (judges, [*parts.raters.labels]), verdicts, space, choices.words, where
+    )
 
 
 def _check_chosen(

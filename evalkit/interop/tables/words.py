@@ -13,6 +13,10 @@ from typing import Any, Final
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOKENS: Final = re.compile(r"[a-zß-öø-ɏ]+|\d+|[^\W\d_a-zß-öø-ɏ]+")
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
+_GRADE: Final = re.compile(r"[a-z0-9] ?[-−]|[-−]\d.*")
+"""Words in which a minus is more than a separator: a grade such as `A-`, and a negative number."""
+_TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
+"""Skin tones and variants of emoji."""
 _PROVIDER_ERROR: Final = re.compile(
     r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
     r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed"
@@ -38,10 +42,14 @@ def known_words() -> Mapping[str, Any]:
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
-    plain = word if word.isascii() else unicodedata.normalize("NFKC", word)
+    plain = (
+        word if word.isascii() else _TONES.sub("", unicodedata.normalize("NFKC", word))
+    )
     folded = plain.strip().casefold()
     if folded.startswith("[[") and folded.endswith("]]"):
         folded = folded[2:-2]
+    if _GRADE.fullmatch(folded):
+        return folded.replace(" ", "").replace("−", "-")
     return _SEPARATORS.sub(" ", folded).strip(" .!*`\"'") or folded
 
 
@@ -129,6 +137,38 @@ def pair_words() -> Mapping[str, str]:
         for group, words in known_words()["pairs"].items()
         for word in words
     }
+
+
+_SIDES: Final = (("a", "b"), ("1", "2"), ("i", "ii"), ("甲", "乙"), ("左", "右"))
+"""Words for the first and the second of two responses within a name."""
+
+
+def named_by_side(words: Iterable[str]) -> dict[str, str]:
+    """Return A and B for two words that differ only in the side that they name, as `Antwort 1 besser` does.
+
+    Without exactly two such words, nothing is returned.
+    """
+    folded = {word: fold(word) for word in words}
+    parts = {word: tokens(text) for word, text in folded.items()}
+    pairs = [
+        (first, second)
+        for first in folded
+        for second in folded
+        for sides in _SIDES
+        if _replaced(parts[first], sides) == parts[second] != parts[first]
+    ]
+    if len(pairs) != 1:
+        return {}
+    first, second = pairs[0]
+    return {first: "A", second: "B"}
+
+
+def _replaced(parts: tuple[str, ...], sides: tuple[str, str]) -> tuple[str, ...] | None:
+    """Return the words of a name with the second side instead of the first one; `None` if it names no first side."""
+    first, second = sides
+    if first not in parts or len(parts) < 2:
+        return None
+    return tuple(second if part == first else part for part in parts)
 
 
 @cache

@@ -1,0 +1,176 @@
+"""Which columns may be those of raters, by their names and the types of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
+from evalkit.interop.tables.fixed_roles import (
+    Choices,
+    says_agreement,
+    shares_words,
+    strength,
+)
+from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
+
+_SIDE_WORDS: Final = frozenset({"a", "b", "left", "right"})
+_ABOUT_RATERS: Final = frozenset(
+    {"kind", "type", "id", "ids", "name", "email", "role", "model"}
+)
+"""Words in the names of columns about raters rather than of their verdicts."""
+_UNIT: Final = re.compile(
+    r"[(\[]\s*(?:m?s|secs?|seconds?|min|minutes?|tok|tokens?|[$€£¥]|usd|eur|[km]b)\s*[)\]]\s*$",
+    re.IGNORECASE,
+)
+"""A unit in brackets at the end of a name, in which something is measured."""
+_PATH: Final = re.compile(r"(?<=\w)\.(?=\w)")
+_ABOUT_VERDICTS: Final = frozenset(
+    {
+        "source",
+        "origin",
+        "status",
+        "state",
+        "type",
+        "kind",
+        "version",
+        "split",
+        "batch",
+        "lang",
+        "language",
+    }
+)
+"""Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
+_IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
+
+
+def is_rater_name(name: str) -> bool:
+    """Return whether a name may be that of a rater: it is not of a measure, a feature or a process."""
+    _, clear = strength(name)
+    if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
+        return False
+    if says_agreement(name) or _UNIT.search(name):
+        return False
+    if matches(name, "criterion") and clear < 2 and not begins(name, "criteria"):
+        return False
+    if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
+        return False
+    if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
+        return False
+    if any(matches(name, group) for group in ("measured", "doubt", "demographic")):
+        return False
+    if matches(name, "process") and clear < 2:
+        return False
+    parts = tokens(name)
+    is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
+    return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
+
+
+def candidates(
+    typed: Mapping[str, TypedColumn], taken: Iterable[str], choices: Choices
+) -> list[str]:
+    """Return the columns that may be raters, by type and name."""
+    chosen = {*choices.judges, *choices.labels}
+    used = set(taken)
+    return [
+        name
+        for name, column in typed.items()
+        if name in chosen or (name not in used and _may_rate(name, column, typed))
+    ]
+
+
+def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column named after raters has their ids, next to another column with verdicts."""
+    parts = tokens(name)
+    if len(parts) > 1 or not matches(name, "rater") or is_model(name):
+        return False
+    column = typed[name]
+    if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
+        return False
+    if column.is_numeric and not all(
+        value.is_integer() for value in column.distinct_numbers
+    ):
+        return False
+    words = column.kind in ("class", "id") or column.is_numeric
+    judging = [
+        column
+        for column in typed
+        if column != name and typed[column].judges and is_rater_name(column)
+    ]
+    folded = {fold(word) for word in column.words}
+    if any(folded & {fold(word) for word in typed[column].words} for column in judging):
+        return False
+    unnamed = [column for column in judging if strength(column)[1] < 2]
+    return words and bool(unnamed if column.is_numeric else judging)
+
+
+def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column named after a judge has a few words, which may be verdicts or names."""
+    few = 2 <= len(typed[name].words) <= MOST_CLASSES
+    return few and strength(name)[0] == "judge" and is_names_of_raters(name, typed)
+
+
+def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
+    if matches(name, "computed") or _is_about_verdicts(name, column, typed):
+        return False
+    named = is_rater_name(name) or has_human_twin(name, typed)
+    if not named and not _has_levels(name, column, typed):
+        return False
+    if column.kind == "id":
+        # all different integers are ids, unless a rater is named
+        return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
+    if not column.may_be_verdict or is_names_of_raters(name, typed):
+        return False
+    last_part = _PATH.split(name)[-1]
+    if matches(last_part, "text") and column.kind in ("class", "stated", "flag"):
+        return strength(name)[1] > 2 and not _has_verdicts(name, typed)
+    return True
+
+
+def _is_about_verdicts(
+    name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
+) -> bool:
+    """Return whether a column of words is about verdicts, as `gold_source`, or names the model that judged."""
+    if column.is_numeric or column.share(column.flags) >= MOSTLY:
+        return False
+    if all(map(is_model, column.words)):
+        last_words = tokens(name)[-1:]
+        return len(column.words) == 1 or last_words in (("model",), ("models",))
+    last = tokens(name)[-1:]
+    return not _ABOUT_VERDICTS.isdisjoint(last) and not shares_words(name, typed)
+
+
+def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column of people has the same name and values, as `human_success` next to `success`."""
+    if says_agreement(name) or any(
+        matches(name, group) for group in ("measured", "doubt")
+    ):
+        return False
+    return any(
+        matches(twin, "human")
+        and tuple(part for part in tokens(twin) if not matches(part, "human"))
+        == tokens(name)
+        and shares_words(name, {name: typed[name], twin: typed[twin]})
+        for twin in typed
+        if twin != name
+    )
+
+
+def _has_levels(
+    name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
+) -> bool:
+    """Return whether a column that is named as a measure has the words of another rater, as `gpt_level` may."""
+    if says_agreement(name) or column.is_numeric or strength(name)[1] < 3:
+        return False
+    return matches(name, "measured") and shares_words(name, typed)
+
+
+def _has_verdicts(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether the rater of a column of comments has another column, with verdicts."""
+    rater = strength(name)
+    return any(
+        strength(name_of_column) == rater and column.may_be_verdict
+        for name_of_column, column in typed.items()
+        if name_of_column != name and not matches(name_of_column, "text")
+    )
