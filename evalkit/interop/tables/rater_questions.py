@@ -76,7 +76,7 @@ def check_agreement(
             Answer("no, it has a person's own verdicts", (*judged, "--label", name)),
         ]
         problem = (
-            f"'{name}' seems to say whether someone agrees with a verdict, which is no label:"
+            f"'{name}' seems to be about agreement with a verdict, which is no label:"
             " does it? If so, a column with that person's own verdicts would be one"
         )
         raise OpenTableError(problem, where, answers)
