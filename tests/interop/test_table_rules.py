@@ -326,7 +326,7 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
             "judge_verdict": JUDGE,
             "human_agrees": [a == b for a, b in zip(JUDGE, LABEL, strict=True)],
         },
-        "agreement with a verdict, which is no label",
+        "tell where someone agrees with a verdict",
     ),
     "only ok": (
         {"judge": JUDGE, "human": ["ok" if word == "pass" else None for word in LABEL]},

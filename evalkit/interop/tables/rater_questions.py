@@ -76,8 +76,8 @@ def check_agreement(
             Answer("no, it has a person's own verdicts", (*judged, "--label", name)),
         ]
         problem = (
-            f"'{name}' seems to be about agreement with a verdict, which is no label:"
-            " does it? If so, a column with that person's own verdicts would be one"
+            f"'{name}' seems to tell where someone agrees with a verdict: does it? That is not a"
+            " label, and a column with that person's own verdicts would be one"
         )
         raise OpenTableError(problem, where, answers)
 
