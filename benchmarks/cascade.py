@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import JudgeConfig
-from evalkit.scoring.stats.bootstrap import share_interval
+from evalkit.scoring.stats.share_intervals import share_interval
 from evalkit.scoring.verdicts.cascade import Cascade, Vote
 
 RUNS, POPULATION = 1000, 50_000

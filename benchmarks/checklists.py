@@ -15,8 +15,9 @@ from evalkit import load_config
 from evalkit.core.checklists import read_items as read_checklist
 from evalkit.core.types import Case, ItemAnswer, Judgment, Response
 from evalkit.scoring.metrics.checklists import checklist_statistics, halo_statistic
-from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items
 
 POINTS = (5, 3, 2, 1, -4, 2)

@@ -25,7 +25,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.types import Case, Judgment, Metric, Response
-from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
 
 SIMULATIONS, CASES, TRUTH, RESAMPLES = 1000, 200, 100_000, 600

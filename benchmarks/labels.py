@@ -15,9 +15,11 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric
 from evalkit.scoring.labels import labels_for_width
-from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.agreement_formulas import kappa
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Tally
 
 SETTINGS = ScoringConfig(bootstrap=400)
 NAMES = "agreement/accuracy", "agreement/kappa"

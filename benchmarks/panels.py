@@ -14,8 +14,9 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric
 from evalkit.scoring.metrics.panels import ERRORS, VOTES, PanelVotes, shared_errors
-from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Tally
 
 SETTINGS = ScoringConfig(bootstrap=400)
 PANELS = (

@@ -18,8 +18,8 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.types import Case, Response
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.slices import slice_results
-from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Tally
 
 AVERAGE = {"accuracy": 0.75, "spearman": 0.6}
 SIZES = {

@@ -16,10 +16,11 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric
 from evalkit.scoring.metrics.correlation import spearman_statistic
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.stats.agreement_formulas import kappa
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import kappa
 from evalkit.scoring.stats.logistic import expit, slope
+from evalkit.scoring.stats.statistic import Statistic, Tally
 
 SETTINGS = ScoringConfig(bootstrap=400)
 JUDGES = (

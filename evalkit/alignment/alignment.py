@@ -55,7 +55,7 @@ from evalkit.runs.manifest import escaped
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty, metric_values
 from evalkit.runs.results import RunResult, Spent
-from evalkit.scoring.compare import Difference, RunEntry, compare_runs
+from evalkit.scoring.compare import Difference, compare_runs
 from evalkit.scoring.decision import (
     SCORES,
     USES,
@@ -66,10 +66,11 @@ from evalkit.scoring.decision import (
     known,
 )
 from evalkit.scoring.decision import labels as label_count
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run, verdict_statistics
-from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
+from evalkit.scoring.stats.statistic import Statistic
 from evalkit.workflows.holdout import (
     open_test,
     read_held_out,

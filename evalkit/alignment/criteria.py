@@ -31,8 +31,9 @@ from evalkit.evaluators.parsing import UnreadableError, read_json
 from evalkit.runs import manifest
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
-from evalkit.scoring.compare import Difference, RunEntry, compare_runs
+from evalkit.scoring.compare import Difference, compare_runs
 from evalkit.scoring.decision import ITEMS, SOME_MISSING, Kind
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.stats.paired import holm
 from evalkit.workflows.materials import build_evaluator
 

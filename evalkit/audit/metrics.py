@@ -24,11 +24,13 @@ from evalkit.core.translation import Text, gettext, ngettext
 from evalkit.core.types import Case, Judgment, Metric, Verdict
 from evalkit.core.values import frozen
 from evalkit.scoring.decision import Decision
-from evalkit.scoring.pipeline import calibrated, score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, sign_flip, smallest_detectable
+from evalkit.scoring.stats.statistic import Statistic, Tally
+from evalkit.scoring.verdict_kinds import calibrated
 
 EXACT_UP_TO = 500
 """Clusters that differ; with more, the normal approximation of the sign-flip test is used."""

@@ -48,8 +48,8 @@ from evalkit.interop.layouts.records import (
     ParsedFile,
 )
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.logistic import expit
+from evalkit.scoring.stats.statistic import Measures, Statistic
 from evalkit.scoring.verdicts.pairs import over_orders
 
 GAMED: Final = "df_gamed.csv"

@@ -41,7 +41,7 @@ from evalkit.interop.layouts.judgment_files import (
 from evalkit.interop.layouts.layouts import Cells, records_of
 from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ
-from evalkit.scoring.stats.bootstrap import Measures
+from evalkit.scoring.stats.statistic import Measures
 
 _QUESTION: Final = (
     shape("uid", "category", "prompt"),

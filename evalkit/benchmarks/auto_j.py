@@ -8,7 +8,7 @@ from typing import Final
 from evalkit.benchmarks.shared.benchmark import FACTS, benchmark, one_of, row_by_row
 from evalkit.benchmarks.shared.scoring_rules import View, labeled_rates, orders_agree
 from evalkit.interop.layouts.layouts import Field
-from evalkit.scoring.stats.bootstrap import Measures
+from evalkit.scoring.stats.statistic import Measures
 
 _GROUP_OF: Final = {
     name: group

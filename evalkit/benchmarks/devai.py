@@ -38,7 +38,7 @@ from evalkit.interop.layouts.records import (
     RecordedJudgment,
 )
 from evalkit.scoring.metrics.checklists import checklist_statistics
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.scoring.stats.statistic import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 
 AGREEMENT, MET_RATE, SOLVED = (

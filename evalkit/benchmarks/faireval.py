@@ -20,8 +20,9 @@ from evalkit.datasets.named import ForeignError, first_row
 from evalkit.interop.layouts.judgment_files import located_rows
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
-from evalkit.scoring.stats.bootstrap import Measures
-from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.scoring.stats.agreement_formulas import kappa
+from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Measures
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
 

@@ -27,7 +27,7 @@ from evalkit.datasets.formats import Row
 from evalkit.interop.layouts.judgment_files import text
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
 from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Statistic, mean_of
+from evalkit.scoring.stats.statistic import Statistic, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 
 _META: Final = shape("prompt", "completion", "rubric", "binary_labels")

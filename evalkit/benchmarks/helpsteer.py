@@ -24,7 +24,7 @@ from evalkit.interop.layouts.judgment_files import LocatedRow
 from evalkit.interop.layouts.layouts import Field, value_of
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.statistic import Measures, Statistic
 
 ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
 

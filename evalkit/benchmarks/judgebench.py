@@ -32,7 +32,7 @@ from evalkit.interop.layouts.judgment_files import (
 from evalkit.interop.layouts.layouts import Cells, Field, records_of
 from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE
-from evalkit.scoring.stats.bootstrap import Measures
+from evalkit.scoring.stats.statistic import Measures
 
 _LABELS: Final = {"A>B": "A", "B>A": "B", "A=B": "TIE"}
 

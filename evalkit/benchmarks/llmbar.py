@@ -32,7 +32,7 @@ from evalkit.interop.layouts.judgment_files import (
 from evalkit.interop.layouts.layouts import Cells, Field, decided, records_of
 from evalkit.interop.layouts.records import Options, ParsedFile, Record
 from evalkit.scoring.columns import NONE, TIE, A, B
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.statistic import Measures, Statistic
 
 NAME: Final = "llmbar"
 SETS: Final = ("natural", "neighbor", "gptinst", "gptout", "manual")

@@ -45,7 +45,7 @@ from evalkit.interop.layouts.layouts import Cells, decided, records_of
 from evalkit.interop.layouts.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.statistic import Measures, Statistic
 
 NAME: Final = "mt_bench"
 

@@ -20,9 +20,10 @@ from evalkit.core.types import Case
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
+from evalkit.scoring.stats.agreement_formulas import f1_scores, matrices, recalls
 from evalkit.scoring.stats.arrays import Codes, Floats
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
-from evalkit.scoring.stats.coefficients import Confusion, f1_scores, matrices, recalls
+from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Measures, Statistic
 
 _ANNOTATORS = (
     "annotator1",

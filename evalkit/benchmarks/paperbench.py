@@ -35,7 +35,7 @@ from evalkit.interop.layouts.records import (
     RecordedJudgment,
 )
 from evalkit.scoring.metrics.checklists import checklist_statistics
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 
 SCORE = "paperbench/replication_score"

@@ -31,7 +31,7 @@ from evalkit.interop.layouts.judgment_files import (
 )
 from evalkit.interop.layouts.layouts import Cells, records_of
 from evalkit.interop.layouts.records import NumberedNames, Options, ParsedFile
-from evalkit.scoring.stats.bootstrap import Measures
+from evalkit.scoring.stats.statistic import Measures
 
 _VICUNA: Final = shape("instruction", "gpt4_score")
 

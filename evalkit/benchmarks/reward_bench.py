@@ -36,7 +36,7 @@ from evalkit.interop.layouts.layouts import Cells, Field, records_of
 from evalkit.interop.layouts.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.statistic import Measures, Statistic
 
 NO_PAIR = "no pair could be judged"
 

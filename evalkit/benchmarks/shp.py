@@ -6,7 +6,7 @@ from typing import Final
 
 from evalkit import benchmarks as eb
 from evalkit.scoring.columns import sign
-from evalkit.scoring.stats.bootstrap import Measures
+from evalkit.scoring.stats.statistic import Measures
 
 
 def _rule(view: eb.View) -> Measures:

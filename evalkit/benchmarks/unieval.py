@@ -38,7 +38,7 @@ from evalkit.interop.layouts.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, undefined
+from evalkit.scoring.stats.statistic import Measures, Statistic, Table, Tally, undefined
 
 _ANNOTATED: Final = shape(
     "id", "model_id", "decoded", "references", "expert_annotations"

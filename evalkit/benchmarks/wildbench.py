@@ -36,7 +36,7 @@ from evalkit.interop.layouts.judgment_files import (
 from evalkit.interop.layouts.layouts import Field, records_of
 from evalkit.interop.layouts.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Measures, mean_of
+from evalkit.scoring.stats.statistic import Measures, mean_of
 
 SCORE, ADJUSTED = "wildbench/score", "wildbench/adjusted_score"
 _LOW, _HIGH = 1.0, 10.0

@@ -28,8 +28,9 @@ from evalkit.report.findings import conclusion
 from evalkit.report.findings.drift import findings
 from evalkit.runs.records import as_csv, metric_values
 from evalkit.runs.results import RunResult
-from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
+from evalkit.scoring.compare import Comparison, Difference, compare_runs
 from evalkit.scoring.drift import measure_drift
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.tracking import find_run
 
 SCORING = ("confidence", "bootstrap", "seed", "cluster")

@@ -28,7 +28,7 @@ from evalkit.core.types import (
     Verdict,
 )
 from evalkit.core.values import JsonObject, frozen
-from evalkit.scoring.metrics.transitivity import cycles_among
+from evalkit.scoring.metrics.reversals import cycles_among
 
 CYCLES = 20
 """The most cycles of a case that are shown; conflicts.json can have more."""

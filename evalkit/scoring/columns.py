@@ -21,8 +21,8 @@ from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.judgments import MISSING as UNCLASSED
 from evalkit.scoring.judgments import SPLIT as SPLIT_CLASS
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Tally
 
 A = 1
 TIE = 0

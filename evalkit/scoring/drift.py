@@ -16,7 +16,7 @@ from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
 from evalkit.core.types import Case, Metric
 from evalkit.core.values import Json, JsonObject, frozen
-from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
+from evalkit.scoring.compare import Comparison, compare_runs
 from evalkit.scoring.decision import (
     FEW,
     FEW_LABELS,
@@ -29,16 +29,14 @@ from evalkit.scoring.decision import (
 )
 from evalkit.scoring.labels import labels_for, labels_to_decide
 from evalkit.scoring.looks import unit_answers
+from evalkit.scoring.paired_runs import SCORE, RunEntry
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import (
-    OwnInterval,
-    Tally,
-    clopper_pearson,
-    measure,
-)
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import tango, widest
+from evalkit.scoring.stats.share_intervals import clopper_pearson
+from evalkit.scoring.stats.statistic import OwnInterval, Tally
 
 State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
 Part: TypeAlias = Literal["judge", "prompt", "scoring"]

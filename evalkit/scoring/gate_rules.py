@@ -16,9 +16,9 @@ from evalkit.core.types import Metric
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
-from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.decision import USES, Decision, Metrics, Use
 from evalkit.scoring.labels import labels_for
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.search.selection import Choices, limited_to_rest
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.scoring.verdicts.panel import metric_part

@@ -20,7 +20,7 @@ from evalkit.core.scale import Classes
 from evalkit.core.types import Case, Judgment, Ranking, Unit
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.statistic import Tally
 
 KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
 """Kinds of answers; `budget` is a call that was not made because the budget was used up."""

@@ -37,7 +37,8 @@ from evalkit.scoring.decision import (
     open_leans,
 )
 from evalkit.scoring.stats.arrays import Bounds, Floats, fewest, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, share, student_quantile
+from evalkit.scoring.stats.quantiles import student_quantile
+from evalkit.scoring.stats.statistic import Statistic, share
 
 GROUPS: Final = frozenset({"agreement", "human", "calibration", "corrected"})
 """Groups of metrics that compare the judge with labels; rows of other groups say so by `labels`."""

@@ -28,9 +28,11 @@ from evalkit.scoring.decision import (
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import paired as tests
+from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.arrays import round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, resample
-from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.scoring.stats.bootstrap import resample
+from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Statistic, Tally
 from evalkit.scoring.twins import twin_groups
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
 

@@ -23,8 +23,8 @@ from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights
 from evalkit.scoring.metrics.metric_registry import MODELS, Functions
 from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Measures, Tabled
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Measures, Tabled
 from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.checklists import ItemColumns
 

@@ -26,15 +26,11 @@ from evalkit.core.types import Case, Metric
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import (
-    MANY,
-    Statistic,
-    expanded_quantile,
-    mean_of,
-    measure,
-)
+from evalkit.scoring.stats.bootstrap import MANY, measure
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
+from evalkit.scoring.stats.quantiles import expanded_quantile
+from evalkit.scoring.stats.statistic import Statistic, mean_of
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""

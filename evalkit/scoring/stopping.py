@@ -18,9 +18,9 @@ from evalkit.core.types import Metric
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.stats.arrays import Floats, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import mean_sequence
+from evalkit.scoring.stats.statistic import Statistic
 
 NOTE: Final = "its interval holds at any number of clusters in random order"
 OTHERS: Final = (

@@ -13,7 +13,8 @@ from evalkit.engine.cascade import Escalated, Units
 from evalkit.engine.event_loop import aside
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
-from evalkit.scoring.pipeline import escalated, verdicts_of
+from evalkit.scoring.pipeline import verdicts_of
+from evalkit.scoring.verdict_kinds import escalated
 from evalkit.store import open_store
 from evalkit.workflows.materials import build_evaluator
 from evalkit.workflows.run import shared_limits

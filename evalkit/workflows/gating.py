@@ -29,7 +29,6 @@ from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import DETAILS, files_of
 from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, catalog_of
-from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.decision import Metrics
 from evalkit.scoring.gate_rules import (
     Gate,
@@ -44,6 +43,7 @@ from evalkit.scoring.gate_rules import (
     less_is_better,
 )
 from evalkit.scoring.judgments import KINDS, READABLE
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.search import check_choices, choices_text, selected
 from evalkit.scoring.verdicts.panel import metric_part

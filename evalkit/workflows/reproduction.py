@@ -30,7 +30,8 @@ from evalkit.judges import spec_of
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
-from evalkit.scoring.pipeline import escalated, score_run
+from evalkit.scoring.pipeline import score_run
+from evalkit.scoring.verdict_kinds import escalated
 from evalkit.workflows.materials import Materials, load_materials
 from evalkit.workflows.rescoring import run_manifest
 from evalkit.workflows.run import ask_judges

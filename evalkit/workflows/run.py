@@ -57,10 +57,12 @@ from evalkit.judges.setup import keys_below
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.manifest import describe_scoring
 from evalkit.runs.results import RunResult, Spent
-from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
-from evalkit.scoring.pipeline import calibrated, escalated, score_run
+from evalkit.scoring.compare import Comparison, compare_runs
+from evalkit.scoring.paired_runs import RunEntry
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdict_kinds import calibrated, escalated
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import (

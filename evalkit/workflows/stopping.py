@@ -22,9 +22,9 @@ from evalkit.core.values import JsonObject
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.scoring.pipeline import verdict_statistics
-from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed
+from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.stopping import ClusterSums, can_stop
 
 NEVER_ASKED = ("budget", "stopped")

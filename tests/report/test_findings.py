@@ -29,8 +29,9 @@ from evalkit.scoring.metrics.decisions import class_decision_statistics
 from evalkit.scoring.metrics.metric_registry import MODELS
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import computed
-from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Statistic
 
 UP, DOWN, OPEN = (0.2, 0.1, 0.3), (-0.2, -0.3, -0.1), (0.1, -0.1, 0.3)
 REPEATS = {"position/repeat_consistency": (0.7, 0.6, 0.8)}

@@ -10,8 +10,8 @@ import numpy as np
 
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.types import Case, Judgment, Response
-from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.drift import Drift, measure_drift
+from evalkit.scoring.paired_runs import RunEntry
 
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
 SETTINGS = ScoringConfig(bootstrap=400)

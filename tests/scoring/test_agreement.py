@@ -16,8 +16,8 @@ from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.pipeline import score_run
+from evalkit.scoring.stats.agreement_formulas import ac1, kappa, weighted_kappa
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import ac1, kappa, weighted_kappa
 from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore
 from tests.scoring.drift_runs import scores
 

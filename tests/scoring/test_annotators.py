@@ -13,8 +13,8 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.core.types import Case, Judgment, Response
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
+from evalkit.scoring.stats.statistic import Tally
 
 # The example of Krippendorff 2011, section C: four observers, twelve units, some values missing.
 EXAMPLE = [

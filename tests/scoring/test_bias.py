@@ -16,9 +16,10 @@ from evalkit.core.types import Case, Response
 from evalkit.scoring.metrics.biases import family, family_notes, judge_families
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import logistic
-from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit
+from evalkit.scoring.stats.statistic import Tally
 from tests.support.penalized import slow_fit
 
 

@@ -18,10 +18,12 @@ from evalkit.config import JudgeConfig, RunConfig, ScoringConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Completion, Judgment, Metric, Response, WeightedJudgment
 from evalkit.report.findings import findings
-from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.compare import compare_runs
 from evalkit.scoring.drift import measure_drift
-from evalkit.scoring.pipeline import Scores, calibrated, escalated, score_run, verdicts_of
+from evalkit.scoring.paired_runs import RunEntry
+from evalkit.scoring.pipeline import Scores, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdict_kinds import calibrated, escalated
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,
     START,

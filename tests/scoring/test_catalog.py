@@ -41,8 +41,8 @@ from evalkit.scoring.metrics.metric_registry import EACH, RUN
 from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed
-from evalkit.scoring.stats import coefficients
-from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats import agreement_formulas, coefficients
+from evalkit.scoring.stats.statistic import Tally
 from evalkit.workflows.gating import check_gate
 
 ROOT = Path(__file__).parents[2]
@@ -354,7 +354,7 @@ def test_a_new_coefficient_in_one_place_appears_for_pairs_classes_and_annotators
     monkeypatch, configure, make_case, passes
 ):
     raters = ("pairs", "classes", "items", "annotators", "panel")
-    new = coefficients.Coefficient(coefficients.accuracy, lambda unread: (0.0, 1.0), raters)
+    new = coefficients.Coefficient(agreement_formulas.accuracy, lambda unread: (0.0, 1.0), raters)
     monkeypatch.setitem(coefficients.COEFFICIENTS, "observed", new)
     labels = {"ann": "A", "ben": "A", "cat": "B"}
     cases = [

@@ -14,7 +14,8 @@ from evalkit.core.checklists import ChecklistError, leaves, read_items
 from evalkit.core.errors import ConfigError
 from evalkit.core.turns import Part, render
 from evalkit.core.types import Case, ChecklistItem, Judgment, Response
-from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.checklists import score_items
 

@@ -27,10 +27,11 @@ from evalkit.scoring.metrics.metric_registry import MODELS
 from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.run_metrics import computed
-from evalkit.scoring.stats import coefficients
-from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats import agreement_formulas, coefficients
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Unread
+from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdicts.classes import elect, labeled_responses, vote_samples
 
 CONFIG = RunConfig.model_validate(
@@ -722,7 +723,7 @@ def fillings(unread):
 
 def of_class(c, name):
     def value(totals):
-        table = coefficients.matrices(totals)
+        table = agreement_formulas.matrices(totals)
         hit, verdicts, labels = table[:, c, c], table[:, :, c].sum(axis=1), table[:, c].sum(axis=1)
         n = table.sum(axis=(1, 2))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -760,7 +761,7 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
     every, own = fillings(unread), unread.table.reshape(1, -1)
     for name in ("precision", "recall", "f1", "specificity", "youden"):
         value = of_class(c, name)
-        low, high = unread.of_class(getattr(coefficients, name), c)
+        low, high = unread.of_class(getattr(agreement_formulas, name), c)
         check((low, high), value(every), np.nan, exact=("low", "high"))
         observed = value(own)[0]
         if np.isfinite(observed):
@@ -770,16 +771,19 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
 SEVERAL_LABELS = {"kappa", "weighted_kappa", "matthews"}
 COEFFICIENTS = {
     "balanced_accuracy": (
-        lambda t: coefficients.mean_defined(coefficients.recalls(t)),
+        lambda t: agreement_formulas.mean_defined(agreement_formulas.recalls(t)),
         ("low", "high"),
     ),
-    "macro_f1": (lambda t: coefficients.mean_defined(coefficients.f1_scores(t)), ("high",)),
-    "kappa": (coefficients.kappa, ("low", "high")),
-    "weighted_kappa": (lambda t: coefficients.weighted_kappa(t, 2), ("low", "high")),
-    "scott_pi": (coefficients.scott_pi, ()),
-    "alpha": (coefficients.alpha, ()),
-    "ac1": (coefficients.ac1, ()),
-    "matthews": (coefficients.matthews, ()),
+    "macro_f1": (
+        lambda t: agreement_formulas.mean_defined(agreement_formulas.f1_scores(t)),
+        ("high",),
+    ),
+    "kappa": (agreement_formulas.kappa, ("low", "high")),
+    "weighted_kappa": (lambda t: agreement_formulas.weighted_kappa(t, 2), ("low", "high")),
+    "scott_pi": (agreement_formulas.scott_pi, ()),
+    "alpha": (agreement_formulas.alpha, ()),
+    "ac1": (agreement_formulas.ac1, ()),
+    "matthews": (agreement_formulas.matthews, ()),
 }
 
 
@@ -804,9 +808,9 @@ def test_two_classes_have_exact_bounds_of_macro_f1_and_mcc(unread):
         COEFFICIENTS["macro_f1"][0](own)[0],
         exact=("low", "high"),
     )
-    values = coefficients.matthews(every)
+    values = agreement_formulas.matthews(every)
     if np.count_nonzero(unread.labels) == 2 and np.isfinite(values).all():
-        check(unread.matthews(), values, coefficients.matthews(own)[0], exact=("low", "high"))
+        check(unread.matthews(), values, agreement_formulas.matthews(own)[0], exact=("low", "high"))
 
 
 @settings(max_examples=100, deadline=None)

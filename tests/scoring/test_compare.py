@@ -13,12 +13,13 @@ from evalkit.config import ScoringConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Response
 from evalkit.report.comparison import values_table, with_interval
-from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.compare import compare_runs
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import mcnemar as by_mcnemar
 from evalkit.scoring.stats.paired import smallest_gain
+from evalkit.scoring.stats.quantiles import tail_of
 
 SETTINGS = ScoringConfig(bootstrap=300)
 

@@ -18,7 +18,7 @@ from evalkit.scoring.labels import ONLY_LABELED, label_weights
 from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
 from evalkit.scoring.metrics.transport import GAP, MEAN, REFUSED
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.statistic import Tally
 
 
 def target(said, meant, case=None, **more):

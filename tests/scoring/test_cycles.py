@@ -8,17 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from evalkit.scoring.metrics import transitivity
+from evalkit.scoring.metrics import reversals
+from evalkit.scoring.metrics.preference_graphs import in_cycle, matrices
+from evalkit.scoring.metrics.reversals import fewest_reversals, shortest_cycles
 from evalkit.scoring.metrics.transitivity import (
     chance_rate,
     chance_rate_both_ways,
     cyclic_shares,
     cyclic_triads,
     enumerate_shares,
-    fewest_reversals,
-    in_cycle,
-    matrices,
-    shortest_cycles,
     simulate_shares,
     weak_violation,
 )
@@ -102,8 +100,8 @@ def test_a_large_knot_is_reversed_in_few_and_says_that_it_may_not_be_the_fewest(
         wins[winner, loser], wins[loser, winner] = True, False
     (result,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (result.wins, result.exact) == (((9, 4), (13, 0)), False)
-    monkeypatch.setattr(transitivity, "MAX_EXACT_KNOT", 14)
-    monkeypatch.setattr(transitivity, "CHUNK", 1)
+    monkeypatch.setattr(reversals, "MAX_EXACT_KNOT", 14)
+    monkeypatch.setattr(reversals, "CHUNK", 1)
     (sure,) = fewest_reversals(wins[None], np.zeros((1, n, n)))
     assert (sure.wins, sure.exact) == (result.wins, True)
 
@@ -157,7 +155,7 @@ def circle(n=3):
 
 
 def test_more_cycles_than_are_listed(configure, make_case, judged, monkeypatch):
-    monkeypatch.setattr(transitivity, "MAX_CYCLES", 2)
+    monkeypatch.setattr(reversals, "MAX_CYCLES", 2)
     details = play(configure, make_case, judged, [circle(5)], 5).details["conflicts"]
     (entry,) = details["cases"]
     assert entry["case_id"] == "0"

@@ -28,7 +28,6 @@ from evalkit.core.types import (
 )
 from evalkit.report.findings.drift import findings
 from evalkit.scoring import drift as module
-from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.drift import Drift
 from evalkit.scoring.labels import labels_for
 from evalkit.scoring.looks import (
@@ -42,8 +41,9 @@ from evalkit.scoring.looks import (
     change_evidence,
     look_facts,
 )
-from evalkit.scoring.stats.bootstrap import clopper_pearson
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.stats.paired import tango
+from evalkit.scoring.stats.share_intervals import clopper_pearson
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
 LABELS = truth(200)

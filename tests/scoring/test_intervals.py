@@ -15,14 +15,17 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Metric, Response
 from evalkit.scoring.columns import ScoreColumns
-from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.compare import compare_runs
 from evalkit.scoring.decision import decide
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.stats import bootstrap, clusters, coefficients
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
+from evalkit.scoring.stats import bootstrap, clusters, coefficients, quantiles
+from evalkit.scoring.stats.agreement_formulas import kappa
+from evalkit.scoring.stats.arrays import divide
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.bounded_intervals import (
     Halves,
     PseudoCounts,
@@ -32,7 +35,8 @@ from evalkit.scoring.stats.bounded_intervals import (
     mixed,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import kappa
+from evalkit.scoring.stats.share_intervals import share_interval, wilson
+from evalkit.scoring.stats.statistic import Statistic, Tally
 from tests.support.simulations import simulations
 
 
@@ -130,7 +134,7 @@ def test_more_rows_of_the_same_cases_do_not_narrow_an_interval(configure, make_c
 
 def statistic(columns, value=None, **more):
     rows = np.array(columns, dtype=float)
-    ratio = value or (lambda totals: bootstrap.divide(totals[:, 0], totals[:, 1]))
+    ratio = value or (lambda totals: divide(totals[:, 0], totals[:, 1]))
     return Statistic("x", rows, ratio, n=len(rows), covered=np.ones(len(rows), dtype=bool), **more)
 
 
@@ -457,7 +461,7 @@ def test_clusters_of_a_few_kinds_are_resampled_by_kind_as_one_by_one(monkeypatch
 def test_the_share_below_a_t_equals_scipy(low, high, error):
     for degrees in {*np.geomspace(low, high, 12).astype(int).tolist(), low, high}:
         for t in np.linspace(-6, 6, 25).tolist():
-            assert bootstrap.student_share(t, degrees) == pytest.approx(
+            assert quantiles.student_share(t, degrees) == pytest.approx(
                 stats.t.cdf(t, degrees), abs=error
             )
 
@@ -465,7 +469,7 @@ def test_the_share_below_a_t_equals_scipy(low, high, error):
 def test_quantiles_of_students_t_are_scipys():
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
-            assert bootstrap.student_quantile(p, degrees) == pytest.approx(
+            assert quantiles.student_quantile(p, degrees) == pytest.approx(
                 float(stdtrit(degrees, p)), rel=1e-12
             )
 

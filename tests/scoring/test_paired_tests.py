@@ -13,7 +13,6 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
 from evalkit.core.types import Verdict
-from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import (
     Lead,
@@ -26,6 +25,7 @@ from evalkit.scoring.stats.paired import (
     smallest_detectable,
     wilcoxon,
 )
+from evalkit.scoring.stats.statistic import Tally
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,13 +17,13 @@ from evalkit.scoring.columns import all_pairs
 from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.pipeline import (
     Scores,
-    resolve,
     score_run,
     score_without_intervals,
     verdict_statistics,
     verdicts_of,
 )
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.statistic import Statistic
+from evalkit.scoring.verdict_kinds import resolve
 
 NAMES = ("x", "y", "z")
 MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalkit.scoring.metrics.repeats import Design, Observations
+from evalkit.scoring.metrics.variance_components import Design, Observations
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.arrays import combine
 from evalkit.scoring.stats.clusters import Clusters

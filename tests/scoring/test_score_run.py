@@ -18,14 +18,15 @@ from evalkit.core.types import Case, Completion, Judgment, Metric, Response
 from evalkit.scoring import catalog, run_metrics
 from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
 from evalkit.scoring.columns import NONE, A, B, all_pairs
-from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, fits, judge_lead, judge_metrics, lead_text
-from evalkit.scoring.metrics import correlation
-from evalkit.scoring.metrics.correlation import kendall_bounds, pearson_bounds
+from evalkit.scoring.metrics import correlation_bounds
+from evalkit.scoring.metrics.correlation_bounds import kendall_bounds, pearson_bounds
+from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import frontier_of, score_run, verdicts_by_judge, verdicts_of
 from evalkit.scoring.stats import clusters
-from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
+from evalkit.scoring.stats.bootstrap import resample
 from evalkit.scoring.stats.clusters import Clusters, check_column
+from evalkit.scoring.stats.statistic import Statistic, Table, totals_of
 from evalkit.scoring.verdicts.pairs import coin
 from tests.support.counted_text import CountedText, most_texts
 
@@ -590,7 +591,7 @@ def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bou
     equal, none = np.ones(3), np.zeros(0)
     assert kendall_bounds(np.arange(3.0), equal, none, float("nan")) == (None, None)
     assert pearson_bounds(np.arange(3.0), equal, none, (0.0, 5.0)) == (None, None)
-    monkeypatch.setattr(correlation, "LARGEST", 2)
+    monkeypatch.setattr(correlation_bounds, "LARGEST", 2)
     assert pearson_bounds(np.arange(3.0), np.arange(3.0), none, (0.0, 5.0)) == (None, None)
 
 

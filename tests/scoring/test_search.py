@@ -29,9 +29,10 @@ from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion
+from evalkit.scoring.stats.statistic import Statistic, Tally
 
 
 def counted(labels, wrong, clusters=None):

@@ -26,8 +26,8 @@ from evalkit.scoring.slices import (
     slice_results,
     slices_of,
 )
-from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Tally
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
 

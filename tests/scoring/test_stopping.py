@@ -14,9 +14,9 @@ from evalkit import load_config
 from evalkit.config import RunConfig
 from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.scoring.pipeline import score_run, score_without_intervals, verdict_statistics
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed, mean_sequence, width_of
+from evalkit.scoring.stats.statistic import Statistic, Tally
 from evalkit.scoring.stopping import NOTE, OTHERS, ClusterSums, can_stop, is_settled
 
 STOP = "runner.stop={metric: win_rate/a, width: 0.5, largest: 2}"

@@ -24,7 +24,7 @@ from evalkit.interop.layouts.layouts import Field, value_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec, metric_row
 from evalkit.scoring.columns import VerdictColumns
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.statistic import Measures, Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 
 Shape: TypeAlias = frozenset[str]

@@ -23,7 +23,7 @@ from evalkit.scoring.columns import (
 )
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally
+from evalkit.scoring.stats.statistic import Measures, Statistic, Table, Tally
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 
 UNREAD = "no labeled pair has a readable verdict"

@@ -26,7 +26,7 @@ from evalkit.report.figures.drawing import (
     text,
 )
 from evalkit.report.texts import LABELS, Words, metric_words
-from evalkit.scoring.stats.bootstrap import share_interval
+from evalkit.scoring.stats.share_intervals import share_interval
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")

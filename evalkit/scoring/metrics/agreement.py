@@ -22,22 +22,12 @@ from evalkit.scoring.columns import (
     PassColumns,
     VerdictColumns,
 )
+from evalkit.scoring.stats.agreement_formulas import ac1, kappa
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import (
-    Statistic,
-    Tabled,
-    Tally,
-    measure,
-    weighted_sum,
-)
-from evalkit.scoring.stats.coefficients import (
-    Unread,
-    ac1,
-    counts_by_label,
-    kappa,
-    most_even,
-)
+from evalkit.scoring.stats.bootstrap import measure
+from evalkit.scoring.stats.coefficients import Unread, counts_by_label, most_even
 from evalkit.scoring.stats.paired import align
+from evalkit.scoring.stats.statistic import Statistic, Tabled, Tally, weighted_sum
 
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"

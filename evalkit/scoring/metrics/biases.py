@@ -27,8 +27,8 @@ from evalkit.scoring.columns import (
 from evalkit.scoring.decision import ONE_ORDER
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
+from evalkit.scoring.stats.statistic import Statistic, Tally, weighted_sum
 from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
 from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
 

@@ -14,15 +14,10 @@ from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import FORCED, TIE, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import auc_statistic
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import (
-    Statistic,
-    Table,
-    Tabled,
-    Tally,
-    share_interval,
-)
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
+from evalkit.scoring.stats.share_intervals import share_interval
+from evalkit.scoring.stats.statistic import Statistic, Table, Tabled, Tally
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
 
 BINS = 10

@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.core.types import Case
 from evalkit.scoring.stats.arrays import Bools
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.scoring.stats.statistic import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import (
     CANNOT,
     MET,

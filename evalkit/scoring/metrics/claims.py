@@ -11,9 +11,9 @@ from evalkit.scoring.columns import ClassColumns, VerdictColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, stated
 from evalkit.scoring.metrics.classes import stated_classes
 from evalkit.scoring.stats.arrays import Bools, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.scoring.stats.claims import claim_test
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Measures
 from evalkit.scoring.verdicts.cascade import descending_test, thresholds
 
 LEVELS = (0.9, 0.8, 0.7)

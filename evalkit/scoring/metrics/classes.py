@@ -20,11 +20,11 @@ from evalkit.scoring.metrics.calibration import (
     brier_statistic,
     ece_statistic,
 )
-from evalkit.scoring.stats import coefficients
+from evalkit.scoring.stats import agreement_formulas, coefficients
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.coefficients import coefficients_of
+from evalkit.scoring.stats.statistic import Measures, Statistic, Tabled
 
 UNLABELED: Final = "no response has a label"
 UNREAD: Final = "no labeled response has a class"
@@ -170,15 +170,15 @@ class LabeledClasses:
         )
 
         def f1_mean(totals: Floats) -> Floats:
-            return coefficients.mean_defined(
-                coefficients.f1_scores(totals)[:, occur > 0]
+            return agreement_formulas.mean_defined(
+                agreement_formulas.f1_scores(totals)[:, occur > 0]
             )
 
         return [
             *first[:2],
             self._coefficient(
                 "class/balanced_accuracy",
-                lambda totals: coefficients.recalls(totals).mean(axis=1),
+                lambda totals: agreement_formulas.recalls(totals).mean(axis=1),
                 unread.balanced_accuracy() if labels.all() else (None, None),
                 per_class=1.0,
                 why=" and ".join(f"no label is {name}" for name in unlabeled),
@@ -193,7 +193,10 @@ class LabeledClasses:
                 else None,
             ),
             self._coefficient(
-                "class/mcc", coefficients.matthews, unread.matthews(), contrast=True
+                "class/mcc",
+                agreement_formulas.matthews,
+                unread.matthews(),
+                contrast=True,
             ),
             *first[2:],
         ]
@@ -305,11 +308,15 @@ class LabeledClasses:
 CONTRASTS: Final[
     Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...], str]]
 ] = {
-    "precision": (coefficients.precision, (0, 1), "no answer is"),
-    "recall": (coefficients.recall, (0, 2), "no label is"),
-    "specificity": (coefficients.specificity, (1, 3), "every label is"),
-    "f1": (coefficients.f1, (0, 1, 2), "no answer and no label is"),
-    "youden_j": (coefficients.youden, (0, 1, 2, 3), "either every label or none is"),
+    "precision": (agreement_formulas.precision, (0, 1), "no answer is"),
+    "recall": (agreement_formulas.recall, (0, 2), "no label is"),
+    "specificity": (agreement_formulas.specificity, (1, 3), "every label is"),
+    "f1": (agreement_formulas.f1, (0, 1, 2), "no answer and no label is"),
+    "youden_j": (
+        agreement_formulas.youden,
+        (0, 1, 2, 3),
+        "either every label or none is",
+    ),
 }
 """Statistics of one class against all others: which of hits, false alarms, misses and the rest each
 counts, and why it is undefined, before the name of the class."""

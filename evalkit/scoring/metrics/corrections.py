@@ -15,7 +15,9 @@ from evalkit.core.scale import Scale
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.columns import TIE, A, B, ClassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import (
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import (
     SharedStatistic,
     Statistic,
     Table,
@@ -23,8 +25,6 @@ from evalkit.scoring.stats.bootstrap import (
     Tally,
     ratio,
 )
-from evalkit.scoring.stats.bounded_intervals import PseudoCounts
-from evalkit.scoring.stats.clusters import Clusters
 
 RANDOM = "valid if the labels are a random subset"
 """In the note of a rate that is corrected because some answers have no label; reports look for

@@ -48,7 +48,7 @@ from evalkit.scoring.stats.arrays import (
     divide,
     round_metric,
 )
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
+from evalkit.scoring.stats.statistic import Statistic, Tally, ratio, weighted_sum
 from evalkit.scoring.verdicts.checklists import MET, ItemColumns
 
 MOST_SYSTEMS = 30

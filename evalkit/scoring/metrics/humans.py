@@ -25,9 +25,9 @@ from evalkit.scoring.columns import (
 )
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
+from evalkit.scoring.stats.statistic import Statistic, Tabled, Tally, mean_of, undefined
 
 CLASSES = (A, TIE, B)
 

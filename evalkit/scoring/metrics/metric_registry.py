@@ -53,6 +53,7 @@ from evalkit.scoring.metrics.humans import (
     annotator_statistics,
     class_annotator_statistics,
 )
+from evalkit.scoring.metrics.noticeable_differences import ranking_results
 from evalkit.scoring.metrics.panels import (
     cascade_statistics,
     class_panel_statistics,
@@ -70,15 +71,11 @@ from evalkit.scoring.metrics.rates import (
     tie_statistics,
     weight_statistics,
 )
-from evalkit.scoring.metrics.repeats import (
-    class_sample_statistics,
-    ranking_results,
-    sample_statistics,
-    variance_results,
-)
+from evalkit.scoring.metrics.repeats import class_sample_statistics, sample_statistics
 from evalkit.scoring.metrics.transitivity import conflict_statistics, cycle_results
 from evalkit.scoring.metrics.transport import transport_statistics
 from evalkit.scoring.metrics.turns import turn_statistics
+from evalkit.scoring.metrics.variance_components import variance_results
 
 Functions: TypeAlias = Sequence[Callable[..., Any]]
 

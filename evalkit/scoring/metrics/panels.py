@@ -16,9 +16,9 @@ from evalkit.scoring.columns import TIE, A, B, ClassColumns, Units, VerdictColum
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.metrics.rates import case_totals, reason_rate
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
+from evalkit.scoring.stats.statistic import Statistic, Table, Tabled, Tally
 from evalkit.scoring.verdicts.cascade import ABSTAINED, WAITING, Cascade, Step
 from evalkit.scoring.verdicts.panel import metric_part
 

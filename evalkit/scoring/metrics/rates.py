@@ -30,9 +30,10 @@ from evalkit.scoring.columns import (
 )
 from evalkit.scoring.decision import PROMPTS_SEEN
 from evalkit.scoring.judgments import KINDS, READABLE, JudgmentColumns
-from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
+from evalkit.scoring.metrics.preference_graphs import groups, matrices
+from evalkit.scoring.metrics.transitivity import weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled, Tally, share
+from evalkit.scoring.stats.statistic import Measures, Statistic, Tabled, Tally, share
 from evalkit.scoring.verdicts.pairs import (
     OVERALL,
     WEIGHED,

@@ -26,8 +26,8 @@ from evalkit.scoring.metrics.agreement import agreement_statistics, confusion_st
 from evalkit.scoring.metrics.classes import class_statistics
 from evalkit.scoring.metrics.rates import tie_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally
 from evalkit.scoring.stats.dawid_skene import VotePatterns
+from evalkit.scoring.stats.statistic import SharedStatistic, Statistic, Table, Tally
 from evalkit.scoring.verdicts.classes import elect
 from evalkit.scoring.verdicts.panel import CLASSES, Panel, winners_of
 

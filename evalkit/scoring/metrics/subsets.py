@@ -19,8 +19,8 @@ from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.scoring.decision import Metrics
 from evalkit.scoring.metrics.panels import NO_LABEL
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
+from evalkit.scoring.stats.statistic import Statistic, Tally, mean_of
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
 
 MOST: Final = 8

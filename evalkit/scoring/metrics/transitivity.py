@@ -6,29 +6,36 @@ responses and every pair of them has an outcome under that rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain, islice, product
+from itertools import product
 from math import comb, exp, lgamma, log
 
 import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.display import visible
-from evalkit.core.types import Case, Metric, Verdict
-from evalkit.core.values import JsonObject, frozen
-from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, VerdictColumns, sign
+from evalkit.core.types import Case, Metric
+from evalkit.core.values import frozen
+from evalkit.scoring.columns import NONE, TIE, A, B, VerdictColumns, sign
 from evalkit.scoring.judgments import JudgmentColumns
+from evalkit.scoring.metrics.preference_graphs import (
+    Edges,
+    edges_of,
+    groups,
+    in_cycle,
+    matrices,
+)
+from evalkit.scoring.metrics.reversals import list_conflicts
 from evalkit.scoring.stats.arrays import (
     Bools,
-    Codes,
     Floats,
     Ints,
     divide,
     round_metric,
 )
-from evalkit.scoring.stats.bootstrap import (
+from evalkit.scoring.stats.statistic import (
     Measures,
     Statistic,
     Table,
@@ -39,89 +46,9 @@ from evalkit.scoring.stats.bootstrap import (
 )
 from evalkit.scoring.verdicts.pairs import by_criterion
 
-
-@frozen
-class Edges:
-    """The winner of each pair under one rule.
-
-    Attributes:
-        pairs: the pairs.
-        winner: (pairs,) the winners.
-        margin: (pairs,) the margins.
-        withheld: (pairs,) which pairs have no verdict by decision.
-        both_ways: whether a tie is an edge in both directions.
-    """
-
-    pairs: PairColumns
-    winner: Codes
-    margin: Floats
-    withheld: Bools
-    both_ways: bool = False
-
-
-def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
-    """Return the edges; for verdicts implied by scores, every rule but `ties` is `verdict`."""
-    rule = config.scoring.conflict_edges
-    passes = verdicts.passes
-    both_ways = rule == "ties"
-    if passes is None or rule in ("verdict", "ties"):
-        return Edges(
-            verdicts.pairs,
-            verdicts.winner,
-            verdicts.margin,
-            verdicts.withheld,
-            both_ways,
-        )
-    first, second = passes.winner.T
-    if not passes.both:
-        winner = np.where(passes.read[:, 0], first, second)
-    elif rule == "single":
-        winner = first
-    else:
-        if rule == "net":
-            agreed = np.sign(first + second)
-        else:
-            agreed = np.where(first == second, first, TIE)
-        winner = np.where(passes.complete, agreed, NONE)
-    return Edges(
-        verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld
-    )
-
-
-def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
-    """Yield the cases of each size of at least three, with the winners of their pairs (cases, pairs)."""
-    for n in np.unique(pairs.sizes[pairs.sizes >= 3]):
-        case = np.flatnonzero(pairs.sizes == n)
-        yield case, winners[pairs.start[case][:, None] + np.arange(n * (n - 1) // 2)]
-
-
-def matrices(winners: Codes) -> tuple[Bools, Bools]:
-    """Return wins (row beats column) and ties as (cases, n, n) matrices."""
-    # the n with n (n - 1) / 2 pairs
-    n = round((1 + (1 + 8 * winners.shape[1]) ** 0.5) / 2)
-    i, j = np.triu_indices(n, 1)
-    wins, tied = (np.zeros((len(winners), n, n), dtype=bool) for _ in range(2))
-    wins[:, i, j], wins[:, j, i] = winners == A, winners == B
-    tied[:, i, j] = tied[:, j, i] = winners == TIE
-    return wins, tied
-
-
 EXACT_SIZE = 5
 """Up to this number of responses every outcome is enumerated: 59,049 outcomes for 5."""
 SIMULATION_WORK = 4 * 10**8
-
-
-def closure(wins: Bools) -> Bools:
-    """Return the transitive closure of wins, (..., n, n) (Warshall 1962, J. ACM 9, 11-12)."""
-    reach = wins.copy()
-    for middle in range(wins.shape[-1]):
-        reach |= reach[..., :, middle, None] & reach[..., None, middle, :]
-    return reach
-
-
-def in_cycle(wins: Bools) -> Bools:
-    """Return which responses are in a strongly connected component of more than one, (..., n)."""
-    return np.asarray(np.diagonal(closure(wins), axis1=-2, axis2=-1))
 
 
 def chance_rate(n: int, tie_rate: Floats) -> Floats:
@@ -534,216 +461,3 @@ def cycle_results(
             "criteria": listed,
         }
     }
-
-
-MAX_EXACT_KNOT = 12
-"""Strongly connected components of up to this size are solved exactly: 4,096 subsets for 12."""
-CHUNK = 2**22
-
-
-@frozen
-class Reversals:
-    """The wins of one case to reverse, as (winner, loser), and whether no smaller set exists."""
-
-    wins: tuple[tuple[int, int], ...]
-    exact: bool
-
-
-def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
-    """Return the minimum set of wins to reverse for each case; ties are broken by the smallest margins.
-
-    Strongly connected components ("knots") of up to 12 responses are solved exactly by dynamic
-    programming over subsets: the best order of a set is the best order of the set without its last
-    response (Lawler 1964, Manage. Sci. 11, 280-288). Larger ones are ordered by wins and improved
-    by moving one response at a time, so their set may not be minimal.
-
-    Args:
-        wins: (cases, n, n) row beats column.
-        margins: (cases, n, n) the margins.
-    """
-    size = np.abs(np.nan_to_num(margins))
-    # The smaller the margins, the cheaper: they only break ties between equal numbers of wins.
-    cost = np.where(wins, 1 + 1e-6 * size / max(1.0, float(size.max(initial=0.0))), 0.0)
-    by_size: dict[int, list[tuple[int, list[int]]]] = {}
-    for case, matrix in enumerate(wins):
-        for knot in knots(matrix):
-            by_size.setdefault(len(knot), []).append((case, knot))
-    reversed_wins: list[list[tuple[int, int]]] = [[] for _ in wins]
-    exact = [True] * len(wins)
-    for members, occurrences in by_size.items():
-        # shape (knots, members, members)
-        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in occurrences])
-        orders = (
-            _best_orders(block)
-            if members <= MAX_EXACT_KNOT
-            else [_local_optimum(matrix) for matrix in block]
-        )
-        for (case, knot), positions in zip(occurrences, orders, strict=True):
-            exact[case] &= members <= MAX_EXACT_KNOT
-            order = [knot[k] for k in positions]
-            reversed_wins[case] += [
-                (v, u)
-                for k, v in enumerate(order)
-                for u in order[:k]
-                if cost[case][v, u] > 0
-            ]
-    return [
-        Reversals(tuple(sorted(backward)), sure)
-        for backward, sure in zip(reversed_wins, exact, strict=True)
-    ]
-
-
-def knots(wins: Bools) -> list[list[int]]:
-    """Return the strongly connected components of more than one response of one case, in ascending order."""
-    reach = closure(wins)
-    mutual = reach & reach.T
-    return [
-        list(map(int, np.flatnonzero(row)))
-        for k, row in enumerate(mutual)
-        if row.any() and row.argmax() == k
-    ]
-
-
-def _best_orders(cost: Floats) -> Ints:
-    """Return for each (k, k) cost matrix the order, best first, with the smallest cost of backward wins."""
-    k = cost.shape[-1]
-    step = max(1, CHUNK // (k << k))
-    return np.concatenate(
-        [_solve(cost[start : start + step]) for start in range(0, len(cost), step)]
-    )
-
-
-def _solve(cost: Floats) -> Ints:
-    batch, k, _ = cost.shape
-    rows = np.arange(batch)
-    # shape (knots, responses, sets): bit v of a set stands for response v
-    behind = np.zeros((batch, k, 1 << k))
-    best = np.zeros((batch, 1 << k))
-    last = np.zeros((batch, 1 << k), dtype=np.int64)
-    for mask in range(1, 1 << k):
-        members = np.array([v for v in range(k) if mask >> v & 1])
-        # The cost of a response behind a set: its wins over the members.
-        behind[:, :, mask] = behind[:, :, mask & (mask - 1)] + cost[:, :, members[0]]
-        # the set without each of its members
-        before = mask ^ (1 << members)
-        # shape (knots, members)
-        totals = best[:, before] + behind[:, members, before]
-        choice = totals.argmin(axis=1)
-        best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
-    order = np.zeros((batch, k), dtype=np.int64)
-    remaining = np.full(batch, (1 << k) - 1)
-    # Going back from the full set gives the order from its end.
-    for position in reversed(range(k)):
-        order[:, position] = last[rows, remaining]
-        remaining ^= 1 << order[:, position]
-    return order
-
-
-def _local_optimum(cost: Floats) -> list[int]:
-    """Return an order that no move of a single response improves."""
-    order = [
-        int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")
-    ]
-    improved = True
-    while improved:
-        improved = any(_move(cost, order, v) for v in list(order))
-    return order
-
-
-def _move(cost: Floats, order: list[int], v: int) -> bool:
-    """Move `v` to its cheapest position, and return whether that reduces the cost."""
-    remaining = [u for u in order if u != v]
-    # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
-    costs = [
-        cost[v, remaining[:p]].sum() + cost[remaining[p:], v].sum()
-        for p in range(len(order))
-    ]
-    position = int(np.argmin(costs))
-    if costs[position] >= costs[order.index(v)] - 1e-9:
-        return False
-    order[:] = [*remaining[:position], v, *remaining[position:]]
-    return True
-
-
-MAX_CYCLES = 100
-"""At most this many cycles of one case are listed, shortest first; a knot of eight can contain
-thousands."""
-MAX_STEPS = 200_000
-"""At most this many steps are taken to find them."""
-
-
-def list_conflicts(
-    cases: Sequence[Case], edges: Edges
-) -> tuple[Ints, list[JsonObject]]:
-    """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
-    counts = np.zeros(len(cases), dtype=np.int64)
-    entries: dict[int, JsonObject] = {}
-    for case, winners in groups(edges.pairs, edges.winner):
-        complete = (winners != NONE).all(axis=1)
-        wins, _ = matrices(winners[complete])
-        cyclic = in_cycle(wins).any(axis=1)
-        used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
-        # shape (cases, n, n)
-        margins = np.zeros((len(used), n, n))
-        i, j = np.triu_indices(n, 1)
-        margins[:, i, j] = margins[:, j, i] = edges.margin[
-            edges.pairs.start[used][:, None] + np.arange(len(i))
-        ]
-        for number, matrix, reversals in zip(
-            used.tolist(), wins, fewest_reversals(wins, margins), strict=True
-        ):
-            cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
-            counts[number] = len(reversals.wins)
-            entries[number] = {
-                "case_id": cases[number].id,
-                "responses": [int(k) for k in np.flatnonzero(in_cycle(matrix))],
-                "models": [response.model for response in cases[number].responses],
-                "cycles": [list(cycle) for cycle in cycles[:MAX_CYCLES]],
-                "more_cycles": len(cycles) > MAX_CYCLES,
-                "reverse": [list(pair) for pair in reversals.wins],
-                "fewest": reversals.exact,
-            }
-    return counts, [entries[number] for number in sorted(entries)]
-
-
-def cycles_among(
-    verdicts: Sequence[Verdict], limit: int = MAX_CYCLES
-) -> list[tuple[int, ...]]:
-    """Return up to `limit` cycles of wins among one case's verdicts, shortest first, each as response indices."""
-    won = [
-        v.unit if v.winner == "A" else v.unit[::-1]
-        for v in verdicts
-        if len(v.unit) == 2 and v.winner in ("A", "B")
-    ]
-    wins = np.zeros((1 + max((max(pair) for pair in won), default=0),) * 2, dtype=bool)
-    for better, worse in won:
-        wins[better, worse] = True
-    return shortest_cycles(wins, limit)
-
-
-def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
-    """Return up to `limit` simple cycles, shortest first, each starting at its smallest response."""
-    walks = chain.from_iterable(
-        _walk(wins, knot, (start,), length)
-        for length in range(3, len(wins) + 1)
-        for knot in knots(wins)
-        if length <= len(knot)
-        for start in knot
-    )
-    cycles = (cycle for cycle in islice(walks, MAX_STEPS) if cycle is not None)
-    return list(islice(cycles, limit))
-
-
-def _walk(
-    wins: Bools, knot: list[int], path: tuple[int, ...], length: int
-) -> Iterator[tuple[int, ...] | None]:
-    """Yield the cycles of a length that extend a path, and `None` for each step of the search."""
-    start = path[0]
-    here = path[-1]
-    if len(path) == length:
-        yield path if wins[here, start] else None
-        return
-    yield None
-    for ahead in knot:
-        if ahead > start and wins[here, ahead] and ahead not in path:
-            yield from _walk(wins, knot, (*path, ahead), length)

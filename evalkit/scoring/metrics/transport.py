@@ -22,7 +22,7 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.scoring.columns import ScoreColumns, system_codes
 from evalkit.scoring.decision import Metrics
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, undefined
+from evalkit.scoring.stats.statistic import Statistic, Table, Tabled, undefined
 
 FEW: Final = 10
 """Systems with fewer labels count as unlabeled."""

@@ -19,7 +19,7 @@ from evalkit.core.types import Case
 from evalkit.core.values import frozen
 from evalkit.scoring.columns import ClassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
+from evalkit.scoring.stats.statistic import Statistic, Tally, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored, score_items
 
 PASS = 1

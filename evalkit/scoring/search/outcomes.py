@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.statistic import Statistic
 
 KAPPAS: Final = ("checklist/kappa", "agreement/kappa")
 """Statistics whose columns are the confusion matrix of each case."""

@@ -31,8 +31,9 @@ from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.slices import Slices, part_of, slice_name
 from evalkit.scoring.stats.arrays import Bools
-from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Statistic
 
 TESTED: Final = "slices/tested"
 MOST_FOUND: Final = 10

@@ -23,7 +23,8 @@ from evalkit.scoring.search.family import LABELS, UNITS
 from evalkit.scoring.search.outcomes import MOMENTS, columns_of
 from evalkit.scoring.slices import Slices
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic, clopper_pearson
+from evalkit.scoring.stats.share_intervals import clopper_pearson
+from evalkit.scoring.stats.statistic import Statistic
 
 MOST_STRATA: Final = 50
 MOST_COLUMNS: Final = 2000

@@ -7,8 +7,8 @@ from math import erfc, exp, sqrt
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Floats, Ints
-from evalkit.scoring.stats.bootstrap import student_share
 from evalkit.scoring.stats.logistic import logit
+from evalkit.scoring.stats.quantiles import student_share
 
 EDGE = 1e-4
 """Probabilities are clipped to [EDGE, 1 - EDGE]: a claim of certainty is refuted by one error."""

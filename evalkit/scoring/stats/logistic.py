@@ -11,13 +11,9 @@ import numpy as np
 
 from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.scoring.stats.bootstrap import (
-    Statistic,
-    Tally,
-    expanded_quantile,
-    undefined,
-)
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.quantiles import expanded_quantile
+from evalkit.scoring.stats.statistic import Statistic, Tally, undefined
 
 STEPS = 100
 HALVINGS = 30

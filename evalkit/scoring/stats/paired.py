@@ -22,14 +22,10 @@ from evalkit.scoring.stats.arrays import (
     bisect,
     round_metric,
 )
-from evalkit.scoring.stats.bootstrap import (
-    Statistic,
-    Tally,
-    measure,
-    metric_of_draws,
-    student_share,
-)
+from evalkit.scoring.stats.bootstrap import measure, metric_of_draws
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.quantiles import student_share
+from evalkit.scoring.stats.statistic import Statistic, Tally
 
 EXACT_BELOW = 25
 """Below this number of discordant pairs the exact test is used, as in statsmodels."""

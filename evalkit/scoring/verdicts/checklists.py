@@ -36,7 +36,7 @@ from evalkit.core.values import frozen
 from evalkit.scoring.columns import Units
 from evalkit.scoring.judgments import KINDS, kind_of
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
-from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.statistic import Tally
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
 State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]

@@ -34,7 +34,7 @@ from evalkit.scoring.stats.arrays import (
     divide,
     group_mean,
 )
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.statistic import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import apply_ties, judgment_scores, pair_margins
 from evalkit.scoring.verdicts.rewards import reward_margins
 

@@ -10,9 +10,9 @@ from evalkit.config import RunConfig
 from evalkit.core.types import Case
 from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, penalized_fit, slope
+from evalkit.scoring.stats.statistic import Statistic, Tally
 
 MIN_CLUSTERS = 20
 """Minimum number of clusters with a labeled pair of rewards for fitting."""

@@ -1,0 +1,207 @@
+"""Bounds of a correlation over all that missing scores could be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Bounds, Floats
+from evalkit.scoring.verdicts.pointwise import rank
+
+LARGEST = 4000
+"""Bounds are computed for at most this many distinct pairs of score and grade."""
+
+
+def pearson_bounds(
+    x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, float]
+) -> Bounds:
+    """Return exact bounds of Pearson's r if some scores are missing.
+
+    The largest r is found as in `_largest`. The smallest r, if all possible values are positive, is
+    that of a pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear
+    Programming, ch. 9): each missing score is at one end. Corners with k scores at the upper end
+    differ only in their covariance with the grades, so the relevant one has them at the k lowest
+    grades.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
+        ends: the ends of the scale.
+    """
+    missing_grades, n = len(missing_y), len(x) + len(missing_y)
+    low = np.concatenate([x, np.full(missing_grades, ends[0])])
+    high = np.concatenate([x, np.full(missing_grades, ends[1])])
+
+    def smallest(c: Floats) -> float:
+        up = np.arange(missing_grades + 1)
+        sums = [
+            np.sum(x**power)
+            + ends[0] ** power * (missing_grades - up)
+            + ends[1] ** power * up
+            for power in (1, 2)
+        ]
+        gained = np.concatenate([[0.0], np.cumsum(np.sort(c[len(x) :]))])
+        along = c @ low + (ends[1] - ends[0]) * gained
+        squares = sums[1] - sums[0] ** 2 / n
+        defined = squares > 1e-12 * np.maximum(
+            1.0, sums[1]
+        )  # otherwise all scores are equal and r is undefined
+        return float((along[defined] / np.sqrt(squares[defined])).min(initial=1.0))
+
+    return _bounds(np.concatenate([y, missing_y]), low, high, smallest)
+
+
+def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
+    """Return bounds of Spearman's rho on any scale if some scores are missing.
+
+    Rho is Pearson's r of mid-ranks. Each of m missing scores adds at most one score below a known
+    one, whose rank is therefore between its rank among the known and that plus m. The rank of a
+    missing score is in 1…n. The bounds are those of Pearson's r over all such numbers, ranks or
+    not, so they are valid but may not be attained. If all of these have one sign, the bound next to
+    0 is the smallest covariance over the largest deviation of n ranks with the given ties.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
+    """
+    missing_grades = len(missing_y)
+    ranks = rank(x, np.zeros(len(x), dtype=np.int64))
+    n = len(x) + missing_grades
+    low = np.concatenate([ranks, np.full(missing_grades, 1.0)])
+    high = np.concatenate([ranks + missing_grades, np.full(missing_grades, float(n))])
+    ties = np.unique(x, return_counts=True)[1].astype(np.float64)
+    squares = (float(n) ** 3 - n - (ties**3 - ties).sum()) / 12
+
+    def smallest(c: Floats) -> float:
+        return float(c @ np.where(c > 0, low, high) / np.sqrt(squares))
+
+    return _bounds(
+        rank(np.concatenate([y, missing_y]), np.zeros(n, dtype=np.int64)),
+        low,
+        high,
+        smallest,
+    )
+
+
+def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
+    """Return bounds of Kendall's tau-b on any scale if some scores are missing.
+
+    Among pairs with a missing score, let M be all pairs and m those with different grades. At best
+    all m are concordant: S grows by m, and the number X of pairs with different scores by between m
+    and M. S / sqrt(X Y) is largest with the fewest pairs if S is positive and with the most if it
+    is negative, and the reverse for the smallest. Not all of these pairs need be possible at once,
+    so the bounds are valid but may not be attained.
+
+    Args:
+        x: (n,) the scores.
+        y: (n,) their grades.
+        missing_y: (m,) the grades without a score.
+        tau: tau-b of the known scores.
+    """
+    untied_x, untied_y = _untied(x), _untied(y)
+    every_y = _untied(np.concatenate([y, missing_y]))
+    n = len(x) + len(missing_y)
+    scored = len(x)
+    new_pairs = n * (n - 1) / 2 - scored * (scored - 1) / 2
+    different = every_y - untied_y
+    if not every_y:
+        return None, None
+    agreement = tau * np.sqrt(untied_x * untied_y) if np.isfinite(tau) else 0.0
+
+    def largest(s: float) -> float:
+        s += different
+        pairs = untied_x + (different if s > 0 else new_pairs)
+        tau_b = float(s / np.sqrt(pairs * every_y)) if pairs else 0.0
+        return min(1.0, max(-1.0, tau_b))
+
+    return -largest(-agreement), largest(agreement)
+
+
+def _untied(values: Floats) -> float:
+    """Return the number of pairs of values that differ."""
+    counts = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return float(
+        len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum()
+    )
+
+
+def _bounds(
+    y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]
+) -> Bounds:
+    """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`, `None` if there are too many.
+
+    Args:
+        y: (n,) the grades.
+        low: (n,) the lowest possible numbers.
+        high: (n,) the highest possible numbers.
+        smallest: returns the smallest r with a direction (n,), if all possible values are positive.
+    """
+    if not len(y) or np.ptp(y) == 0:
+        return None, None
+    rows, counts = np.unique(np.stack([y, low, high]), axis=1, return_counts=True)
+    if rows.shape[1] > LARGEST:
+        return None, None
+    centered, weight = y - y.mean(), counts.astype(np.float64)
+    length = np.sqrt(centered @ centered)
+    direction = (rows[0] - y.mean()) / length
+    least = rows[1]
+    most = rows[2]
+
+    def largest(sign: int) -> float:
+        maximum = _largest(sign * direction, least, most, weight)
+        if maximum is None:
+            return -smallest(-sign * centered / length)
+        return maximum
+
+    low_end, high_end = (
+        float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1)
+    )
+    return low_end, high_end
+
+
+def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
+    """Return the largest r of numbers in a box with a direction, or `None` if no r is positive.
+
+    A positive r is a linear function over a convex one and so pseudoconcave: a point that no small
+    step improves is a maximum (Mangasarian 1965, SIAM J. Control 3, 281-290). Identical rows have
+    identical numbers there.
+
+    Args:
+        c: (k,) the direction, centered and of length 1.
+        low: (k,) the lowest possible numbers.
+        high: (k,) the highest possible numbers.
+        weight: (k,) how many rows each entry represents.
+    """
+    from scipy.optimize import minimize
+
+    start = np.where(c > 0, high, low)
+    if weight @ (c * start) <= 1e-12:
+        return None
+    shift = float(low.min())
+    scale = max(float(high.max() - low.min()), 1e-12)
+    total = weight.sum()
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        centered = x - weight @ x / total
+        along = weight @ (c * x)
+        squares = weight @ centered**2
+        if along <= 0 or squares <= 0:
+            return 1e6, np.zeros(len(x))
+        return float(0.5 * np.log(squares) - np.log(along)), weight * (
+            centered / squares - c / along
+        )
+
+    bounds = np.stack([(low - shift) / scale, (high - shift) / scale], axis=1)
+    options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
+    solution = minimize(
+        loss,
+        (start - shift) / scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options=options,
+    )
+    return float(np.exp(-solution.fun))

@@ -1,0 +1,240 @@
+"""Which preferences contradict each other: the fewest to reverse, and the shortest cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+import numpy as np
+
+from evalkit.core.types import Case, Verdict
+from evalkit.core.values import JsonObject, frozen
+from evalkit.scoring.columns import NONE
+from evalkit.scoring.metrics.preference_graphs import (
+    Edges,
+    closure,
+    groups,
+    in_cycle,
+    matrices,
+)
+from evalkit.scoring.stats.arrays import (
+    Bools,
+    Floats,
+    Ints,
+)
+
+MAX_EXACT_KNOT = 12
+"""Strongly connected components of up to this size are solved exactly: 4,096 subsets for 12."""
+
+
+CHUNK = 2**22
+
+
+@frozen
+class Reversals:
+    """The wins of one case to reverse, as (winner, loser), and whether no smaller set exists."""
+
+    wins: tuple[tuple[int, int], ...]
+    exact: bool
+
+
+def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
+    """Return the minimum set of wins to reverse for each case; ties are broken by the smallest margins.
+
+    Strongly connected components ("knots") of up to 12 responses are solved exactly by dynamic
+    programming over subsets: the best order of a set is the best order of the set without its last
+    response (Lawler 1964, Manage. Sci. 11, 280-288). Larger ones are ordered by wins and improved
+    by moving one response at a time, so their set may not be minimal.
+
+    Args:
+        wins: (cases, n, n) row beats column.
+        margins: (cases, n, n) the margins.
+    """
+    size = np.abs(np.nan_to_num(margins))
+    # The smaller the margins, the cheaper: they only break ties between equal numbers of wins.
+    cost = np.where(wins, 1 + 1e-6 * size / max(1.0, float(size.max(initial=0.0))), 0.0)
+    by_size: dict[int, list[tuple[int, list[int]]]] = {}
+    for case, matrix in enumerate(wins):
+        for knot in knots(matrix):
+            by_size.setdefault(len(knot), []).append((case, knot))
+    reversed_wins: list[list[tuple[int, int]]] = [[] for _ in wins]
+    exact = [True] * len(wins)
+    for members, occurrences in by_size.items():
+        # shape (knots, members, members)
+        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in occurrences])
+        orders = (
+            _best_orders(block)
+            if members <= MAX_EXACT_KNOT
+            else [_local_optimum(matrix) for matrix in block]
+        )
+        for (case, knot), positions in zip(occurrences, orders, strict=True):
+            exact[case] &= members <= MAX_EXACT_KNOT
+            order = [knot[k] for k in positions]
+            reversed_wins[case] += [
+                (v, u)
+                for k, v in enumerate(order)
+                for u in order[:k]
+                if cost[case][v, u] > 0
+            ]
+    return [
+        Reversals(tuple(sorted(backward)), sure)
+        for backward, sure in zip(reversed_wins, exact, strict=True)
+    ]
+
+
+def knots(wins: Bools) -> list[list[int]]:
+    """Return the strongly connected components of more than one response of one case, in ascending order."""
+    reach = closure(wins)
+    mutual = reach & reach.T
+    return [
+        list(map(int, np.flatnonzero(row)))
+        for k, row in enumerate(mutual)
+        if row.any() and row.argmax() == k
+    ]
+
+
+def _best_orders(cost: Floats) -> Ints:
+    """Return for each (k, k) cost matrix the order, best first, with the smallest cost of backward wins."""
+    k = cost.shape[-1]
+    step = max(1, CHUNK // (k << k))
+    return np.concatenate(
+        [_solve(cost[start : start + step]) for start in range(0, len(cost), step)]
+    )
+
+
+def _solve(cost: Floats) -> Ints:
+    batch, k, _ = cost.shape
+    rows = np.arange(batch)
+    # shape (knots, responses, sets): bit v of a set stands for response v
+    behind = np.zeros((batch, k, 1 << k))
+    best = np.zeros((batch, 1 << k))
+    last = np.zeros((batch, 1 << k), dtype=np.int64)
+    for mask in range(1, 1 << k):
+        members = np.array([v for v in range(k) if mask >> v & 1])
+        # The cost of a response behind a set: its wins over the members.
+        behind[:, :, mask] = behind[:, :, mask & (mask - 1)] + cost[:, :, members[0]]
+        # the set without each of its members
+        before = mask ^ (1 << members)
+        # shape (knots, members)
+        totals = best[:, before] + behind[:, members, before]
+        choice = totals.argmin(axis=1)
+        best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
+    order = np.zeros((batch, k), dtype=np.int64)
+    remaining = np.full(batch, (1 << k) - 1)
+    # Going back from the full set gives the order from its end.
+    for position in reversed(range(k)):
+        order[:, position] = last[rows, remaining]
+        remaining ^= 1 << order[:, position]
+    return order
+
+
+def _local_optimum(cost: Floats) -> list[int]:
+    """Return an order that no move of a single response improves."""
+    order = [
+        int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")
+    ]
+    improved = True
+    while improved:
+        improved = any(_move(cost, order, v) for v in list(order))
+    return order
+
+
+def _move(cost: Floats, order: list[int], v: int) -> bool:
+    """Move `v` to its cheapest position, and return whether that reduces the cost."""
+    remaining = [u for u in order if u != v]
+    # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
+    costs = [
+        cost[v, remaining[:p]].sum() + cost[remaining[p:], v].sum()
+        for p in range(len(order))
+    ]
+    position = int(np.argmin(costs))
+    if costs[position] >= costs[order.index(v)] - 1e-9:
+        return False
+    order[:] = [*remaining[:position], v, *remaining[position:]]
+    return True
+
+
+MAX_CYCLES = 100
+"""At most this many cycles of one case are listed, shortest first; a knot of eight can contain
+thousands."""
+
+
+MAX_STEPS = 200_000
+"""At most this many steps are taken to find them."""
+
+
+def list_conflicts(
+    cases: Sequence[Case], edges: Edges
+) -> tuple[Ints, list[JsonObject]]:
+    """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
+    counts = np.zeros(len(cases), dtype=np.int64)
+    entries: dict[int, JsonObject] = {}
+    for case, winners in groups(edges.pairs, edges.winner):
+        complete = (winners != NONE).all(axis=1)
+        wins, _ = matrices(winners[complete])
+        cyclic = in_cycle(wins).any(axis=1)
+        used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
+        # shape (cases, n, n)
+        margins = np.zeros((len(used), n, n))
+        i, j = np.triu_indices(n, 1)
+        margins[:, i, j] = margins[:, j, i] = edges.margin[
+            edges.pairs.start[used][:, None] + np.arange(len(i))
+        ]
+        for number, matrix, reversals in zip(
+            used.tolist(), wins, fewest_reversals(wins, margins), strict=True
+        ):
+            cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
+            counts[number] = len(reversals.wins)
+            entries[number] = {
+                "case_id": cases[number].id,
+                "responses": [int(k) for k in np.flatnonzero(in_cycle(matrix))],
+                "models": [response.model for response in cases[number].responses],
+                "cycles": [list(cycle) for cycle in cycles[:MAX_CYCLES]],
+                "more_cycles": len(cycles) > MAX_CYCLES,
+                "reverse": [list(pair) for pair in reversals.wins],
+                "fewest": reversals.exact,
+            }
+    return counts, [entries[number] for number in sorted(entries)]
+
+
+def cycles_among(
+    verdicts: Sequence[Verdict], limit: int = MAX_CYCLES
+) -> list[tuple[int, ...]]:
+    """Return up to `limit` cycles of wins among one case's verdicts, shortest first, each as response indices."""
+    won = [
+        v.unit if v.winner == "A" else v.unit[::-1]
+        for v in verdicts
+        if len(v.unit) == 2 and v.winner in ("A", "B")
+    ]
+    wins = np.zeros((1 + max((max(pair) for pair in won), default=0),) * 2, dtype=bool)
+    for better, worse in won:
+        wins[better, worse] = True
+    return shortest_cycles(wins, limit)
+
+
+def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
+    """Return up to `limit` simple cycles, shortest first, each starting at its smallest response."""
+    walks = chain.from_iterable(
+        _walk(wins, knot, (start,), length)
+        for length in range(3, len(wins) + 1)
+        for knot in knots(wins)
+        if length <= len(knot)
+        for start in knot
+    )
+    cycles = (cycle for cycle in islice(walks, MAX_STEPS) if cycle is not None)
+    return list(islice(cycles, limit))
+
+
+def _walk(
+    wins: Bools, knot: list[int], path: tuple[int, ...], length: int
+) -> Iterator[tuple[int, ...] | None]:
+    """Yield the cycles of a length that extend a path, and `None` for each step of the search."""
+    start = path[0]
+    here = path[-1]
+    if len(path) == length:
+        yield path if wins[here, start] else None
+        return
+    yield None
+    for ahead in knot:
+        if ahead > start and wins[here, ahead] and ahead not in path:
+            yield from _walk(wins, knot, (*path, ahead), length)
