@@ -22,7 +22,7 @@ from evalkit.alignment.mistakes import shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement, plain
 from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import read_file

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from evalkit.audit.datasheet import Audit, check_audit, is_audit, split, sweep_datasheet
+from evalkit.audit.datasheet import Audit, check_audit, is_audit, split
 from evalkit.audit.plan import AuditPlan, ProbedEvaluator, expand, probes_of
 from evalkit.audit.probes import Probe, all_probes
 from evalkit.audit.rewriting import Rewriter, paraphrases, rewriting
+from evalkit.audit.sweep_datasheet import sweep_datasheet
 
 __all__ = [
     "Audit",

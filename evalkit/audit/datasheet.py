@@ -7,8 +7,7 @@ made of that value.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Final
@@ -20,11 +19,11 @@ from evalkit.audit.metrics import (
     Outcome,
     audit_metrics,
     length_sentence,
-    p_value,
     words_added,
 )
 from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
-from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE, Probe
+from evalkit.audit.probe_results import in_both_languages, probe_result, worst_texts
+from evalkit.audit.probes import PARAPHRASE, REPEAT, Probe
 from evalkit.audit.rewriting import (
     NO_REVIEWS,
     Reviews,
@@ -35,18 +34,15 @@ from evalkit.audit.rewriting import (
     with_reviews,
 )
 from evalkit.config import RunConfig
-from evalkit.core.display import dollars, interval, percent, shorten
-from evalkit.core.display import p_value as p_text
-from evalkit.core.regular_files import read_file, read_text
+from evalkit.core.display import dollars, interval, percent
 from evalkit.core.spool import Spool
-from evalkit.core.translation import Message, Text, gettext, in_every_language, ngettext
+from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.core.types import Case, Judgment, Metric
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.report.findings import conclusion
-from evalkit.report.findings.decisions import USES, label_count, simulated
+from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown
 from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
-from evalkit.runs import read_cases, read_config
 from evalkit.runs.layout import (
     DATASHEET,
     EFFECTS,
@@ -58,14 +54,8 @@ from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line, metric_values
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import Metrics
-from evalkit.scoring.labels import units_for
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired import holm, letters
 
-WORST: Final = 3
-LARGE: Final = 0.25
-"""The share of the largest possible effect that must be excluded for a judge to withstand a
-probe."""
 _AGREEMENT: Final = (
     "agreement/accuracy",
     "agreement/kappa",
@@ -73,7 +63,6 @@ _AGREEMENT: Final = (
     "position/consistency",
     "tie_rate",
 )
-_MOST = {"prompt": 300, "response": 600}
 
 WORDS = {
     key: PAGE[key]
@@ -95,7 +84,7 @@ def datasheet(
     config = result.config
     data = manifest.get("dataset") or {}
     clusters = manifest.get("clusters") or {}
-    texts = _texts(result.cases, edits, outcomes)
+    texts = worst_texts(result.cases, edits, outcomes)
     lengths = _lengths(result, outcomes, edits)
     notes = [
         {"text": note.text, "text_zh": note.text_zh}
@@ -119,10 +108,10 @@ def datasheet(
         "confidence": config.scoring.confidence,
         "notes": notes,
         "decision": {**result.decision.json(), "sentences": advice},
-        "noise": _sentence(_noise(result.metrics)),
+        "noise": in_both_languages(_noise(result.metrics)),
         "rewriter": manifest.get("rewriter"),
         "probes": [
-            _probe(
+            probe_result(
                 outcome,
                 result,
                 texts,
@@ -165,11 +154,6 @@ def _numbers(metrics: Metrics, name: str) -> JsonObject:
     if metric is None:
         return {}
     return metric_values(metric)
-
-
-def _sentence(text: Message) -> dict[str, str]:
-    english, chinese = in_every_language(text)
-    return {"text": english, "text_zh": chinese}
 
 
 def _noise(metrics: Metrics) -> Text:
@@ -217,343 +201,6 @@ def _lengths(
         for outcome in outcomes
     }
     return {name: text for name, text in texts.items() if text is not None}
-
-
-def _probe(
-    outcome: Outcome,
-    result: RunResult,
-    texts: Mapping[str, Case],
-    reviews: Mapping[str, int],
-    length: Text | None,
-) -> JsonObject:
-    probe = outcome.contrast.probe
-    prefix = f"audit/{outcome.contrast.probe.name}/"
-    metrics = {
-        name.removeprefix(prefix): metric
-        for name, metric in result.metrics.items()
-        if name.startswith(prefix)
-    }
-    state = _state(outcome, metrics, result.config)
-    if state == "open":
-        cases_needed = _cases_needed(outcome, metrics, result.config.scoring.confidence)
-    else:
-        cases_needed = None
-    if cases_needed is None:
-        needed = []
-    else:
-        needed = [
-            gettext(
-                "Cases that would probably decide: {more} more.",
-                more=label_count(cases_needed),
-            )
-        ]
-    return {
-        "name": probe.name,
-        "state": state,
-        "cases_needed": cases_needed,
-        "found": outcome.found,
-        "silenced": outcome.silenced,
-        "unstable": state == "unstable",
-        "what": _sentence(probe.what),
-        "right": _sentence(RIGHT[probe.expects]),
-        "assumes": _sentence(probe.assumes),
-        "sentences": [
-            _sentence(text)
-            for text in (
-                *_sentences(outcome, metrics, result.metrics),
-                *_instability(outcome, state, metrics),
-                *needed,
-                *([] if length is None else [length]),
-                *_edited(outcome, **reviews),
-            )
-        ],
-        "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
-        "n": outcome.n,
-        "edited": int(outcome.contrast.applies.sum()) + reviews["rejected"],
-        **reviews,
-        "p": outcome.p,
-        "p_adjusted": outcome.adjusted,
-        "worst": list(_worst(outcome, result, texts))
-        if outcome.found or outcome.silenced
-        else [],
-    }
-
-
-def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
-    """Return what the judge does with a probe: `falls`, is `unstable`, `withstands`, or `open`.
-
-    It is unstable if more verdicts change than between repeats, or if of two equal responses it
-    does not call at least a quarter a tie, and neither has a direction.
-    """
-    if outcome.found or outcome.silenced:
-        return "falls"
-    passed = metrics.get("passed")
-    picks = (
-        outcome.contrast.probe.expects == "tie"
-        and config.tie.allow
-        and passed is not None
-        and passed.low is not None
-        and passed.low > LARGE
-    )
-    if outcome.unstable or picks:
-        return "unstable"
-    if _excludes(outcome, metrics):
-        return "withstands"
-    return "open"
-
-
-def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
-    """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
-    changes = metrics.get("instability")
-    if changes is not None and changes.high is not None and changes.high > LARGE:
-        return False
-    passed = metrics.get("passed")
-    shift = metrics.get("shift")
-    if outcome.contrast.probe.expects in ("loses", "fails"):
-        return passed is not None and passed.high is not None and passed.high <= LARGE
-    if shift is None or shift.value is None:
-        return False
-    low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
-    return bool(
-        outcome.detectable is not None
-        and max(-low * outcome.contrast.probe.directed, high)
-        <= LARGE * outcome.contrast.span
-    )
-
-
-def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int | None:
-    """Return about how many more cases decide a probe, if its effect is as estimated; `None` if that is unknown.
-
-    The interval of the effect then excludes a large effect, or none.
-    """
-    metric = metrics.get("shift")
-    largest = LARGE * outcome.contrast.span
-    if outcome.contrast.probe.expects in ("loses", "fails"):
-        metric = metrics.get("passed")
-        largest = LARGE
-    if metric is None or metric.value is None:
-        return None
-    value = metric.value
-    if abs(value) < largest:
-        limits = [
-            largest if value > 0 or not outcome.contrast.probe.directed else -largest
-        ]
-    else:
-        limits = []
-    limits += (
-        [0.0]
-        if metric.name.endswith("/shift")
-        and (value > 0 or outcome.contrast.probe.directed)
-        else []
-    )
-    counts = [
-        needed
-        for limit in limits
-        if (needed := units_for(metric, limit, confidence)) is not None
-    ]
-    return min(counts, default=None)
-
-
-def _sentences(outcome: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
-    """Yield what a probe found, in words."""
-    probe = outcome.contrast.probe
-    noise = every.get(f"audit/{REPEAT}/flip_rate")
-    if outcome.silenced and (missing := metrics.get("missing")) is not None:
-        silent = every.get(f"audit/{REPEAT}/missing")
-        text = gettext(
-            "After the edit, {rate} of cases have no usable answer; of the unedited repeats,"
-            " {noise}."
-        )
-        yield text.fill(
-            rate=percent(missing), noise="?" if silent is None else percent(silent)
-        )
-    if not outcome.n:
-        yield gettext("No case has all the answers that are needed.")
-    elif (
-        probe.expects in ("loses", "fails")
-        and (passed := metrics.get("passed")) is not None
-    ):
-        wrong = {
-            "loses": gettext(
-                "In {rate} of {n:,} cases the edited response does not lose."
-            ),
-            "fails": gettext(
-                "In {rate} of {n:,} cases the planted response does not lose, or passes."
-            ),
-        }[probe.expects]
-        yield wrong.fill(rate=percent(passed), n=passed.n)
-        if not outcome.found:
-            yield gettext("That is not significantly more than its own noise.")
-    else:
-        yield from _shift(outcome, metrics, noise)
-    if not outcome.found and outcome.n:
-        if outcome.detectable is None:
-            yield ngettext(
-                "{n:,} case is too few for any effect to be significant.",
-                "{n:,} cases are too few for any effect to be significant.",
-                outcome.n,
-            )
-        else:
-            size = f"{outcome.detectable:.2f}"
-            yield gettext(
-                "These cases would probably have shown an effect of {size} or more.",
-                size=size,
-            )
-
-
-def _instability(outcome: Outcome, state: str, metrics: Metrics) -> Iterator[Text]:
-    """Yield that verdicts change in no direction, if they do."""
-    if state != "unstable":
-        return
-    if outcome.contrast.probe.expects == "tie":
-        yield gettext("It picks one of two equal responses, in no direction.")
-        return
-    changes = metrics["instability"]
-    text = gettext(
-        "It changes its mind, in no direction: {rate} of verdicts beyond its own noise."
-    )
-    yield text.fill(rate=percent(changes))
-
-
-def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
-    """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
-    total = len(outcome.contrast.applies)
-    edited = int(outcome.contrast.applies.sum()) + rejected
-    if edited < total:
-        yield gettext(
-            "{n:,} of {total:,} cases could not be edited.",
-            n=total - edited,
-            total=total,
-        )
-    if outcome.contrast.probe.name == PARAPHRASE and reviewed:
-        text = gettext(
-            "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in"
-            " meaning are not counted."
-        )
-        yield text.fill(n=reviewed, total=edited, rejected=rejected)
-    elif outcome.contrast.probe.name == PARAPHRASE:
-        yield gettext(
-            "No annotator has reviewed whether the paraphrases mean the same."
-        )
-
-
-def _shift(outcome: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
-    shift = metrics.get("shift")
-    flip = metrics.get("flip_rate")
-    probe = outcome.contrast.probe
-    if shift is not None and shift.value is not None:
-        is_found = outcome.found
-        toward = (shift.value or 0) > 0
-        if probe.expects == "tie":
-            text = gettext(
-                "Of two equal responses, it prefers neither the first nor the second significantly:"
-                " {shift}."
-            )
-            if is_found and toward:
-                text = gettext(
-                    "Of two equal responses, it prefers the one shown first: {shift} (from -1"
-                    " to 1)."
-                )
-            elif is_found:
-                text = gettext(
-                    "Of two equal responses, it prefers the one shown second: {shift} (from -1"
-                    " to 1)."
-                )
-        elif not is_found and not probe.directed:
-            text = gettext(
-                "Verdicts do not move significantly more than when the same question is asked"
-                " again: {shift}."
-            )
-        elif not is_found:
-            text = gettext("No significant shift: {shift} beyond its own noise.")
-        elif not probe.directed:
-            text = gettext(
-                "Verdicts move by {shift} more than when the same question is asked again."
-            )
-        elif probe.name == "order":
-            text = gettext(
-                "Verdicts shift toward the response shown second, by {shift} beyond its own noise."
-            )
-            if toward:
-                text = gettext(
-                    "Verdicts shift toward the response shown first, by {shift} beyond its own"
-                    " noise."
-                )
-        elif toward:
-            text = gettext(
-                "Verdicts shift toward the edited response, by {shift} beyond its own noise."
-            )
-        else:
-            text = gettext(
-                "Verdicts shift away from the edited response, by {shift} beyond its own noise."
-            )
-        yield text.fill(shift=interval(shift))
-    if (
-        probe.expects == "tie"
-        and (passed := metrics.get("passed")) is not None
-        and passed.value is not None
-    ):
-        yield gettext("It does not call {rate} of them a tie.", rate=percent(passed))
-    if flip is not None and flip.value is not None:
-        text = gettext("{rate} of verdicts change; of the unedited repeats, {noise}.")
-        has_noise = noise is not None and noise.value is not None
-        yield text.fill(
-            rate=percent(flip), noise=percent(noise) if has_noise and noise else "?"
-        )
-
-
-def _order(outcome: Outcome) -> list[int]:
-    """Return the indices of the cases with an effect in the direction of the mean, changed verdicts first."""
-    if outcome.silenced and not outcome.found:
-        return [int(index) for index in np.flatnonzero(outcome.contrast.missing)]
-    effect = outcome.contrast.tested * np.sign(outcome.mean or 0.0)
-    indices = np.flatnonzero(np.nan_to_num(effect) > 0)
-    if outcome.contrast.probe.expects == "same":
-        same = outcome.contrast.flip[indices] == 0
-    else:
-        same = np.zeros(len(indices))
-    # `lexsort` takes the last key first: changed verdicts, then the largest effects
-    return [int(index) for index in indices[np.lexsort((-effect[indices], same))]]
-
-
-def _texts(
-    cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outcome]
-) -> dict[str, Case]:
-    """Return the cases that the page shows, originals by index and edited ones by id."""
-    ids = [case.id for case in cases]
-    edit_ids = {
-        f"{ids[k]}{SEPARATOR}{outcome.contrast.probe.name}"
-        for outcome in outcomes
-        for k in _order(outcome)[:WORST]
-    }
-    return {case.id: case for case in edits if case.id in edit_ids}
-
-
-def _worst(
-    outcome: Outcome, result: RunResult, texts: Mapping[str, Case]
-) -> Iterator[JsonObject]:
-    for index in _order(outcome)[:WORST]:
-        case = result.cases[int(index)]
-        edited = texts.get(f"{case.id}{SEPARATOR}{outcome.contrast.probe.name}")
-        side = 0 if edited is None else int(edited.metadata.get("side", 0))
-        text = "" if edited is None else edited.responses[side].text
-        pair = result.config.mode.name not in SINGLE
-        yield {
-            "case": case.id,
-            "prompt": shorten(case.prompt, _MOST["prompt"]),
-            "edited": shorten(text, _MOST["response"]),
-            "side": "AB"[side] if pair and edited is not None else None,
-            "before": _verdict(outcome.contrast.before[index], pair=pair),
-            "after": _verdict(outcome.contrast.after[index], pair=pair),
-        }
-
-
-def _verdict(value: float, *, pair: bool) -> str | float | None:
-    if isnan(value):
-        return None
-    if pair:
-        return {1.0: "A", 0.0: "TIE", -1.0: "B"}[float(value)]
-    return float(value)
 
 
 def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
@@ -609,12 +256,12 @@ def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
         "quantity": quantity,
     }
     variables |= {"use": use, "level": level}
-    return _written(
+    return written_pages(
         "datasheet", sheet, _frame(sheet, words, title, language) | variables
     )
 
 
-def _written(name: str, sheet: Json, values: Json) -> dict[str, str]:
+def written_pages(name: str, sheet: Json, values: Json) -> dict[str, str]:
     """Return a datasheet's files by name; Markdown is in the language of the run's prompts."""
     chinese = values["start"] == "zh"
     text = {"language": int(chinese), "key": "text_zh" if chinese else "text"}
@@ -668,166 +315,6 @@ def _outcome(numbers: Json) -> Words:
     if numbers["value"] is None:
         return note_words(numbers["note"] or "")
     return (f"{quantity(numbers)} (n = {numbers['n']:,})",) * 2
-
-
-def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of the datasheet of a sweep of audits, by name; empty if fewer than two jobs are audits.
-
-    Args:
-        folder: The sweep's folder.
-        names: The name of each job, by its folder.
-    """
-    jobs = [job for job in names if (folder / job / f"{DATASHEET}.json").is_file()]
-    if len(jobs) < 2:
-        return {}
-    sheets = {
-        job: json.loads(read_file(folder / job / f"{DATASHEET}.json")) for job in jobs
-    }
-    compared = _compare(folder, sheets)
-    rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
-    rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
-    probes = list(
-        dict.fromkeys(
-            probe["name"] for sheet in sheets.values() for probe in sheet["probes"]
-        )
-    )
-    config = read_config(folder / jobs[0])
-    sheet = {
-        "format": 1,
-        "jobs": rows,
-        "probes": probes,
-        "tests": compared,
-        "confidence": config.scoring.confidence,
-    }
-    return _files(sheet, folder.name, language_of(config))
-
-
-def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
-    effects: dict[str, dict[str, float]] = {}
-    for line in read_text(folder / job / EFFECTS).splitlines():
-        row = json.loads(line)
-        # A noisier judge must not look less affected: what is wrong is wrong, without its own noise
-        # taken off.
-        value = row["shift"] if row["passed"] is None else row["passed"]
-        if value is not None:
-            effects.setdefault(row["probe"], {})[row["case"]] = value
-    return effects
-
-
-def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
-    """Return the test of each pair of jobs in each probe that both have."""
-    effects = {job: _effects(folder, job) for job in sheets}
-    tests: list[JsonObject] = []
-    for first, second in combinations(sheets, 2):
-        cases = read_cases(folder / first)
-        clusters = Clusters.of(read_config(folder / first), cases)
-        for probe in effects[first].keys() & effects[second].keys():
-            mine = effects[first][probe]
-            theirs = effects[second][probe]
-            # shape (cases,); NaN where either job has no value
-            differences = np.array(
-                [
-                    mine.get(case.id, np.nan) - theirs.get(case.id, np.nan)
-                    for case in cases
-                ]
-            )
-            p = p_value(differences, clusters, one_sided=False)
-            sizes = [
-                abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
-            ]
-            worse = (first, second)[sizes[1] > sizes[0]]
-            count = int(np.isfinite(differences).sum())
-            tests.append(
-                {
-                    "probe": probe,
-                    "jobs": [first, second],
-                    "n": count,
-                    "p": p,
-                    "worse": worse,
-                }
-            )
-    # `keys() & keys()` has no order
-    tests.sort(key=lambda test: (test["probe"], test["jobs"]))
-    alpha = 1 - float(next(iter(sheets.values()))["confidence"])
-    for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
-        test |= {
-            "p_adjusted": adjusted,
-            "differ": adjusted is not None and adjusted <= alpha,
-        }
-    return tests
-
-
-def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
-    differing = [test for test in tests if job in test["jobs"] and test["differ"]]
-    worse = sum(test["worse"] == job for test in differing)
-    return {
-        "job": job,
-        "name": name,
-        "judge": sheet["judge"],
-        "decision": (sheet.get("decision") or {}).get("use"),
-        "falls": [
-            probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"
-        ],
-        "worse": worse,
-        "better": len(differing) - worse,
-        "cost_usd": sheet["cost_usd"],
-        "metrics": {probe["name"]: probe["metrics"] for probe in sheet["probes"]},
-    }
-
-
-def _findings(sheet: Json) -> list[tuple[str, str]]:
-    names = {row["job"]: row["name"] for row in sheet["jobs"]}
-    messages: list[Message] = []
-    for test in sheet["tests"]:
-        if test["differ"]:
-            (better,) = (job for job in test["jobs"] if job != test["worse"])
-            text = gettext(
-                "{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases)."
-            )
-            values = {
-                "worse": names[test["worse"]],
-                "better": names[better],
-                "p": p_text(test["p_adjusted"], "= "),
-                "n": test["n"],
-            }
-            messages.append(text.fill(probe=test["probe"], **values))
-    return [
-        in_every_language(text)
-        for text in messages
-        or [gettext("No two judges differ significantly in any probe.")]
-    ]
-
-
-def _letters(sheet: Json, probe: str) -> dict[str, str]:
-    jobs = [row["job"] for row in sheet["jobs"] if probe in row["metrics"]]
-    differ = [
-        frozenset(test["jobs"])
-        for test in sheet["tests"]
-        if test["probe"] == probe and test["differ"]
-    ]
-    if differ:
-        return letters(jobs, differ)
-    return {}
-
-
-def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
-    level = f"{100 * sheet['confidence']:g}%"
-    words = {key: filled(text, level=level) for key, text in WORDS.items()}
-    costs = [row["cost_usd"] for row in sheet["jobs"]]
-    cost = PAGE["unknown"] if None in costs else (dollars(sum(costs)),) * 2
-    values = {
-        "title": title,
-        "start": language,
-        "level": level,
-        "words": words,
-        "facts": [("jobs", (f"{len(sheet['jobs']):,}",) * 2), ("cost", cost)],
-        "sheet": sheet,
-        "findings": _findings(sheet),
-        "letters": {probe: _letters(sheet, probe) for probe in sheet["probes"]},
-        "quantity": quantity,
-        "uses": {use: in_every_language(text) for use, text in USES.items()},
-    }
-    return _written("datasheet_sweep", sheet, values)
 
 
 def is_audit(config: RunConfig) -> bool:

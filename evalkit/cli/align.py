@@ -11,23 +11,16 @@ from typing import Final
 from pydantic import ValidationError
 from rich.table import Table
 
-from evalkit.alignment.alignment import (
-    SIDES,
-    Alignment,
-    Labels,
-    Outcome,
-    Proof,
-    align,
-    check_calls,
-)
+from evalkit.alignment.alignment import Alignment, align, check_calls
 from evalkit.alignment.criteria import ITEMS_KEY, Result
 from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
+from evalkit.alignment.proof import SIDES, Labels, Outcome, Proof
 from evalkit.cli.console import log, plain_console, print_heading, reported, text_table
 from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.core.display import dollars, number, p_value
 from evalkit.core.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.core.splits import clusters_named

@@ -25,7 +25,7 @@ from evalkit.cli.console import (
 )
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.config.run_config import config_error, known_keys
+from evalkit.config.problems import config_error, known_keys
 from evalkit.core.claims import claim_file
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.core.values import Json, JsonObject

@@ -52,7 +52,7 @@ from evalkit.compose.sweep_jobs import (
 )
 from evalkit.compose.user_files import chosen_first, user_files
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.config.settled import SETTLED_OPTIONS
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.plain_errors import raises_plainly

@@ -17,7 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from evalkit.compose.criteria import as_written, no_such_criterion
 from evalkit.compose.user_files import user_files
 from evalkit.config import RunConfig
-from evalkit.config.run_config import known_keys, no_such
+from evalkit.config.problems import known_keys, no_such
 from evalkit.core.benchmark_discovery import own_benchmark_names
 from evalkit.core.bounded_files import DEEPEST, FLATTEN, UnboundedError, check_yaml
 from evalkit.core.display import relative

@@ -15,14 +15,8 @@ from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
 from evalkit.datasets.field_mapping import FIELDS, MESSAGES
 from evalkit.datasets.formats import Row
-from evalkit.interop.import_file import (
-    CLASSES,
-    DIFFERENT,
-    GRADES,
-    TEXTS,
-    read_format,
-    to_cases,
-)
+from evalkit.interop.import_cases import CLASSES, DIFFERENT, GRADES, TEXTS, to_cases
+from evalkit.interop.import_file import read_format
 from evalkit.interop.importer_discovery import is_format, tools
 from evalkit.interop.layouts.judgment_files import peek
 from evalkit.interop.layouts.layouts import MORE_THAN_TEXT

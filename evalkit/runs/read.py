@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
-from evalkit.config.run_config import config_error, locate
+from evalkit.config.problems import config_error, locate
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.display import relative

@@ -18,7 +18,7 @@ from evalkit.config import (
     StoreConfig,
     TrackingConfig,
 )
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
 from evalkit.core.errors import ConfigError

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.core.plain_errors import awaits_plainly, raises_plainly
 from evalkit.core.plugins import allowing_code

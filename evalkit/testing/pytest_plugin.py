@@ -110,7 +110,7 @@ def _config(spec: _RunSpec) -> RunConfig:
 
     from evalkit.compose import DEFAULT, load_config
     from evalkit.config import RunConfig
-    from evalkit.config.run_config import config_error
+    from evalkit.config.problems import config_error
 
     tracked = any(word.lstrip("+~").startswith("tracking") for word in spec.overrides)
     config = load_config(

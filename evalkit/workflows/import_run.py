@@ -30,7 +30,7 @@ from evalkit.datasets.labels import (
 )
 from evalkit.datasets.load import fingerprint
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.interop.import_file import NAMED, NO_SCALE
+from evalkit.interop.import_settings import NAMED, NO_SCALE
 from evalkit.interop.layouts.records import ImportedJudgments
 from evalkit.labels.joined import has_own_label, with_labels
 from evalkit.labels.sample import with_probabilities

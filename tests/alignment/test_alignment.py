@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
-from evalkit.alignment.alignment import Labels, align, difference_of
+from evalkit.alignment.alignment import align
+from evalkit.alignment.proof import Labels, difference_of
 from evalkit.config.align import AlignConfig
 from evalkit.core.types import Metric
 from evalkit.runs import read_run

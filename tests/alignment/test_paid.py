@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.alignment.alignment import Outcome
+from evalkit.alignment.proof import Outcome
 from tests.alignment.conftest import recorded, sides
 from tests.alignment.studies import CLASSES, PRICE, STUDIES, align
 from tests.support.command_line import call_main

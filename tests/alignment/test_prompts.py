@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from evalkit.alignment.alignment import Labels
 from evalkit.alignment.calls import Asking
 from evalkit.alignment.prompts import Instruction, Trials
+from evalkit.alignment.proof import Labels
 from evalkit.cli.align import read_settings
 from evalkit.runs import read_run
 from tests.alignment.conftest import lines_sent, prompts_of, recorded, sides

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import norm, t
 
 from benchmarks import audits
-from evalkit.audit.datasheet import LARGE, _cases_needed, _instability, _state
 from evalkit.audit.metrics import (
     Answers,
     Contrast,
@@ -26,6 +25,7 @@ from evalkit.audit.metrics import (
     words_added,
 )
 from evalkit.audit.plan import edited
+from evalkit.audit.probe_results import LARGE, _cases_needed, _instability, _state
 from evalkit.audit.probes import own_probes
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
-from evalkit.interop.import_file import DISPUTED, DIVIDED
+from evalkit.interop.import_cases import DISPUTED, DIVIDED
 from evalkit.interop.import_file import import_judgments as brought
 from evalkit.interop.layouts.records import Options
 from evalkit.labels.label_files import read_labels

@@ -8,7 +8,7 @@ import pytest
 
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.types import Case, Response
-from evalkit.interop.import_file import to_cases
+from evalkit.interop.import_cases import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.layouts.judgment_files import load_object, rows_of
 from evalkit.interop.layouts.records import Answer, Options, ParsedFile, Record, RecordedJudgment

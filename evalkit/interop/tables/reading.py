@@ -27,7 +27,8 @@ from evalkit.core.types import Annotation, Case
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets import Source
 from evalkit.datasets.sources import CASE
-from evalkit.interop.import_file import imported, to_cases
+from evalkit.interop.import_cases import to_cases
+from evalkit.interop.import_file import imported
 from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.layouts.records import NONE, ImportedJudgments
 from evalkit.interop.tables.columns import Rows

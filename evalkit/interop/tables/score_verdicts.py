@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from evalkit.interop.import_file import guessed_scale
+from evalkit.interop.import_settings import guessed_scale
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.tables.column_types import (
     DATE,

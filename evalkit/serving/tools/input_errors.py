@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from evalkit.config.run_config import config_error, models_in
+from evalkit.config.problems import config_error, models_in
 from evalkit.core.errors import ConfigError, did_you_mean
 
 _CRITERION = (

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from evalkit.compose import load_config, load_settings
 from evalkit.config import RunConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError
 from evalkit.core.values import Json, JsonObject
 from evalkit.serving.tools.models import (

@@ -1,0 +1,190 @@
+"""The datasheet of a sweep of audits: which judge falls for what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from evalkit.audit.datasheet import WORDS, quantity, written_pages
+from evalkit.audit.metrics import (
+    p_value,
+)
+from evalkit.core.display import dollars
+from evalkit.core.display import p_value as p_text
+from evalkit.core.regular_files import read_file, read_text
+from evalkit.core.translation import Message, gettext, in_every_language
+from evalkit.core.values import Json, JsonObject
+from evalkit.report.findings.decisions import USES
+from evalkit.report.page import filled, language_of
+from evalkit.report.texts import PAGE
+from evalkit.runs import read_cases, read_config
+from evalkit.runs.layout import (
+    DATASHEET,
+    EFFECTS,
+)
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import holm, letters
+
+
+def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of the datasheet of a sweep of audits, by name; empty if fewer than two jobs are audits.
+
+    Args:
+        folder: The sweep's folder.
+        names: The name of each job, by its folder.
+    """
+    jobs = [job for job in names if (folder / job / f"{DATASHEET}.json").is_file()]
+    if len(jobs) < 2:
+        return {}
+    sheets = {
+        job: json.loads(read_file(folder / job / f"{DATASHEET}.json")) for job in jobs
+    }
+    compared = _compare(folder, sheets)
+    rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
+    rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
+    probes = list(
+        dict.fromkeys(
+            probe["name"] for sheet in sheets.values() for probe in sheet["probes"]
+        )
+    )
+    config = read_config(folder / jobs[0])
+    sheet = {
+        "format": 1,
+        "jobs": rows,
+        "probes": probes,
+        "tests": compared,
+        "confidence": config.scoring.confidence,
+    }
+    return _files(sheet, folder.name, language_of(config))
+
+
+def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
+    effects: dict[str, dict[str, float]] = {}
+    for line in read_text(folder / job / EFFECTS).splitlines():
+        row = json.loads(line)
+        # A noisier judge must not look less affected: what is wrong is wrong, without its own noise
+        # taken off.
+        value = row["shift"] if row["passed"] is None else row["passed"]
+        if value is not None:
+            effects.setdefault(row["probe"], {})[row["case"]] = value
+    return effects
+
+
+def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
+    """Return the test of each pair of jobs in each probe that both have."""
+    effects = {job: _effects(folder, job) for job in sheets}
+    tests: list[JsonObject] = []
+    for first, second in combinations(sheets, 2):
+        cases = read_cases(folder / first)
+        clusters = Clusters.of(read_config(folder / first), cases)
+        for probe in effects[first].keys() & effects[second].keys():
+            mine = effects[first][probe]
+            theirs = effects[second][probe]
+            # shape (cases,); NaN where either job has no value
+            differences = np.array(
+                [
+                    mine.get(case.id, np.nan) - theirs.get(case.id, np.nan)
+                    for case in cases
+                ]
+            )
+            p = p_value(differences, clusters, one_sided=False)
+            sizes = [
+                abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
+            ]
+            worse = (first, second)[sizes[1] > sizes[0]]
+            count = int(np.isfinite(differences).sum())
+            tests.append(
+                {
+                    "probe": probe,
+                    "jobs": [first, second],
+                    "n": count,
+                    "p": p,
+                    "worse": worse,
+                }
+            )
+    # `keys() & keys()` has no order
+    tests.sort(key=lambda test: (test["probe"], test["jobs"]))
+    alpha = 1 - float(next(iter(sheets.values()))["confidence"])
+    for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
+        test |= {
+            "p_adjusted": adjusted,
+            "differ": adjusted is not None and adjusted <= alpha,
+        }
+    return tests
+
+
+def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
+    differing = [test for test in tests if job in test["jobs"] and test["differ"]]
+    worse = sum(test["worse"] == job for test in differing)
+    return {
+        "job": job,
+        "name": name,
+        "judge": sheet["judge"],
+        "decision": (sheet.get("decision") or {}).get("use"),
+        "falls": [
+            probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"
+        ],
+        "worse": worse,
+        "better": len(differing) - worse,
+        "cost_usd": sheet["cost_usd"],
+        "metrics": {probe["name"]: probe["metrics"] for probe in sheet["probes"]},
+    }
+
+
+def _findings(sheet: Json) -> list[tuple[str, str]]:
+    names = {row["job"]: row["name"] for row in sheet["jobs"]}
+    messages: list[Message] = []
+    for test in sheet["tests"]:
+        if test["differ"]:
+            (better,) = (job for job in test["jobs"] if job != test["worse"])
+            text = gettext(
+                "{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases)."
+            )
+            values = {
+                "worse": names[test["worse"]],
+                "better": names[better],
+                "p": p_text(test["p_adjusted"], "= "),
+                "n": test["n"],
+            }
+            messages.append(text.fill(probe=test["probe"], **values))
+    return [
+        in_every_language(text)
+        for text in messages
+        or [gettext("No two judges differ significantly in any probe.")]
+    ]
+
+
+def _letters(sheet: Json, probe: str) -> dict[str, str]:
+    jobs = [row["job"] for row in sheet["jobs"] if probe in row["metrics"]]
+    differ = [
+        frozenset(test["jobs"])
+        for test in sheet["tests"]
+        if test["probe"] == probe and test["differ"]
+    ]
+    if differ:
+        return letters(jobs, differ)
+    return {}
+
+
+def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
+    level = f"{100 * sheet['confidence']:g}%"
+    words = {key: filled(text, level=level) for key, text in WORDS.items()}
+    costs = [row["cost_usd"] for row in sheet["jobs"]]
+    cost = PAGE["unknown"] if None in costs else (dollars(sum(costs)),) * 2
+    values = {
+        "title": title,
+        "start": language,
+        "level": level,
+        "words": words,
+        "facts": [("jobs", (f"{len(sheet['jobs']):,}",) * 2), ("cost", cost)],
+        "sheet": sheet,
+        "findings": _findings(sheet),
+        "letters": {probe: _letters(sheet, probe) for probe in sheet["probes"]},
+        "quantity": quantity,
+        "uses": {use: in_every_language(text) for use, text in USES.items()},
+    }
+    return written_pages("datasheet_sweep", sheet, values)

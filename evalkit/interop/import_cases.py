@@ -1,0 +1,413 @@
+"""Make cases and judgments of what an importer read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import count
+from operator import is_
+from typing import Any
+
+from evalkit.core.annotations import FIRST, chosen
+from evalkit.core.types import (
+    Annotation,
+    Case,
+    Completion,
+    Judgment,
+    Response,
+    Unit,
+    Winner,
+)
+from evalkit.core.values import JsonObject
+from evalkit.datasets.field_mapping import MESSAGES
+from evalkit.interop.layouts.records import (
+    TIE,
+    Answer,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+)
+
+_WHOLE = 0.9
+"""If at least this share of all pairs is judged, a question is one case with all its responses."""
+
+
+_LONGEST = 60
+
+
+LABEL = "label"
+"""The annotator for a file's labels of pairs other than the first, whose label is the case's."""
+
+
+APART = (
+    "not all pairs of a question's responses were judged: each pair is a separate case"
+)
+
+
+LABELED_APART = (
+    "pairs have both their own and annotators' labels: each pair is a separate case"
+)
+
+
+REPEATED = "judged more than once in one order: read as samples"
+
+
+RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
+
+
+TEXTS = (
+    "responses of one model to one question with different texts: "
+    "each text is a separate response"
+)
+
+
+ABSENT = (
+    "responses without a text: {} of {}; "
+    "omitted from metrics on length and identical responses"
+)
+
+
+DISPUTED = "pairs with conflicting labels, left unlabeled"
+
+
+DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"
+
+
+PLACELESS = "labels that match no response in their row, omitted"
+
+
+GRADES = "responses with conflicting grades: the first is kept"
+
+
+CLASSES = "responses with conflicting classes: the first is kept"
+
+
+DIFFERENT = "cases with conflicting values of {}: the first is kept"
+
+
+Pair = frozenset[str]
+
+
+@dataclass(slots=True)
+class _Question:
+    """All records of one question, or of one pair of its responses; `answers` in order of first occurrence."""
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        for answer in record.shown:
+            before = self.answers.setdefault(answer.key, answer)
+            if before == answer:
+                continue
+            self.answers[answer.key] = replace(
+                before,
+                text=before.text or answer.text,
+                model=answer.model if before.model is None else before.model,
+                grade=answer.grade if before.grade is None else before.grade,
+                class_name=before.class_name or answer.class_name,
+            )
+
+    def pairs(self) -> set[Pair]:
+        return {
+            frozenset(record.key for record in record.shown) for record in self.records
+        }
+
+
+def to_cases(
+    parsed: ParsedFile, source: str
+) -> tuple[list[Case], list[Judgment], list[str]]:
+    """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
+    tally: Counter[str] = Counter()
+    records = list(_with_unique_keys(parsed.records, tally))
+    questions = _grouped(records, lambda record: record.question)
+    notes = []
+    if why := _pairs_apart(questions.values()):
+        questions = _grouped(records, _pair_name)
+        if len(questions) > len({record.question for record in records}):
+            notes.append(why)
+    cases = []
+    judgments = []
+    for name in [*questions]:
+        question = questions.pop(name)
+        order = (
+            sorted(question.answers.values(), key=_by_name)
+            if parsed.by_name
+            else list(question.answers.values())
+        )
+        cases.append(_case(question, order, tally))
+        judgments += _judgments(
+            question, [answer.key for answer in order], source, tally
+        )
+    notes += [f"{problem}: {number}" for problem, number in tally.items()]
+    responses = [response for case in cases for response in case.responses]
+    if absent := sum(not response.text for response in responses):
+        notes.append(ABSENT.format(absent, len(responses)))
+    return cases, judgments, notes
+
+
+def _with_unique_keys(
+    records: Iterable[Record], tally: Counter[str]
+) -> Iterator[Record]:
+    """Yield records with a unique key per response: a key with several texts becomes several keys.
+
+    A response without a text is the first response with its key.
+    """
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        keys: dict[str, str] = {}
+        answers: list[Answer] = []
+        for answer in record.shown:
+            known = texts.setdefault((record.question, answer.key), {})
+            key = answer.key
+            if text := answer.text.strip():
+                if known and text not in known:
+                    tally[TEXTS] += 1
+                key = known.setdefault(
+                    text, f"{answer.key} #{len(known) + 1}" if known else answer.key
+                )
+            if any(one.key == key for one in answers):  # a system compared with itself
+                key = f"{key} again"
+            keys.setdefault(answer.key, key)
+            answers.append(answer if key == answer.key else replace(answer, key=key))
+        if all(map(is_, answers, record.shown)):
+            yield record
+            continue
+        better = (
+            None if record.better is None else keys.get(record.better, record.better)
+        )
+        labels = {
+            person: keys.get(choice, choice) for person, choice in record.labels.items()
+        }
+        yield replace(record, shown=tuple(answers), better=better, labels=labels)
+
+
+def _grouped(records: Iterable[Record], name: Any) -> dict[str, _Question]:
+    questions: dict[str, _Question] = {}
+    for record in records:
+        key = name(record)
+        questions.setdefault(key, _Question(key)).add(record)
+    return questions
+
+
+def _pairs_apart(questions: Iterable[_Question]) -> str | None:
+    """Return why each pair must be a separate case; `None` if one case can have all responses to a question."""
+    judged = possible = 0
+    for question in questions:
+        n = len(question.answers)
+        if n < 3 or all(len(record.shown) == 1 for record in question.records):
+            continue
+        judged = judged + len(question.pairs())
+        possible = possible + n * (n - 1) // 2
+        if any(record.better for record in question.records) and any(
+            record.labels for record in question.records
+        ):
+            return LABELED_APART
+    return APART if judged < _WHOLE * possible else None
+
+
+def _pair_name(record: Record) -> str:
+    names = sorted(
+        one.key if one.key.startswith(one.model or "") else str(one.model)
+        for one in record.shown
+    )
+    return f"{record.question}: {' / '.join(map(_short, names))}"
+
+
+def _short(name: str) -> str:
+    """Return a name for use in an id; a long one is shortened to its beginning and a hash."""
+    return (
+        name
+        if len(name) <= _LONGEST
+        else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
+    )
+
+
+def _by_name(answer: Answer) -> tuple[str, str]:
+    return answer.model or "", answer.key
+
+
+def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
+    records = question.records
+    keys = [answer.key for answer in order]
+    gold = (
+        (LABEL, record.better, record.shown)
+        for record in records
+        if record.better is not None
+    )
+    said = (
+        (person, choice, record.shown)
+        for record in records
+        for person, choice in record.labels.items()
+    )
+    own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
+    people: dict[str, Annotation] = {
+        name: chosen(choices)
+        for name, choices in _choices(said, keys, DIVIDED, tally).items()
+    }
+    if set(own) - {FIRST}:
+        people[LABEL] = chosen(own)
+    return Case(
+        id=question.name,
+        prompt=_first("prompt", records, tally) or "",
+        responses=tuple(
+            Response(answer.text, answer.model, answer.grade, answer.class_name)
+            for answer in order
+        ),
+        context=_first("context", records, tally),
+        reference=_first("reference", records, tally),
+        label=own.get(FIRST),
+        metadata=_metadata(records, tally) | _messages(order),
+        labels=people | _annotations(records, keys, tally),
+        checklist=records[0].checklist,
+    )
+
+
+def _messages(answers: Sequence[Answer]) -> JsonObject:
+    """Return the metadata of messages: those of the only response, or a list by response."""
+    messages = [answer.messages for answer in answers]
+    return (
+        {MESSAGES: messages if len(messages) > 1 else messages[0]}
+        if any(messages)
+        else {}
+    )
+
+
+def _choices(
+    given: Iterable[tuple[str, str, Sequence[Answer]]],
+    keys: Sequence[str],
+    disputed: str,
+    tally: Counter[str],
+) -> dict[str, dict[Unit, Winner]]:
+    """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
+    found: dict[str, dict[Unit, set[Winner]]] = {}
+    for person, choice, shown in given:
+        places = sorted(keys.index(answer.key) for answer in shown)
+        if len(places) != 2 or choice not in (TIE, keys[places[0]], keys[places[1]]):
+            tally[PLACELESS] += 1
+            continue
+        winner: Winner = (
+            "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+        )
+        found.setdefault(person, {}).setdefault(tuple(places), set()).add(winner)
+    agreed: dict[str, dict[Unit, Winner]] = {}
+    for person, pairs in found.items():
+        for unit, winners in pairs.items():
+            if len(winners) > 1:
+                tally[disputed] += 1
+            else:
+                agreed.setdefault(person, {})[unit] = next(iter(winners))
+    return agreed
+
+
+def _annotations(
+    records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
+) -> dict[str, Annotation]:
+    """Return annotators' grades or classes of the responses, and count conflicting ones."""
+    annotations: dict[str, Annotation] = {}
+    for name, own, conflict in (
+        ("grades", "grade", GRADES),
+        ("classes", "class_name", CLASSES),
+    ):
+        labels: dict[str, set[Any]] = {}
+        people: dict[str, JsonObject] = {}
+        for record in records:
+            for answer in record.shown if len(records) > 1 else ():
+                labels.setdefault(answer.key, set()).add(getattr(answer, own))
+            for person, label in getattr(record, name).items():
+                if (
+                    people.setdefault(person, {}).setdefault(record.shown[0].key, label)
+                    != label
+                ):
+                    tally[conflict] += 1
+        if conflicting := sum(len(given - {None}) > 1 for given in labels.values()):
+            tally[conflict] += conflicting
+        annotations |= {
+            person: tuple(given.get(key) for key in keys)
+            for person, given in people.items()
+        }
+    return annotations
+
+
+def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | None:
+    if len(records) == 1:
+        only: str | None = getattr(records[0], what) or None
+        return only
+    known = dict.fromkeys(
+        value for record in records if (value := getattr(record, what))
+    )
+    if len(known) > 1:
+        tally[DIFFERENT.format(what)] += 1
+    return next(iter(known), None)
+
+
+def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
+    known = {**records[0].metadata}
+    differing: set[str] = set()
+    for record in records[1:]:
+        for key, value in record.metadata.items():
+            if known.setdefault(key, value) != value:
+                differing.add(key)
+    tally.update(DIFFERENT.format(f"'{key}'") for key in differing)
+    return known
+
+
+def _judgments(
+    question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
+) -> list[Judgment]:
+    taken: dict[tuple[Any, ...], set[int]] = {}
+    found = []
+    for record in question.records:
+        order = tuple([keys.index(answer.key) for answer in record.shown])
+        unit = tuple(sorted(order))
+        order = unit if order == unit else order
+        for judgment in (record.said, *record.others):
+            samples = taken.setdefault((order, judgment.judge), set())
+            sample = judgment.sample
+            if sample is None or sample in samples:
+                sample = next(
+                    number for number in count(len(samples)) if number not in samples
+                )
+            if samples and judgment.sample != sample:
+                tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
+            samples.add(sample)
+            found.append(
+                _judgment(question.name, judgment, unit, order, sample, source)
+            )
+    return found
+
+
+def _judgment(
+    case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample: int, source: str
+) -> Judgment:
+    value = said.value
+    read = said.read
+    if value is not None and shown != unit:
+        value = -value + 0.0
+    return Judgment(
+        case,
+        unit,
+        shown,
+        sample,
+        said.judge,
+        "ok" if read else said.status,
+        value,
+        said.confidence if read else None,
+        said.scores,
+        said.answer if read else None,
+        f"import {source}" if read else None,
+        None if read else said.error or "the file has no verdict",
+        None if read else "content_filter" if said.status == "refused" else "no_answer",
+        completion=(
+            None
+            if said.text is None
+            else Completion(said.text, model=said.model or said.judge)
+        ),
+        items=said.items,
+        class_name=said.class_name,
+        weighted=said.weighted if read else None,
+    )

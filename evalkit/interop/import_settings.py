@@ -1,0 +1,128 @@
+"""What an imported file says about the judge, its scale and its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor
+from typing import Any
+
+from evalkit.core.scale import fold_class
+from evalkit.core.types import (
+    Judgment,
+)
+from evalkit.core.values import Json, JsonObject
+from evalkit.interop.layouts.records import (
+    ParsedFile,
+)
+from evalkit.interop.verdict_words import OPPOSITES
+
+CRITERION = "quality"
+
+
+NO_SCALE = "the file does not state the scale of its scores"
+
+
+GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
+
+
+NAMED = "the classes are those in the file"
+
+
+def describe_settings(
+    parsed: ParsedFile, judgments: Sequence[Judgment]
+) -> tuple[JsonObject, list[str]]:
+    """Return the config settings of the judgments, and notes on assumptions."""
+    pointwise = len(judgments[0].unit) == 1
+    judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
+    samples = 1 + max(judgment.sample for judgment in judgments)
+    named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
+    criteria = {name: _criterion(parsed, name) for name in named or {CRITERION: None}}
+    settings: JsonObject = {
+        "judge": _judge(
+            judges, any(judgment.weighted is not None for judgment in judgments)
+        ),
+        "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
+        "criteria": criteria,
+        "swap": {"policy": "none" if pointwise else _policy(judgments)},
+    }
+    if any(judgment.items for judgment in judgments):
+        settings["mode"]["name"] = "checklist"
+        settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
+        return settings | (
+            {"scoring": {"checklist": parsed.rule}} if parsed.rule else {}
+        ), []
+    if parsed.output is not None:
+        settings["output"] = dict(parsed.output)
+    if not pointwise:
+        return settings, []
+    if parsed.rubric:
+        return settings | {"rubric": dict(parsed.rubric)}, []
+    if names := [one.class_name for one in judgments if one.class_name is not None]:
+        labels = [
+            one
+            for record in parsed.records
+            for one in (*record.classes.values(), record.shown[0].class_name)
+        ]
+        spelled: dict[str, str] = {}
+        for one in (*names, *labels):
+            if one is not None:
+                spelled.setdefault(fold_class(one), one)
+        if len(spelled) == 1 and (other := OPPOSITES.get(names[0].casefold())):
+            spelled[other] = other
+        settings["rubric"] = {
+            "classes": dict.fromkeys(spelled.values(), ""),
+            "levels": {},
+        }
+        return settings, [
+            f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the"
+            " abstention"
+        ]
+    values = [value for judgment in judgments for value in judgment.criteria.values()]
+    low, high, step = parsed.scale or guessed_scale(values)
+    settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
+    return settings, [] if parsed.scale else [GUESSED.format(low, high)]
+
+
+def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
+    weight = {"weight": parsed.weights[name]} if name in parsed.weights else {}
+    return {"description": parsed.criteria.get(name, ""), **weight}
+
+
+def _judge(names: Sequence[str], weighted: bool) -> Json:
+    # The temperature is unknown.
+    more = {"logprobs": "fallback"} if weighted else {}
+    judges = [
+        {"name": _plain(name), "model": name, "temperature": None, **more}
+        for name in names
+    ]
+    return (
+        judges[0]
+        if len(judges) == 1
+        else {"name": "panel", "model": None, "judges": judges}
+    )
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()) or "judge"
+
+
+def _policy(judgments: Sequence[Judgment]) -> str:
+    """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
+    orders: dict[tuple[Any, ...], set[bool]] = {}
+    for judgment in judgments:
+        orders.setdefault((judgment.judge, judgment.case_id, judgment.unit), set()).add(
+            judgment.shown == judgment.unit
+        )
+    if any(len(seen) > 1 for seen in orders.values()):
+        return "both"
+    return "random" if any(False in seen for seen in orders.values()) else "none"
+
+
+def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
+    """Guess the scale (min, max, step) of scores: 0-1, 1-5, 0-10, 1-10, 0-100, or one that contains them."""
+    low, high = (min(values), max(values)) if values else (1.0, 5.0)
+    step = 1.0 if all(float(value).is_integer() for value in values) else 0.001
+    for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):
+        if bottom <= low and high <= top:
+            return float(bottom), float(top), step
+    return float(floor(low)), float(-floor(-high)), step
