@@ -152,6 +152,7 @@ def test_a_goal_ends_the_search(ties, capfd):
     assert align(read_run(Path("run")), Path("run"), replace_goal(settings)).tried == 4
 
 
+@pytest.mark.thorough
 def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
     side = panel_side(2, 400, (0.95, 0.3, 0.3), labeled=300)
     write(Path("run"), side.cases, side.judgments, judge=PANEL)

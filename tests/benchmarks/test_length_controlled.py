@@ -167,6 +167,7 @@ def test_rows_without_a_preference_in_the_file_are_left_out_of_the_fit(tmp_path)
     assert scored(tmp_path, preference)[METRIC].value == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_its_interval_is_as_wide_as_that_of_refits(tmp_path):
     from evalkit.benchmarks.alpaca_eval import _data, _fit, _resampled

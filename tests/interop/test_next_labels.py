@@ -154,6 +154,7 @@ def test_what_cannot_be_sampled_is_one_line():
         next_labels(run(20, **{INCLUSION: UNKNOWN}), 20)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough):
     runs = 60 if thorough else 10

@@ -90,6 +90,7 @@ async def test_it_answers_within_the_schema_and_always_the_same(capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.thorough
 @installed
 @pytest.mark.local
 async def test_an_answer_does_not_depend_on_what_was_asked_before_it():

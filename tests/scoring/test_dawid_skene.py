@@ -137,6 +137,7 @@ def test_no_verdict_is_forced_that_a_judge_gave_or_that_nobody_gave():
     assert scores.metrics["agreement/accuracy"].value > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mode", ["pairwise", "classes"])
 def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
@@ -181,6 +182,7 @@ def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
         assert metrics[name].value == (None if np.isnan(value) else pytest.approx(value)), name
 
 
+@pytest.mark.slow
 def test_the_interval_holds_both_the_vote_as_fitted_and_fitted_again(monkeypatch):
     truth, votes = planted(3, 60, 3, (0.6, 0.4, 0.4))
     given, labels = named(truth, votes)

@@ -88,6 +88,7 @@ def test_the_noise_of_one_run_with_samples_is_used():
     assert found.noisy is True
 
 
+@pytest.mark.slow
 def test_no_flips_beyond_noise_are_claimed_more_often_than_nominal(monkeypatch, thorough):
     monkeypatch.setattr(
         "tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 100})
@@ -189,6 +190,7 @@ def test_the_state_by_whole_intervals(given, state):
     assert state_of(**given) == state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labeled", "margin"), [(1.0, 0.025), (0.3, 0.025), (0.0, 0.05)])
 def test_a_judge_that_lost_the_margin_is_not_the_same(labeled, margin):
     same = 0

@@ -286,6 +286,7 @@ def test_the_note_on_the_first_rate_says_why_it_is_one_half(configure, make_case
     assert rate.note.startswith("0.5 by construction: no verdict changes with the order")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "sign"),
     [

@@ -149,10 +149,12 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
     return tree, scopes
 
 
+@pytest.mark.slow
 def test_every_note_in_the_code_is_in_the_catalog():
     assert unknown((path, *note) for path in FILES for note in notes_in(path)) == [], ADD
 
 
+@pytest.mark.slow
 def test_every_note_of_a_run_is_in_the_catalog():
     files = [
         path

@@ -36,6 +36,7 @@ def read_in_full(cases: list[Case], judgments: list[Judgment]) -> tuple[list[Cas
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("swap", "edges", "cycles", "triads"),
     [
@@ -70,6 +71,7 @@ def test_qlora_conflicts(shared, configure, swap, edges, cycles, triads):
     )
 
 
+@pytest.mark.slow
 def test_qlora_cases_with_a_missing_pass_are_left_out(shared, configure):
     metrics = score_run(
         configure(swap={"resolve": "mean"}), *qlora(shared / "data" / "qlora_vicuna")
@@ -151,6 +153,7 @@ def test_three_judges_of_llmbar_err_together(llmbar):
     )
 
 
+@pytest.mark.slow
 def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmbar):
     majority = score_run(config_of(), *llmbar).metrics["agreement/accuracy"]
     fitted = score_run(config_of("dawid_skene"), *llmbar).metrics["agreement/accuracy"]
@@ -160,6 +163,7 @@ def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmba
     assert fitted.high - fitted.low > 1.5 * (majority.high - majority.low)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", SYSTEMS)
 def test_a_correction_of_one_judge_by_another_on_three_systems(shared, pointwise, held_out):
     """GPT-4o's scores take the place of labels of GPT-4 Turbo's, except those of one system."""

@@ -197,6 +197,7 @@ def test_a_table_of_two_by_two_gets_half_a_count_in_each_cell(a, b, c, d):
     assert fitted[1] == pytest.approx(expected, abs=1e-7)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10**6), st.integers(14, 24), st.booleans()
 )  # with few rows, there are several maxima

@@ -62,6 +62,7 @@ def german(here):
     return table(here / "rows.csv", rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "named"),
     [("en", "but not where language is de: kappa"), ("zh", "language 为 de（κ")],

@@ -213,6 +213,7 @@ def test_a_store_that_cannot_be_used_is_one_line_within_seconds(make_result, tmp
     assert caught.value.status is ExitStatus.NOT_TRACKED
 
 
+@pytest.mark.thorough
 def test_a_server_that_hangs_is_given_up(make_result, tmp_path, monkeypatch):
     patience = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "1", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     monkeypatch.setattr(connection, "_FIRST_CONTACT", patience)

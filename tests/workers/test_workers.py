@@ -172,7 +172,8 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder):
 @pytest.mark.parametrize(
     ("engine", "judge"),
     [
-        *((engine, "simulated") for engine in ENGINES),
+        ("slurm", "simulated"),
+        pytest.param("ray", "simulated", marks=pytest.mark.thorough),
         pytest.param("slurm", "reward", marks=pytest.mark.thorough),
     ],
 )
@@ -351,6 +352,7 @@ entry_point()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder):
     pytest.importorskip("ray")
