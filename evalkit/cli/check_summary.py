@@ -28,7 +28,7 @@ PANEL_METRICS: Final = ("agreement/kappa", "agreement/accuracy", "agreement/spea
 
 def reading_lines(roles: Sequence[Role]) -> list[str]:
     """Return how a table was read: a line for each used column, and one for all others."""
-    from evalkit.interop.tables.raters import NOT_USED
+    from evalkit.interop.tables.rater_roles import NOT_USED
 
     used = [role for role in roles if role.role != NOT_USED]
     lines = [

@@ -121,6 +121,7 @@ NO_RATERS: Mapping[str, Cells] = {
         "human_agreement": _words((0.67, 1.0), 18),
         "Coincide": _words(("Sí", "No"), 19),
     },
+    "differences": {"judge_minus_human": _words((-1, 0, 1), 38), "delta": _words((-1, 0, 1), 39)},
     "units": {"judge (s)": [i / 9 for i in range(ROWS)], "judge ($)": [i / 7 for i in range(ROWS)]},
     "counted votes": {"human_yes_votes": _words((0, 1, 2, 3), 20)},
     "sources": {"gold_source": _words(("wiki", "web"), 21), "judge_version": ["v1"] * ROWS},
@@ -217,6 +218,46 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["gpt4_tone"],
         ["expert_annotations.1.tone", "expert_annotations.2.tone"],
     ),
+    "a word and a binary of scores": (
+        {"judge_score": SCORE, "judge_binary": [int(score > 3) for score in SCORE]}
+        | {"human_score": GRADE, "human_binary": [int(grade > 3) for grade in GRADE]},
+        ["judge_binary"],
+        ["human_binary"],
+    ),
+    "an average of two judges": (
+        {"judge_1": SCORE, "judge_2": _words((1, 2, 3), 36), "human": GRADE}
+        | {
+            "judge_avg": [
+                (first + second) / 2
+                for first, second in zip(SCORE, _words((1, 2, 3), 36), strict=True)
+            ]
+        },
+        ["judge_1", "judge_2"],
+        ["human"],
+    ),
+    "many classes": (
+        {
+            f"{who}_intent": _words([f"intent {i}" for i in range(15)], seed)
+            for who, seed in (("gpt", 46), ("human", 47))
+        },
+        ["gpt_intent"],
+        ["human_intent"],
+    ),
+    "units by values": (
+        {"id": None, "key_of_row": [f"s{i // 2}" for i in range(ROWS)]}
+        | {"source": ["human", "llm"] * (ROWS // 2), "verdict": JUDGE},
+        ["llm"],
+        ["human"],
+    ),
+    "kinds and names of raters": (
+        {
+            "id": [f"s{i // 2}" for i in range(ROWS)],
+            "evaluator_type": ["human", "llm"] * (ROWS // 2),
+        }
+        | {"evaluator": ["kim@x.com", "gpt-4.1"] * (ROWS // 2), "score": _words((0, 1), 37)},
+        ["llm"],
+        ["human"],
+    ),
     "OK and NG": (
         {"LLM判定": _as({"pass": "OK", "fail": "NG"}, JUDGE)}
         | {"担当者判定": _as({"pass": "OK", "fail": "NG"}, LABEL)},
@@ -229,7 +270,7 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
 @pytest.mark.parametrize("name", RATERS)
 def test_raters_are_found_by_names_and_values(name):
     cells, judges, labels = RATERS[name]
-    table = _read({"id": IDS, **cells})
+    table = _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (judges, labels)
 
 
@@ -268,6 +309,22 @@ SIDED = (
 def test_words_that_differ_in_the_side_are_winners(words):
     table = _read({"id": IDS, **SIDES, "judge": _words(words, 28), "human": _words(words, 29)})
     assert table.values["judge"] == dict(zip(words, ("A", "B", "TIE"), strict=True))
+
+
+NUMBERS = (
+    "{} von 5 Sternen",
+    "[[{}]]",
+    "<score>{}</score>",
+    "It is fine. [RESULT] {}",
+    "\\boxed{{{}}}",
+)
+
+
+@pytest.mark.parametrize("form", NUMBERS)
+def test_marked_numbers_are_scores(form):
+    table = _read({"id": IDS, "judge": [form.format(score) for score in SCORE], "human": GRADE})
+    given = [next(iter(record.said.scores.values())) for record in table.parsed.records]
+    assert (table.unit, given) == ("response", SCORE)
 
 
 DATES = ("05. Jan", "1. Mai", "5月1日", "2 févr. 2026", "12-Okt", "03 Dic")
@@ -328,6 +385,23 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         },
         "tell where someone agrees with a verdict",
     ),
+    "the words of the judge": ({"AI check": JUDGE, "QA status": LABEL}, "whose are they"),
+    "the name of the judge": (
+        {"contains_pii": _words(("yes", "no"), 40), "gpt_contains_pii": _words(("yes", "no"), 41)},
+        "whose are they",
+    ),
+    "a code": (
+        {"human_score": [99 if i % 9 == 0 else x for i, x in enumerate(GRADE)], "judge": SCORE},
+        "does it stand for no verdict",
+    ),
+    "numbers of options": (
+        {"judge_best": _words((0, 1, 2), 42), "human_best": _words((0, 1, 2), 43)},
+        "numbers of options",
+    ),
+    "a probability": (
+        {"judge_prob_pass": [i / ROWS for i in range(ROWS)], "human": LABEL},
+        "no column is named as a judge",
+    ),
     "only ok": (
         {"judge": JUDGE, "human": ["ok" if word == "pass" else None for word in LABEL]},
         "what does an empty cell mean",
@@ -375,7 +449,7 @@ def test_what_is_open_is_asked(name):
     with pytest.raises(OpenTableError) as asked:
         _read({"id": IDS, **cells})
     assert question in asked.value.what
-    assert len(asked.value.answers) > 1 or name == "names or verdicts"
+    assert len(asked.value.answers) > 1 or "no column is named" in question
 
 
 REFUSED: Mapping[str, tuple[Cells, str]] = {
@@ -389,6 +463,10 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
     "a list that contains a class": (
         {"judge": _words(("a", "a;b"), 33), "human": _words(("a", "a;b"), 34)},
         "several classes in a cell",
+    ),
+    "rankings": (
+        {name: _words(("A>B>C", "B>A>C"), seed) for name, seed in (("judge", 44), ("human", 45))},
+        "rankings",
     ),
     "criteria on two scales": (
         {"id": [f"c{i // 2}" for i in range(ROWS)], "metric": ["ok", "quality"] * (ROWS // 2)}

@@ -11,7 +11,28 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.words import fold, tokens
 
 _AGGREGATES: Final = frozenset(
-    {"majority", "consensus", "aggregate", "aggregated", "mean", "final"}
+    {
+        *(
+            "majority",
+            "consensus",
+            "aggregate",
+            "aggregated",
+            "final",
+            "mean",
+            "avg",
+            "average",
+            "median",
+        ),
+        *(
+            "durchschnitt",
+            "mittelwert",
+            "moyenne",
+            "promedio",
+            "平均",
+            "均值",
+            "平均分",
+        ),
+    }
 )
 _RESOLVED: Final = frozenset(
     {"final", "adjudicated", "adjudication", "resolved", "consensus", "reconciled"}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.judgment_files import number
-from evalkit.interop.tables.column_types import LONGEST_WORD
+from evalkit.interop.tables.column_types import LONGEST_WORD, NEARLY_ALL
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw, Space
 from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
 from evalkit.interop.tables.words import begins, fold, ordered, polarity
+
+_RANKING: Final = re.compile(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
 
 
 def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
@@ -59,7 +62,8 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     if any(raw.column.is_numeric and raw.words for raw in raws.values()):
         return None
     _check_lists(raws, where)
-    if not union or len(union) > MOST_LEVELS:
+    _check_rankings(raws, where)
+    if not union or (len(union) > MOST_LEVELS and not _share_levels(raws, words)):
         return None
     counts = Counter(
         word
@@ -101,6 +105,41 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
             " rubric.classes in their order"
         )
     return space
+
+
+def _check_rankings(raws: Mapping[str, Raw], where: str) -> None:
+    """Check that no rater ranks more than two responses.
+
+    Raises:
+        DatasetError: If one does, because rankings are no classes.
+    """
+    for name, raw in raws.items():
+        ranking = next((text for text in raw.words if _RANKING.search(text)), None)
+        if ranking is not None:
+            problem = (
+                f"'{name}' has rankings ('{ranking[:40]}'), which are not one verdict"
+            )
+            remedy = "write a row for each pair of responses, with its winner"
+            raise DatasetError(problem, where=where, remedy=remedy)
+
+
+def _share_levels(
+    raws: Mapping[str, Raw], words: Mapping[str, Mapping[str, str]]
+) -> bool:
+    """Return whether nearly all verdicts are words that another rater has too, or that recur if there is no other one.
+
+    Then many words are classes.
+    """
+    if len(raws) == 1:
+        return all(2 * len(raw.words) <= raw.total for raw in raws.values())
+    counts = Counter(word for levels in words.values() for word in {*levels.values()})
+    covered = sum(
+        raw.words[text]
+        for name, raw in raws.items()
+        for text, word in words[name].items()
+        if counts[word] > 1
+    )
+    return covered >= NEARLY_ALL * sum(raw.total for raw in raws.values())
 
 
 def _check_lists(raws: Mapping[str, Raw], where: str) -> None:

@@ -56,7 +56,9 @@ _COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
 _THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PERCENT: Final = re.compile(r"([-+−]?\d+(?:[.,]\d+)?)\s*[%％]")
 _FRACTION: Final = re.compile(
-    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)", re.IGNORECASE
+    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)"
+    r"(?:\s*(?:stars?|sternen?|étoiles?|estrellas?|points?|punkten?|puntos?|pts?\.?|星|分|点))?",
+    re.IGNORECASE,
 )
 _STARS: Final = re.compile(
     r"(\d(?:[.,]\d+)?)\s*-?\s*(?:stars?|sterne?|étoiles?|estrellas?|つ星|星|★|⭐️?)",
@@ -100,6 +102,13 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _PARTS: Final = re.compile(r"\w+")
+_IN_BRACKETS: Final = re.compile(r"\[\[\s*([-+\d.]+)\s*\]\]")
+_TAGGED: Final = re.compile(
+    r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>\s*([^<>]{1,40}?)\s*</\1>"
+    r"|\[RESULT\]\s*(\S{1,40})|\\boxed\{([^{}]{1,40})\}",
+    re.IGNORECASE,
+)
+"""Marks around the verdict of a text."""
 _BRACKETED: Final = re.compile(r"\[([^\W\d_]\w*)\](?:\s|$)")
 DATE: Final = "dates where numbers were"
 NO_STATEMENT: Final = "texts that state no verdict"
@@ -211,6 +220,8 @@ class TypedColumn:
         return best, values
 
     def _plain(self, text: str) -> float | None:
+        if bracketed := _IN_BRACKETS.fullmatch(text):
+            text = bracketed[1]
         if _PLAIN.fullmatch(text):
             return float(text.replace("−", "-"))
         if self.decimal_comma and _COMMA.fullmatch(text):
@@ -418,12 +429,18 @@ def _stars(text: str) -> float | None:
 
 
 def _marked(text: str) -> str:
-    """Return a text with a verdict in brackets at its beginning as that word."""
-    match = _BRACKETED.match(text.strip())
-    return match[1] if match else text
+    """Return the verdict that is marked in a text, or in brackets at its beginning; otherwise the text."""
+    marked = {match[2] or match[3] or match[4] for match in _TAGGED.finditer(text)}
+    if len(marked) == 1:
+        return str(marked.pop())
+    bracketed = _BRACKETED.match(text.strip())
+    return bracketed[1] if bracketed else text
 
 
 def _stated_number(text: str) -> float | None:
+    marked = _marked(text)
+    if marked is not text and _PLAIN.fullmatch(marked):
+        return float(marked)
     match = _STATED_NUMBER.search(text.strip())
     return None if match is None else float(match[1] or match[2])
 

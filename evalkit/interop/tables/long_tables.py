@@ -121,11 +121,38 @@ def long_form(
             candidate
             for candidate in candidates(typed, {*used_columns, name}, choices)
             if candidate != name
+            and not names_raters(candidate, typed[candidate], rows, typed)
         ]
         form = _form(name, column, verdicts, typed, taken, choices)
         if form is not None:
             return form
     return None
+
+
+def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
+    """Return the column that names the unit of each row, by its values; `None` if none or several do.
+
+    Each of its values occurs with several raters, and once with each.
+    """
+    raters = [
+        name
+        for name, column in typed.items()
+        if names_raters(name, column, rows, typed) and _has_both(list(column.words))
+    ]
+    found = []
+    for rater in raters:
+        for name, column in typed.items():
+            pairs = [*zip(column.texts, typed[rater].texts, strict=True)]
+            once = len(set(pairs)) == rows and None not in column.texts
+            several = 1 < len(column.counts) <= rows / 2
+            if name not in raters and once and several:
+                found.append(name)
+    return found[0] if len(set(found)) == 1 else None
+
+
+def _has_both(values: Sequence[str]) -> bool:
+    """Return whether names are those of judges and of people."""
+    return {"judge", "label"} <= {strength(value)[0] for value in values}
 
 
 _ARENA: Final = frozenset(

@@ -10,7 +10,7 @@ from evalkit.interop.tables.columns import Columns
 from evalkit.interop.tables.keys import Keys
 from evalkit.interop.tables.long_tables import LongForm
 from evalkit.interop.tables.questions import Role
-from evalkit.interop.tables.raters import Raters
+from evalkit.interop.tables.rater_roles import Raters
 
 
 @dataclass(slots=True)

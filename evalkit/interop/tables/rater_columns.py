@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
+from evalkit.interop.tables.column_types import (
+    LONGEST_WORD,
+    MOST_CLASSES,
+    MOSTLY,
+    TypedColumn,
+)
 from evalkit.interop.tables.fixed_roles import (
     Choices,
     says_agreement,
@@ -42,6 +47,7 @@ _ABOUT_VERDICTS: Final = frozenset(
     }
 )
 """Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
+_MOST_CLASSES: Final = 200
 _IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
 
 
@@ -120,7 +126,8 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if column.kind == "id":
         # all different integers are ids, unless a rater is named
         return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
-    if not column.may_be_verdict or is_names_of_raters(name, typed):
+    many = column.kind == "text" and _has_many_classes(name, column, typed)
+    if not (many or column.may_be_verdict) or is_names_of_raters(name, typed):
         return False
     last_part = _PATH.split(name)[-1]
     if matches(last_part, "text") and column.kind in ("class", "stated", "flag"):
@@ -134,11 +141,31 @@ def _is_about_verdicts(
     """Return whether a column of words is about verdicts, as `gold_source`, or names the model that judged."""
     if column.is_numeric or column.share(column.flags) >= MOSTLY:
         return False
+    if any("@" in word for word in column.words) and all(
+        "@" in word or is_model(word) for word in column.words
+    ):
+        return True
     if all(map(is_model, column.words)):
         last_words = tokens(name)[-1:]
         return len(column.words) == 1 or last_words in (("model",), ("models",))
     last = tokens(name)[-1:]
     return not _ABOUT_VERDICTS.isdisjoint(last) and not shares_words(name, typed)
+
+
+def _has_many_classes(
+    name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
+) -> bool:
+    """Return whether a named rater has many short words that recur, and nearly all are also those of another column."""
+    if strength(name)[1] < 3 or not 1 < len(column.words) <= _MOST_CLASSES:
+        return False
+    words = {fold(word) for word in column.words}
+    if 2 * len(words) > column.total or max(map(len, words)) > LONGEST_WORD:
+        return False
+    return any(
+        len(words & {fold(word) for word in other.words}) >= MOSTLY * len(words)
+        for twin, other in typed.items()
+        if twin != name and 2 * len(other.words) <= other.total
+    )
 
 
 def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:

@@ -7,16 +7,26 @@ own word and its own score are one judge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.aggregates import find_sums, is_aggregate, is_resolved
-from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
+from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import (
     NO_LABELS,
     Choices,
     strength,
+)
+from evalkit.interop.tables.likely_raters import (
+    answers_the_same,
+    has_the_scores,
+    has_the_words,
+    is_alike,
+    is_comparable,
+    is_score,
+    judges_like,
+    tells_a_fault,
 )
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_columns import (
@@ -32,7 +42,8 @@ from evalkit.interop.tables.rater_questions import (
     check_ids,
     check_label_and_score,
 )
-from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
+from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
+from evalkit.interop.tables.stacked import ALL_CRITERIA, stack_of
 from evalkit.interop.tables.words import begins, fold, matches, tokens
 
 _HUMAN: Final = ("human", "label")
@@ -42,30 +53,6 @@ _VOTES: Final = frozenset(
 )
 _FEWEST_SUMMED: Final = 3
 """The fewest labels of which one may sum up the others."""
-_VARIES: Final = 0.05
-"""The share of the rarer value from which a flag varies."""
-NOT_USED: Final = "not used"
-MAY_BE_VERDICT: Final = "may be a verdict"
-
-
-@dataclass(slots=True)
-class Raters:
-    """The judges and the labels, each with the reason, and why columns that could be raters are not used.
-
-    `criteria` are the columns of one judge's criteria, by the name of the criterion. `stack` is how
-    columns by rater and criterion become rows by criterion.
-    """
-
-    judges: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-    unused: dict[str, str] = field(default_factory=dict)
-    criteria: dict[str, str] = field(default_factory=dict)
-    stack: Stack | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of all raters."""
-        return [*self.judges, *self.labels]
 
 
 def find_raters(
@@ -97,7 +84,7 @@ def find_raters(
         and name not in raters.labels
         and name not in raters.unused
     ]
-    _assign_unknown(unknown, typed, raters, choices, where)
+    _assign_unknown(unknown, typed, raters, choices, {*taken}, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
     if not choices.labels:
@@ -298,18 +285,18 @@ def _keep_one(
 
 def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
-    judged = {_is_score(typed[name]) for name in (raters.criteria or raters.judges)}
-    labeled = {_is_score(typed[name]) for name in raters.labels}
+    judged = {is_score(typed[name]) for name in (raters.criteria or raters.judges)}
+    labeled = {is_score(typed[name]) for name in raters.labels}
     if len(labeled) < 2 or len(judged) != 1:
         return
     for name in list(raters.labels):
-        if _is_score(typed[name]) not in judged:
+        if is_score(typed[name]) not in judged:
             del raters.labels[name]
             raters.unused[name] = "of another form than the judges' verdicts"
 
 
 def _form(column: TypedColumn) -> str:
-    return "number" if column.is_numeric else "word"
+    return "number" if is_score(column) else "word"
 
 
 def _say_the_same(columns: Sequence[TypedColumn]) -> bool:
@@ -339,14 +326,10 @@ def _preferred(
         column = typed[name]
         words = {fold(word) for word in column.words}
         shared = any(words & {fold(word) for word in rater.words} for rater in opposite)
-        alike = any(_is_score(column) == _is_score(rater) for rater in opposite)
+        alike = any(is_score(column) == is_score(rater) for rater in opposite)
         return shared and alike, alike, _form(column) == "word"
 
     return max(names, key=likeness)
-
-
-def _is_score(column: TypedColumn) -> bool:
-    return column.is_numeric and not column.is_binary
 
 
 def _weak_judges(
@@ -358,7 +341,7 @@ def _weak_judges(
         by_base.setdefault(_rest(name, ("value", "label")), []).append(name)
     bare = by_base.get((), [])
     if not bare and len(by_base) > 1:
-        scored = all(_is_score(typed[name]) for name in names)
+        scored = all(is_score(typed[name]) for name in names)
         if not raters.labels and scored:
             raters.criteria = {name: name for name in names}
             raters.judges[names[0]] = "criteria of one judge"
@@ -376,16 +359,19 @@ def _assign_unknown(
     typed: Mapping[str, TypedColumn],
     raters: Raters,
     choices: Choices,
+    taken: set[str],
     where: str,
 ) -> None:
     """Assign columns whose values judge as those of a named rater do, and ask where two readings differ."""
-    judging = [name for name in unknown if _judges_like(name, typed, raters)]
+    judging = [name for name in unknown if judges_like(name, typed, raters)]
     if raters.judges and not raters.labels and not choices.labels:
-        judging += [name for name in raters.unused if _is_alike(name, typed, raters)]
-        judging += [name for name in unknown if _has_the_scores(name, typed, raters)]
+        judging += [name for name in raters.unused if is_alike(name, typed, raters)]
+        judging += [name for name in unknown if has_the_scores(name, typed, raters)]
         weak = [*unknown, *raters.unused]
-        judging += [name for name in weak if _answers_the_same(name, typed, raters)]
-        judging += [name for name in typed if _tells_a_fault(name, typed, raters)]
+        judging += [name for name in weak if answers_the_same(name, typed, raters)]
+        judging += [name for name in typed if tells_a_fault(name, typed, raters)]
+        judging += [name for name in typed if has_the_words(name, typed, raters)]
+        judging = [name for name in judging if name not in taken]
     judging = list(dict.fromkeys(judging))
     for name in unknown:
         if name not in judging:
@@ -398,7 +384,7 @@ def _assign_unknown(
         options = judging or [
             name for name, why in raters.unused.items() if why == MAY_BE_VERDICT
         ]
-        options = [name for name in options if _is_comparable(name, typed, raters)]
+        options = [name for name in options if is_comparable(name, typed, raters)]
         if len(judging) == 1:
             raters.judges[judging[0]] = "values like those of the label"
             return
@@ -417,94 +403,6 @@ def _assign_unknown(
             ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _verdict_like(unknown, typed), where)
-
-
-def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether an unnamed verdict has the form of the judges' verdicts, so that it may be a label."""
-    if raters.unused[name] != MAY_BE_VERDICT or strength(name)[1] != 1:
-        return False
-    column = typed[name]
-    if column.is_numeric and begins(name, "criteria") and not matches(name, "value"):
-        return False
-    for judge in raters.judges:
-        if _is_score(column) and _is_score(typed[judge]):
-            return True
-        words = {fold(word) for word in column.words}
-        if words and words <= {fold(word) for word in typed[judge].words}:
-            return True
-    return False
-
-
-def _answers_the_same(
-    name: str, typed: Mapping[str, TypedColumn], raters: Raters
-) -> bool:
-    """Return whether a flag is named after a word of a judge, as `is_safe` next to `safe` and `unsafe`."""
-    if typed[name].share(typed[name].flags) < 1:
-        return False
-    words = {fold(word) for judge in raters.judges for word in typed[judge].words}
-    return not words.isdisjoint(tokens(name))
-
-
-def _tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether a flag such as `has_error`, which varies, may be the label of judges that give flags."""
-    column = typed[name]
-    first, *further_parts = tokens(name) or ("",)
-    named = matches(first, "feature") and begins(" ".join(further_parts), "adverse")
-    if not named or name in raters.judges or column.share(column.flags) < 1:
-        return False
-    rarest = min(column.words.values())
-    varies = len(column.words) > 1 and rarest >= _VARIES * column.total
-    return varies and all(
-        typed[judge].share(typed[judge].flags) == 1 for judge in raters.judges
-    )
-
-
-def _has_the_scores(
-    name: str, typed: Mapping[str, TypedColumn], raters: Raters
-) -> bool:
-    """Return whether an unknown column has the integers of a judge's scale, so that it may be a label."""
-    column = typed[name]
-    if not _is_score(column) or matches(name, "process"):
-        return False
-    values = set(column.distinct_numbers)
-    return 2 < len(values) <= MOST_CLASSES and any(
-        len(values & set(typed[judge].distinct_numbers)) >= MOSTLY * len(values)
-        for judge in raters.judges
-    )
-
-
-def _is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    column = typed[name]
-    labels = [typed[label] for label in raters.labels]
-    if column.is_numeric:
-        return True
-    return any(
-        not {fold(word) for word in column.words}.isdisjoint(
-            fold(word) for word in label.words
-        )
-        or (column.share(column.flags) >= 1 and label.share(label.flags) >= 1)
-        for label in labels
-    )
-
-
-def _judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether a column's words judge, and are those of a named rater if there is one."""
-    column = typed[name]
-    if matches(name, "process") or column.is_numeric:
-        return False
-    if column.judges or column.kind == "ordered":
-        return True
-    named = [typed[rater] for rater in raters.names]
-    shared = [
-        named_rater
-        for named_rater in named
-        if {fold(word) for word in column.words}
-        <= {fold(word) for word in named_rater.words}
-    ]
-    if column.kind in ("pair", "comparison"):
-        return bool(shared) or not named
-    answers = column.share(column.flags) >= 1
-    return bool(shared) and not answers
 
 
 def _verdict_like(
@@ -545,7 +443,16 @@ def _explain_no_judge(
         for name, column in typed.items()
         if matches(name, "computed") and column.is_numeric and name not in used
     ]
-    options = [name for name in names if name not in used] + computed
+    unsure = [
+        name
+        for name, column in typed.items()
+        if strength(name) in (("judge", 3), ("judge", 4))
+        and matches(name, "doubt")
+        and column.is_numeric
+        and raters.labels
+        and name not in {*used, *names}
+    ]
+    options = [name for name in names if name not in used] + computed + unsure
     labels = [word for label in raters.labels for word in ("--label", label)]
     if options:
         answers = [

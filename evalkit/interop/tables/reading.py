@@ -33,7 +33,7 @@ from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.layouts.records import NONE, ImportedJudgments
 from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
-from evalkit.interop.tables.raters import NOT_USED
+from evalkit.interop.tables.rater_roles import NOT_USED
 from evalkit.interop.tables.table import Table, read_table
 
 UNNAMED = "human"

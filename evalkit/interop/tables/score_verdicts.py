@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -13,11 +14,28 @@ from evalkit.interop.tables.column_types import (
     denominators,
     is_date,
 )
-from evalkit.interop.tables.questions import command
+from evalkit.interop.tables.questions import Answer, OpenTableError, command
 from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
-from evalkit.interop.tables.word_questions import ask_for_unread
-from evalkit.interop.tables.words import fold, ordered, polarity
+from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
+from evalkit.interop.tables.words import fold, matches, ordered, polarity, tokens
 
+_CODE: Final = re.compile(r"-?(?:9+|88+|77+|98|999?8)(?:\.0+)?")
+"""Numbers that surveys write for no answer."""
+_RARE: Final = 0.25
+_OPTIONS: Final = frozenset(
+    {
+        "best",
+        "choice",
+        "chosen",
+        "pick",
+        "picked",
+        "selected",
+        "selection",
+        "option",
+        "index",
+        "answer",
+    }
+)
 _NEAR: Final = 0.25
 """Two raters use one scale if their ends differ by at most this share of it."""
 
@@ -55,8 +73,87 @@ def score_space(
             words.append((name, text))
     if words:
         ask_for_unread(words, raws, "numbers", where, ())
+    _check_codes(space, raws, where)
+    _check_numbers_of_options(raws, where)
     _set_scale(space, raws, judges, labels)
     return space
+
+
+def _check_codes(space: Space, raws: Mapping[str, Raw], where: str) -> None:
+    """Ask whether a number such as 99 or -9, far from all scores, is a code for no verdict.
+
+    Raises:
+        OpenTableError: If a rater has one, unless the user mapped it.
+    """
+    for name, raw in raws.items():
+        levels = {
+            text: space.values[name][text]
+            for text in raw.words
+            if text in space.values[name]
+        }
+        codes = [text for text in levels if _CODE.fullmatch(text.strip())]
+        scores = [value for text, value in levels.items() if text not in codes]
+        if not codes or len(scores) < 2:
+            continue
+        span = max(scores) - min(scores)
+        far = [
+            text
+            for text in codes
+            if not min(scores) - span / 2 <= levels[text] <= max(scores) + span / 2
+        ]
+        if not far or sum(raw.words[text] for text in far) > _RARE * raw.total:
+            continue
+        answers = [
+            Answer(
+                "no verdict",
+                tuple(o for text in far for o in ("--map", f"{name}:{text}=NONE")),
+            ),
+            Answer(
+                "a score",
+                tuple(o for text in far for o in ("--map", f"{name}:{text}={text}")),
+            ),
+        ]
+        count = sum(raw.words[text] for text in far)
+        problem = (
+            f"'{name}' has {', '.join(far)} in {count} cells and otherwise {min(scores):g} to"
+            f" {max(scores):g}: does it stand for no verdict?"
+        )
+        raise OpenTableError(problem, where, answers)
+
+
+def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
+    """Ask whether whole numbers of columns such as `judge_best` are scores, or the numbers of options.
+
+    Raises:
+        OpenTableError: If all raters have such columns, unless the user mapped their numbers.
+    """
+    if not raws or any(
+        raw.mapped or not _names_options(name) for name, raw in raws.items()
+    ):
+        return
+    levels = {text: None for raw in raws.values() for text in raw.words}
+    values = {value for raw in raws.values() for value in raw.column.numbers.values()}
+    if not 2 < len(values) <= MOST_LEVELS or not all(map(float.is_integer, values)):
+        return
+    names = ", ".join(f"'{name}'" for name in raws)
+    answers = [
+        Answer(
+            "options",
+            tuple(o for text in levels for o in ("--map", f"{text}=option {text}")),
+        ),
+        Answer(
+            "scores", tuple(o for text in levels for o in ("--map", f"{text}={text}"))
+        ),
+    ]
+    raise OpenTableError(
+        f"{names} have whole numbers: are they scores, or numbers of options?",
+        where,
+        answers,
+    )
+
+
+def _names_options(name: str) -> bool:
+    return not _OPTIONS.isdisjoint(tokens(name)) and not matches(name, "value")
 
 
 def _set_scale(

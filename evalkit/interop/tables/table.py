@@ -28,7 +28,12 @@ from evalkit.interop.tables.fixed_roles import (
 from evalkit.interop.tables.joined_columns import join_one_hot, join_sided_scores
 from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
-from evalkit.interop.tables.long_tables import LongForm, long_form, widened
+from evalkit.interop.tables.long_tables import (
+    LongForm,
+    long_form,
+    unit_column,
+    widened,
+)
 from evalkit.interop.tables.pair_verdicts import POSITIONS
 from evalkit.interop.tables.parts import (
     Parts,
@@ -39,7 +44,8 @@ from evalkit.interop.tables.parts import (
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
-from evalkit.interop.tables.raters import MAY_BE_VERDICT, NOT_USED, find_raters
+from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
+from evalkit.interop.tables.raters import find_raters
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
     COLUMN,
@@ -224,6 +230,12 @@ def _check_raters_named(parts: Parts, choices: Choices, where: str) -> None:
 def _widen(parts: Parts, choices: Choices) -> None:
     """Give each rater of a long table a column."""
     by_role = parts.by_role()
+    if not {"id", "prompt"} & by_role.keys():
+        unit = unit_column(parts.typed, len(parts.columns))
+        if unit is not None:
+            parts.roles = [role for role in parts.roles if role.column != unit]
+            parts.roles.append(Role(unit, "id", "occurs once with each rater"))
+            by_role = parts.by_role()
     form = long_form(parts.typed, by_role, choices, len(parts.columns))
     if form is None:
         return

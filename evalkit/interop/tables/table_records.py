@@ -18,7 +18,7 @@ from evalkit.interop.layouts.records import (
 from evalkit.interop.tables.columns import cell_text
 from evalkit.interop.tables.parts import Parts
 from evalkit.interop.tables.rater_levels import Space
-from evalkit.interop.tables.raters import MAY_BE_VERDICT
+from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT
 from evalkit.interop.tables.words import EMPTY
 
 _CELLS: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
@@ -176,7 +177,9 @@ def ask_for_unread(
     none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
     answers.append(Answer("no verdict", none))
     if what != "numbers":
-        as_they_are = tuple(o for text in counts for o in ("--map", f"{text}={text}"))
+        as_they_are = tuple(
+            o for text in counts for o in ("--map", f"{text}={_class_name(text)}")
+        )
         answers.append(Answer("a class of its own", as_they_are))
     if len(counts) == 1:
         text = next(iter(counts))
@@ -187,6 +190,11 @@ def ask_for_unread(
     raise OpenTableError(
         f"{names} has {len(counts)} words that are no {what}: {listed}", where, answers
     )
+
+
+def _class_name(text: str) -> str:
+    """Return a word as the name of a class, which has no marks."""
+    return " ".join(re.sub(r"[^\w\- ]+", " ", text).split()).strip("-_ ") or "other"
 
 
 def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TOKENS: Final = re.compile(r"[a-zß-öø-ɏ]+|\d+|[^\W\d_a-zß-öø-ɏ]+")
+_TOKENS: Final = re.compile(
+    r"[a-zß-öø-ɏ]+|\d+|(?:[^\W\d_a-zß-öø-ɏ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
+)
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 _GRADE: Final = re.compile(r"[a-z0-9] ?[-−]|[-−]\d.*")
 """Words in which a minus is more than a separator: a grade such as `A-`, and a negative number."""
 _TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
 """Skin tones and variants of emoji."""
+_SYMBOL: Final = re.compile(r"[^\w\s!-~]+\s+(?=\w)")
+"""A symbol such as an emoji in front of a word."""
 _PROVIDER_ERROR: Final = re.compile(
     r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
     r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed"
@@ -46,6 +50,8 @@ def fold(word: str) -> str:
         word if word.isascii() else _TONES.sub("", unicodedata.normalize("NFKC", word))
     )
     folded = plain.strip().casefold()
+    if not folded.isascii() and (symbol := _SYMBOL.match(folded)):
+        folded = folded[symbol.end() :]
     if folded.startswith("[[") and folded.endswith("]]"):
         folded = folded[2:-2]
     if _GRADE.fullmatch(folded):
