@@ -122,7 +122,7 @@ def _check_codes(space: Space, raws: Mapping[str, Raw], where: str) -> None:
 
 
 def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
-    """Ask whether whole numbers of columns such as `judge_best` are scores, or the numbers of options.
+    """Ask whether integers of columns such as `judge_best` are scores, or the numbers of options.
 
     Raises:
         OpenTableError: If all raters have such columns, unless the user mapped their numbers.
@@ -146,7 +146,7 @@ def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
         ),
     ]
     raise OpenTableError(
-        f"{names} have whole numbers: are they scores, or numbers of options?",
+        f"{names} have integers: are they scores, or numbers of options?",
         where,
         answers,
     )
