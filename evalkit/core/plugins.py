@@ -96,6 +96,7 @@ EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.trackers",
 )
 STORES = "evalkit.stores"
+METRICS = "evalkit.metrics"
 BENCHMARKS, JUDGES, PROBES = "evalkit.benchmarks", "evalkit.judges", "evalkit.probes"
 PROMPTS, CONF, LOCALE = "evalkit.prompts", "evalkit.conf", "evalkit.locale"
 GROUPS = MappingProxyType(
@@ -108,6 +109,7 @@ GROUPS = MappingProxyType(
         BENCHMARKS: "benchmark",
         JUDGES: "judge transport",
         PROBES: "probe",
+        METRICS: "metric",
         PROMPTS: "prompts",
         CONF: "configs",
         LOCALE: "translations",

@@ -13,7 +13,7 @@ from evalkit.config import CHECKLIST, RunConfig
 from evalkit.core.benchmark_discovery import find_benchmark
 from evalkit.core.types import Case, ItemVerdict, Judgment, Metric, Verdict
 from evalkit.core.values import Json, frozen
-from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog import CATALOG, custom_metrics
 from evalkit.scoring.decision import decide, judges_of, metrics_of
 from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.judgments import JudgmentColumns, read_judgments
@@ -24,6 +24,7 @@ from evalkit.scoring.labels import (
     weigh_labels,
 )
 from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.metrics.custom import custom_statistics
 from evalkit.scoring.metrics.metric_registry import CORRECTIONS, EACH, RUN
 from evalkit.scoring.metrics.rates import FrontierPoint, cost_statistics, frontier
 from evalkit.scoring.metrics.refits import (
@@ -197,6 +198,8 @@ def score_without_intervals(
         measures += best
         details |= {"panel": table} if table else {}
     objects = kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
+    if custom := custom_metrics():
+        measures += custom_statistics(custom, config, kind.cases, objects)
     points = _frontier(run)
     return ScoredRun(
         objects,

@@ -57,6 +57,7 @@ from evalkit.judges.setup import keys_below
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.manifest import describe_scoring
 from evalkit.runs.results import RunResult, Spent
+from evalkit.scoring.catalog import custom_metrics
 from evalkit.scoring.compare import Comparison, compare_runs
 from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
@@ -515,6 +516,7 @@ def _check(
         check_audit(config, materials.dataset.cases)
     clusters = Clusters.of(config, materials.dataset.cases)
     check_slices(config.scoring.slices, materials.dataset.cases)
+    custom_metrics()  # one that cannot be used is an error before anything is paid for
     if config.judge.calibrates:
         check_labels(config, materials.dataset.cases, clusters)
     check_gate(config, materials.dataset.cases)

@@ -40,7 +40,7 @@ TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\n
 def test_everything_found_is_listed_with_where_it_is_from(example, capsys):
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
-    assert out.count("evalkit-example 0.3.0") == 11
+    assert out.count("evalkit-example 0.3.0") == 12
     for what in plugins.GROUPS.values():
         assert any(line.startswith(what) for line in out.splitlines())
     assert str(example / "duel.py") in out
@@ -652,3 +652,43 @@ def test_a_group_that_evalkit_does_not_have_is_named(example, tmp_path, capsys):
     assert line.startswith(
         f"wrong plug-ins: evalkit-example (evalkit.benchmark 'riddles'): {problem}"
     )
+
+
+def rows_of(name):
+    lines = Path("run", f"{name}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_metric_is_the_mean_of_what_its_function_returns(example, capsys):
+    words = [
+        "run",
+        "dataset=sample",
+        "hydra.run.dir=run",
+        "tracking=none",
+        *ECHO[:4],
+        "store=off",
+        "swap=none",
+    ]
+    gate = 'gate={brevity/shorter_wins: {value: ">= 0", by: value}}'
+    assert main([*words, gate, "scoring.bootstrap=100"]) == 0, capsys.readouterr().err
+    run = json.loads(Path("run/metrics.json").read_text("utf-8"))
+    metric = run["metrics"]["brevity/shorter_wins"]
+    cases = {case["id"]: case for case in rows_of("cases")}
+    shorter, decided, missing = 0, 0, 0
+    for verdict in rows_of("verdicts"):
+        first, second = (
+            len(cases[verdict["case_id"]]["responses"][index]["text"]) for index in verdict["unit"]
+        )
+        missing += verdict["reason"] == "missing"
+        if verdict["winner"] in ("A", "B") and first != second:
+            decided += 1
+            shorter += (verdict["winner"] == "A") == (first < second)
+    assert (metric["value"], metric["n"], metric["missing"]) == (
+        pytest.approx(shorter / decided),
+        decided,
+        missing,
+    )
+    assert 0 <= metric["low"] <= metric["value"] <= metric["high"] <= 1
+    assert "shorter response wins" in Path("run/report.html").read_text("utf-8")
+    assert main([*words, "gate={brevity/shorter: {value: '>= 0'}}", "hydra.run.dir=b"]) == 1
+    assert "did you mean 'brevity/shorter_wins'" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     data = ["dataset=file", "dataset.path=cases.toml", "+preset=quick"]
 
     listed = evalkit(tmp_path, "plugins", **here)
-    assert listed.count("evalkit-example 0.3.0") == 11
+    assert listed.count("evalkit-example 0.3.0") == 12
     assert str(site) in listed
     assert "evalkit-example" not in evalkit(tmp_path, "plugins", **here, EVALKIT_PLUGINS="")
 

@@ -20,9 +20,15 @@ from evalkit.core.benchmark_discovery import (
     find_benchmark,
     own_benchmarks,
 )
+from evalkit.core.errors import PluginError
 from evalkit.core.protocols import Benchmark
 from evalkit.core.translation import Text, gettext
 from evalkit.core.values import Json
+from evalkit.scoring.catalog.custom import (
+    CustomMetric,
+    installed_metrics,
+    metrics_of_group,
+)
 from evalkit.scoring.catalog.spec import (
     CHECKLISTS,
     CLASSES,
@@ -45,10 +51,12 @@ __all__ = [
     "SHORT_TITLES",
     "TESTED",
     "Catalog",
+    "CustomMetric",
     "Match",
     "MetricSpec",
     "benchmark_title",
     "catalog_of",
+    "custom_metrics",
     "full_catalog",
     "heading",
     "metric_row",
@@ -72,11 +80,26 @@ def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
 
 
 def _catalog_of_group(group: str) -> Catalog | None:
-    """Return the catalog of a benchmark's own metrics; `None` if the group is not a benchmark."""
+    """Return the catalog of the metrics of a benchmark or a plug-in; `None` if the group is neither."""
     benchmark = benchmark_named(group)
-    if benchmark is None:
+    if benchmark is not None:
+        return _catalog(_rows_of(benchmark))
+    try:
+        metrics = metrics_of_group(group, CATALOG.groups)
+    except PluginError:  # `evalkit plugins` shows why, and a run is refused
         return None
-    return _catalog(_rows_of(benchmark))
+    if not metrics:
+        return None
+    return _catalog(tuple(metric.spec for metric in metrics))
+
+
+def custom_metrics() -> tuple[CustomMetric, ...]:
+    """Return the metrics of plug-ins.
+
+    Raises:
+        PluginError: if one of them cannot be used.
+    """
+    return installed_metrics(CATALOG.groups)
 
 
 _TABLE: Final = tomllib.loads(
@@ -116,14 +139,17 @@ come first."""
 
 
 def catalog_of(benchmark: str | None) -> Catalog:
-    """Return the catalog with the rows of one benchmark only.
+    """Return the catalog with the rows of one benchmark only, and those of plug-ins.
 
     Raises:
         ConfigError: if the benchmark is unknown.
+        PluginError: if a metric of a plug-in cannot be used.
     """
-    if benchmark is None:
+    custom = tuple(metric.spec for metric in custom_metrics())
+    if benchmark is None and not custom:
         return CATALOG
-    return Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
+    rows = () if benchmark is None else _rows_of(find_benchmark(benchmark))
+    return Catalog((*rows, *CATALOG.rows, *custom))
 
 
 @cache
