@@ -9,6 +9,7 @@ import pytest
 from tests.support.situations import Rows, classes, judged, pairs, scores, sides, some
 
 OTHER = {"pass": "fail", "fail": "pass"}
+TASKS = ["code", "prose"]
 
 
 def no_answer_to_fails() -> Rows:
@@ -168,6 +169,44 @@ def usual(column: str, values: list[str], right: float, noise: float = 0.0) -> R
     return [{**row, column: value} for row, value in zip(rows, values, strict=True)]
 
 
+def usual_of_two() -> Rows:
+    """Return verdicts that are the usual label of two columns together, and of neither alone."""
+    both = [(language, task) for language in ("de", "en") for task in TASKS] * 75
+    rows = usual(
+        "cell", ["a" if pair in (("de", "code"), ("en", "prose")) else "z" for pair in both], 0.92
+    )
+    return [
+        {key: cell for key, cell in row.items() if key != "cell"}
+        | {"language": language, "task": task}
+        for row, (language, task) in zip(rows, both, strict=True)
+    ]
+
+
+def usual_of_prompts() -> Rows:
+    """Return one verdict on all ten responses to a prompt."""
+    prompts = [number for number in range(40) for _ in range(10)]
+    rows = usual("cell", ["a" if number % 3 else "z" for number in prompts], 0.92)
+    return [
+        {key: cell for key, cell in row.items() if key != "cell"}
+        | {"prompt": f"Question {number}?"}
+        for row, number in zip(rows, prompts, strict=True)
+    ]
+
+
+def feature() -> Rows:
+    """Return 600 verdicts, right in 97%, and a coin's where the score of the retrieval is high."""
+    rng = np.random.default_rng(8)
+    numbers = rng.random(600).round(3).tolist()
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
+    right = [0.5 if number > 0.78 else 0.97 for number in numbers]
+    answers = [
+        label if rng.random() < share else OTHER[label]
+        for label, share in zip(labels, right, strict=True)
+    ]
+    rows = classes(labels, answers)
+    return [{**row, "retrieval_score": x} for row, x in zip(rows, numbers, strict=True)]
+
+
 def usual_of_pairs() -> Rows:
     """Return winners that are always the better known system."""
     rng = np.random.default_rng(5)
@@ -294,7 +333,6 @@ SITUATIONS = {
 THREE = ("rubric.classes={good: good, fair: fair, bad: bad}",)
 LIKERT = ("rubric.min=1", "rubric.max=5", "rubric.step=1")
 ONLY_KNOWS = r"^(?!.*Trust).*(only knows|may only know) {}\b"
-TASKS = ["code", "prose"]
 OF_THE_SAME_KINDS = {
     "missing by label, three classes": (
         no_answer_to_one_of_three,
@@ -326,6 +364,14 @@ OF_THE_SAME_KINDS = {
         ONLY_KNOWS.format("task"),
         "task",
     ),
+    "only two columns together": (
+        usual_of_two,
+        CLASSES,
+        ONLY_KNOWS.format("language × task"),
+        "language × task",
+    ),
+    "only the prompt": (usual_of_prompts, CLASSES, ONLY_KNOWS.format("prompt"), "prompt"),
+    "a bad slice of a feature": (feature, CLASSES, r"not where retrieval_score is", "retrieval"),
     "only the system": (
         lambda: usual("model", ["gpt", "qwen"] * 100, 0.9),
         CLASSES,

@@ -275,6 +275,34 @@ def test_numbers_are_strata_in_narrow_bins(cases, bins):
     assert narrow["age"].min() >= cases // bins - 1
 
 
+def test_pairs_of_columns_and_repeated_prompts_are_crossed():
+    cases = cases_of(
+        tone=["a", "b"] * 20,
+        task=["x", "x", "y", "y"] * 10,
+        fine=[f"v{n % 7}" for n in range(40)],
+        several=[["a", "b"]] * 40,
+    )
+    assert [one.column for one in searched_columns(cases).crossed] == ["tone × task"]
+    cases = [replace(one, prompt=f"Question {n % 8}?") for n, one in enumerate(cases)]
+    both, prompts = searched_columns(cases).crossed
+    assert both.values == ("a / x", "a / y", "b / x", "b / y")
+    assert both.members.sum(axis=0).tolist() == [10, 10, 10, 10]
+    assert (prompts.column, prompts.members.sum(axis=0).tolist()) == ("prompt", [5] * 8)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_pair_of_columns_is_followed_if_neither_is(alone):
+    tone, task = ["a", "b"] * 40, ["x", "x", "y", "y"] * 20
+    found = searched_columns(cases_of(tone=tone, task=task))
+    pairs = zip(tone, task, strict=True)
+    verdicts = [int(x == "a" if alone else (x == "a") == (y == "x")) for x, y in pairs]
+    labels = [verdict if n % 11 else 1 - verdict for n, verdict in enumerate(verdicts)]
+    decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))
+    statistics = {"agreement/kappa": confusion(labels, verdicts)}
+    metrics = search_slices(SCORING, found, statistics, decision, Clusters.each(80))
+    assert ("tone × task" in metrics["decision/follows"].note) != alone
+
+
 def followed_metric(labels, verdicts, tasks):
     statistics = {"agreement/kappa": confusion(labels, verdicts)}
     decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,11 @@ LIMIT: Final = 1000
 OTHERS: Final = "others"
 SYSTEMS: Final = "model"
 """The name of the systems in sentences."""
+PROMPTS: Final = "prompt"
+"""The name of the prompts in sentences."""
+CROSSED_COLUMNS: Final = 5
+CROSSED_VALUES: Final = 6
+"""Pairs of at most so many columns, each with at most so many values, are strata too."""
 NARROW_BINS: Final = 20
 PER_BIN: Final = 10
 """Cases of a narrow bin, at least."""
@@ -45,6 +51,31 @@ _VERDICT_WORDS: Final = frozenset(
     )
 )
 """The last word of a name of a verdict, or of what a judge or an annotator says with it."""
+_FEATURE_WORDS: Final = frozenset(
+    (
+        *(
+            "retrieval",
+            "retriever",
+            "retrieved",
+            "rerank",
+            "reranker",
+            "bm",
+            "similarity",
+            "cosine",
+        ),
+        *(
+            "embedding",
+            "search",
+            "rouge",
+            "bleu",
+            "readability",
+            "difficulty",
+            "complexity",
+        ),
+        *("perplexity", "overlap", "ocr", "asr", "risk", "popularity"),
+    )
+)
+"""Any of these in a name: a score is a feature of the case."""
 _LABEL_NAMES: Final = frozenset(
     ("label", "labels", "grade", "grades", "gold", "truth", "correct", "winner")
 )
@@ -63,11 +94,13 @@ class SearchedColumns:
         omitted: the columns that are not searched because they have too many values.
         strata: what is no slice, but what verdicts may follow alone: the systems whose responses are
             judged, and numbers in narrower bins.
+        crossed: pairs of columns, and prompts with several responses, which verdicts may follow alone.
     """
 
     slices: tuple[Slices, ...]
     omitted: tuple[str, ...] = ()
     strata: tuple[Slices, ...] = ()
+    crossed: tuple[Slices, ...] = ()
 
     @property
     def count(self) -> int:
@@ -95,10 +128,14 @@ def searched_columns(
     values: dict[str, list[Any]] = {}
     lengths: list[float] = []
     systems: list[str | None] = []
+    prompts: list[str] = []
+    numbers: dict[str, str] = {}
     # Cases may be read from a file each time, so this reads them once.
     for number, case in enumerate(() if only_listed else cases):
         lengths.append(mean_length(case) if case.responses else 0.0)
         systems.append(_systems(case))
+        if len(case.responses) == 1:
+            prompts.append(numbers.setdefault(case.prompt, f"prompt {len(numbers)}"))
         for column, value in case.metadata.items():
             if column not in listed and not _is_of_rating(column):
                 cells = values.setdefault(column, [])
@@ -148,7 +185,32 @@ def searched_columns(
         if slices.ends
     ]
     strata = (*_strata(systems), *narrow)
-    return SearchedColumns(tuple(kept), tuple(omitted), strata)
+    crossed = [*_crossed(kept)]
+    if len(prompts) == len(lengths) and 1 < 2 * len(numbers) <= len(prompts):
+        crossed += _strata(prompts, PROMPTS)
+    return SearchedColumns(tuple(kept), tuple(omitted), strata, tuple(crossed))
+
+
+def _crossed(columns: Sequence[Slices]) -> Iterator[Slices]:
+    """Yield pairs of columns with few values as one column, with a value for each pair of values."""
+    few = [
+        slices
+        for slices in columns
+        if not slices.ends
+        and 1 < len(slices.values) <= CROSSED_VALUES
+        and (slices.members.sum(axis=1) <= 1).all()
+    ]
+    for first, second in combinations(few[:CROSSED_COLUMNS], 2):
+        # (cases, values of the first, values of the second)
+        both = first.members[:, :, None] & second.members[:, None, :]
+        members = both.reshape(len(both), -1)
+        values = [f"{one} / {other}" for one in first.values for other in second.values]
+        occurs = np.flatnonzero(members.any(axis=0))
+        yield Slices(
+            f"{first.column} × {second.column}",
+            tuple(values[index] for index in occurs),
+            members[:, occurs],
+        )
 
 
 def _narrower(column: str, cells: Sequence[Any]) -> Slices:
@@ -165,10 +227,10 @@ def _systems(case: Case) -> str | None:
     return " / ".join(names)
 
 
-def _strata(systems: Sequence[str | None]) -> Iterator[Slices]:
-    """Yield the systems as a column, if there are several."""
+def _strata(names: Sequence[str | None], column: str = SYSTEMS) -> Iterator[Slices]:
+    """Yield the systems or the prompts as a column, if there are several."""
     try:
-        slices = slices_of_values(SYSTEMS, systems)
+        slices = slices_of_values(column, names)
     except TooManySlicesError:
         return
     if len(slices.values) > 1:
@@ -188,6 +250,8 @@ def _is_of_rating(name: str) -> bool:
         return True
     if not (_RATER_WORDS | _SAMPLING_WORDS).isdisjoint(words):
         return True
+    if not _FEATURE_WORDS.isdisjoint(words):
+        return False
     return words[-1] in _VERDICT_WORDS or (len(words) == 1 and words[0] in _LABEL_NAMES)
 
 

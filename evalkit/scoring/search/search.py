@@ -154,10 +154,13 @@ class _Judge:
         followed_alone: list[Followed] = []
         narrow = [column for column in self.columns.strata if column.ends]
         systems = [column for column in self.columns.strata if not column.ends]
-        for column in (*columns, *systems, *narrow):
+        crossed = self.columns.crossed
+        for column in (*columns, *systems, *narrow, *crossed):
+            if followed_alone and any(column is pair for pair in crossed):
+                continue  # a pair of columns shows what one of them does
             followed_column = followed(column, counts, self.scoring.confidence)
             is_followed = followed_column is not None
-            if not is_followed and any(column is bins for bins in narrow):
+            if not is_followed and any(column is bins for bins in (*narrow, *crossed)):
                 continue  # quarters of the same numbers show the same, with less noise
             inside = agreement_within(column, counts, is_followed=is_followed)
             if inside is not None:
