@@ -191,6 +191,10 @@ SWEEP_FILES = {
     "cases.csv": (
         "What each job decided about each case, with the label, the cases on which they differ first."
     ),
+    "cases.html": (
+        "The same as a page, with texts, reasons and labels: filters show where jobs or orders"
+        " disagree, and who is wrong."
+    ),
     "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
     "datasheet.html": (
         "Of audits: the judges compared probe by probe; also as `datasheet.md` and"

@@ -23,11 +23,13 @@ from evalkit.core.errors import ConfigError, DatasetError, ExitStatus, did_you_m
 from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.core.values import Json, JsonObject
+from evalkit.report.cases_page import cases_page
 from evalkit.report.comparison import STOP, differences_table, sentences, values_table
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.drift import findings
 from evalkit.runs.records import as_csv, metric_values
 from evalkit.runs.results import RunResult
+from evalkit.runs.side_by_side import PAGE as CASES_PAGE
 from evalkit.scoring.compare import Comparison, Difference, compare_runs
 from evalkit.scoring.drift import measure_drift
 from evalkit.scoring.paired_runs import RunEntry
@@ -38,7 +40,7 @@ OPTIONS = ("metrics", *SCORING, "folder", "tracking.uri")
 MARGIN = "drift.margin"
 DRIFT_OPTIONS = (MARGIN, *SCORING, "tracking.uri")
 STATUS = {"worse": ExitStatus.GATE_FAILED, "unknown": ExitStatus.GATE_UNDECIDED}
-_FILES = ("comparison.json", "comparison.csv")
+_FILES = ("comparison.json", "comparison.csv", CASES_PAGE)
 
 
 def main(arguments: Namespace) -> int:
@@ -55,7 +57,7 @@ def main(arguments: Namespace) -> int:
     folder = arguments.output or Path(str(options.get("folder", ".")))
     _write(folder, comparison, runs, results)
     _print(comparison, results)
-    print(f"written: {folder / _FILES[0]}, {folder / _FILES[1]}")
+    print("written: " + ", ".join(str(folder / name) for name in _FILES))
     return 0
 
 
@@ -220,9 +222,11 @@ def _write(
         _row(difference)
         for difference in (*comparison.differences, *comparison.between)
     ]
+    title = " · ".join(comparison.runs)
     texts = (
         _json(comparison, words, results),
         as_csv(list(rows[0]), rows) if rows else "",
+        cases_page(dict(zip(comparison.runs, results, strict=True)), title).html,
     )
     remedy = "choose another --output"
     with (

@@ -46,7 +46,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
         context=case.context,
         reference=case.reference,
         cycles=_cycles(verdicts),
-        label=_winner(case.label, (0, 1)),
+        label=winner_letter(case.label, (0, 1)),
         responses=[
             _filled(
                 name=letter(i),
@@ -145,7 +145,8 @@ def _filled(**values: Any) -> JsonObject:
     }
 
 
-def _winner(winner: str | None, unit: Unit) -> str | None:
+def winner_letter(winner: str | None, unit: Unit) -> str | None:
+    """Return a pair's winner by the letter that the response has in its case; other values as they are."""
     if winner in ("A", "B") and len(unit) == 2:
         return letter(unit["AB".index(winner)])
     return winner
@@ -155,13 +156,13 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
     label = (
         verdict.label
         if isinstance(verdict.label, float | int)
-        else _winner(verdict.label, verdict.unit)
+        else winner_letter(verdict.label, verdict.unit)
     )
     by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
     return _filled(
         unit="".join(map(letter, verdict.unit)),
-        winner=_winner(verdict.winner, verdict.unit),
+        winner=winner_letter(verdict.winner, verdict.unit),
         score=verdict.score,
         **{"class": verdict.class_name},
         reason=verdict.reason,
@@ -173,9 +174,9 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
         votes={
             judge: _vote(vote, verdict.unit) for judge, vote in verdict.votes.items()
         },
-        first=_winner(orders.first, verdict.unit) if orders else None,
-        second=_winner(orders.second, verdict.unit) if orders else None,
-        third=_winner(orders.third, verdict.unit) if orders else None,
+        first=winner_letter(orders.first, verdict.unit) if orders else None,
+        second=winner_letter(orders.second, verdict.unit) if orders else None,
+        third=winner_letter(orders.third, verdict.unit) if orders else None,
         items=[_item(item, items[item.id]) for item in verdict.items] or None,
     )
 
@@ -194,7 +195,7 @@ def _item(verdict: ItemVerdict, item: ChecklistItem) -> JsonObject:
 def _vote(vote: float | str | None, unit: Unit) -> str | float | None:
     if isinstance(vote, float | int):
         return vote
-    return _winner(vote, unit)
+    return winner_letter(vote, unit)
 
 
 Asked: TypeAlias = Callable[

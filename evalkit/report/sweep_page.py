@@ -23,6 +23,7 @@ from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.page import filled, render
 from evalkit.report.sweep_names import folded_names, no_effect, settings_of
 from evalkit.report.texts import SWEEP, Words, metric_words
+from evalkit.runs.side_by_side import PAGE as CASES_PAGE
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
 MAIN = 5
@@ -38,7 +39,7 @@ class SweepFacts:
 
     `datasets` has dataset names by fingerprint, `pages` the jobs that have a page. `cost_usd` is
     `None` if a price is unknown. `language` is the initial language. `simulated` has the names of
-    simulated judges.
+    simulated judges. `cases` has, by job, the address of its wrong cases and their number.
     """
 
     title: str
@@ -48,6 +49,7 @@ class SweepFacts:
     pages: Sequence[str] = ()
     language: str = "en"
     simulated: Sequence[str] = ()
+    cases: Mapping[str, tuple[str, int]] | None = None
 
 
 def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
@@ -96,6 +98,7 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "keys": varying,
         "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
         "several": several,
+        "cases_page": CASES_PAGE if facts.cases else None,
         "same": _shared_settings(list(settings.values()), varying),
         "fronts": [figure for figure in figures if figure.name == "front"],
         "figures": [figure for figure in figures if figure.name != "front"],
@@ -194,6 +197,7 @@ def _row(
         "settings": [settings.get(key, "") for key in varying],
         "letters": row.letters or "",
         "decision": in_every_language(USES[row.decision.use]),
+        "wrong": (facts.cases or {}).get(row.job),
         "pareto": row.pareto,
         "metrics": row.metrics,
     }

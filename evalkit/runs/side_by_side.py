@@ -14,6 +14,8 @@ from evalkit.runs.read import read_outcome
 
 LARGEST: Final = 20_000
 """The most verdicts of a run that are compared; `verdicts.jsonl` has all."""
+PAGE: Final = "cases.html"
+"""The page with the same verdicts, and texts and reasons."""
 SAME: Final = "same"
 COLUMNS: Final = ("case", "responses", "label", SAME)
 
@@ -40,20 +42,24 @@ def side_by_side(folder: Path, names: Mapping[str, str]) -> str:
         for verdict in islice(outcome.verdicts, LARGEST):
             unit = (str(dataset), verdict.case_id, verdict.unit)
             verdicts_by_unit.setdefault(unit, {})[job] = verdict
-    # A name that two jobs share is followed by the job.
-    shown = list(names.values())
-    titles = {
-        job: name
-        if shown.count(name) == 1 and name not in COLUMNS
-        else f"{name} ({job})"
-        for job, name in names.items()
-    }
+    titles = unique_names(names)
     rows = [
         _row(case, unit, verdicts, titles)
         for (_, case, unit), verdicts in verdicts_by_unit.items()
     ]
     rows.sort(key=lambda row: row[SAME] == 1)  # stable: otherwise in the order of cases
     return records.as_csv([*COLUMNS, *titles.values()], rows)
+
+
+def unique_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of each job; one that jobs share, or that a column has, is followed by the job."""
+    shown = list(names.values())
+    return {
+        job: name
+        if shown.count(name) == 1 and name not in COLUMNS
+        else f"{name} ({job})"
+        for job, name in names.items()
+    }
 
 
 def _row(

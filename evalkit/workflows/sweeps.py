@@ -26,6 +26,7 @@ from evalkit.core.types import Metric
 from evalkit.core.values import Json, JsonObject
 from evalkit.engine.estimates import total
 from evalkit.report import SweepFacts, render_sweep
+from evalkit.report.cases_page import cases_page
 from evalkit.report.findings.sweeps import choice_text
 from evalkit.report.page import language_of
 from evalkit.report.sweep_names import folded_names
@@ -45,7 +46,8 @@ from evalkit.runs.folders import RunStatus, read_object, read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
 from evalkit.runs.results import RunResult
-from evalkit.runs.side_by_side import side_by_side
+from evalkit.runs.side_by_side import PAGE as CASES_PAGE
+from evalkit.runs.side_by_side import side_by_side, unique_names
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing, rank
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import (
@@ -60,8 +62,8 @@ from evalkit.tracking import (
 _PAGE: Final = "report.html"
 
 
-def sweep_page(folder: Path, board: Leaderboard) -> str:
-    """Return the HTML page of a leaderboard of the runs in `folder`.
+def sweep_pages(folder: Path, board: Leaderboard) -> dict[str, str]:
+    """Return the HTML pages of a leaderboard of the runs in `folder`, and of their cases, by file.
 
     Raises:
         ConfigError: If a run's file is missing or damaged.
@@ -74,8 +76,15 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
     sweep: JsonObject = next(
         (manifest["sweep"] for manifest in manifests if manifest.get("sweep")), {}
     )
+    title = str(sweep.get("name") or folder.name)
+    names = unique_names({row.job: row.name for row in board.rows})
+    cases = cases_page({names[job]: read_run(folder / job) for job in jobs}, title)
     facts = SweepFacts(
-        title=str(sweep.get("name") or folder.name),
+        title=title,
+        cases={
+            job: (f"{CASES_PAGE}#wrong-{position}", cases.counts[f"wrong-{position}"])
+            for position, job in enumerate(jobs)
+        },
         started=min(started, default=None),
         cost_usd=total(costs),
         datasets={
@@ -90,7 +99,7 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
         ),
         language=language_of(read_config(folder / jobs[0])),
     )
-    return render_sweep(board, facts)
+    return {PAGE: render_sweep(board, facts), CASES_PAGE: cases.html}
 
 
 JSON: Final = "leaderboard.json"
@@ -222,7 +231,7 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     contents = {
         JSON: as_json(board, definition),
         **sheet,
-        PAGE: sweep_page(folder, board),
+        **sweep_pages(folder, board),
         CSV: as_csv(board),
     }
     cases = side_by_side(folder, {row.job: row.name for row in board.rows})
@@ -348,6 +357,7 @@ DERIVED: Final = (
     "leaderboard.json",
     "leaderboard.csv",
     "cases.csv",
+    CASES_PAGE,
     "report.html",
     "reproduction.json",
 )
