@@ -60,7 +60,8 @@ def test_a_server_that_forgets_a_criterion_is_stopped_repaired_and_asked_again(
 ):
     provider.rule = forgetful
     done = call("run", *words, "hydra.run.dir=run", status=2)
-    assert 16 <= len(provider.requests) <= 20
+    # Answers that have come and are not read yet do not count, so a busy machine sends some more.
+    assert 16 <= len(provider.requests) <= 30
     assert "stopped early: the first 16 answers of" in done.err
     assert "all unparseable for the same reason" in done.err
     assert "store=retry" in done.err
