@@ -188,8 +188,11 @@ def _read(
             )
             try:
                 brought = import_judgments(name, first, options, *other_logs)
-                if choices == Choices() and not importer(name).is_log:
-                    check_people(brought, peek(first), name, where)
+                if choices == Choices():
+                    is_log = importer(name).is_log
+                    brought = check_people(
+                        brought, peek(first), name, where, is_log=is_log
+                    )
                 return _Checked(brought)
             except OpenTableError as question:
                 _print_question(question, arguments)

@@ -218,6 +218,32 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["gpt4_tone"],
         ["expert_annotations.1.tone", "expert_annotations.2.tone"],
     ),
+    "names in a path": (
+        {"votes": [{"anna": x, "ben": x, "carl": y} for x, y in zip(LABEL, OTHERS[0], strict=True)]}
+        | {"judge": JUDGE},
+        ["judge"],
+        ["votes.anna", "votes.ben", "votes.carl"],
+    ),
+    "a reviewer in a path": (
+        {"human": [{"reviewer": "kim", "verdict": x} for x in LABEL], "judge": JUDGE},
+        ["judge"],
+        ["human.verdict"],
+    ),
+    "addresses": (
+        {"kim@acme.com": LABEL, "x1@acme.com": OTHERS[0], "gpt-4o": JUDGE},
+        ["gpt-4o"],
+        ["kim@acme.com", "x1@acme.com"],
+    ),
+    "sentiment": (
+        {"human_sentiment": _words((-1, 0, 1), 48), "judge_sentiment": _words((-1, 0, 1), 49)},
+        ["judge_sentiment"],
+        ["human_sentiment"],
+    ),
+    "numbers in reasons": (
+        {"gpt_score": SCORE, "human_score": GRADE, "human_reason": ["5 stars"] * ROWS},
+        ["gpt_score"],
+        ["human_score"],
+    ),
     "a word and a binary of scores": (
         {"judge_score": SCORE, "judge_binary": [int(score > 3) for score in SCORE]}
         | {"human_score": GRADE, "human_binary": [int(grade > 3) for grade in GRADE]},
@@ -311,7 +337,26 @@ def test_words_that_differ_in_the_side_are_winners(words):
     assert table.values["judge"] == dict(zip(words, ("A", "B", "TIE"), strict=True))
 
 
+@pytest.mark.parametrize("form", ["{}.", '"{}"', "**{}**", "  {}!"])
+def test_marks_around_a_word_are_no_part_of_a_class(form):
+    table = _read({"id": IDS, "judge": [form.format(word) for word in JUDGE], "human": LABEL})
+    assert {*table.values["judge"].values()} == set(FLAGS)
+
+
+def test_ok_between_bad_and_good_is_no_good():
+    words = {"schlecht": "bad", "mittel": "ok", "gut": "good"}
+    human = _words([*words], 51)
+    table = _read({"id": IDS, "judge": _as(words, human)[::-1], "human": human})
+    assert table.values["judge"] == {"bad": 1.0, "ok": 2.0, "good": 3.0}
+
+
+def test_minus_one_and_one_are_two_classes():
+    table = _read({"id": IDS, "judge": _words((-1, 1), 52), "human": _words((-1, 1), 53)})
+    assert table.unit == "class"
+
+
 NUMBERS = (
+    "{} = wrong",
     "{} von 5 Sternen",
     "[[{}]]",
     "<score>{}</score>",
@@ -389,6 +434,19 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
     "the name of the judge": (
         {"contains_pii": _words(("yes", "no"), 40), "gpt_contains_pii": _words(("yes", "no"), 41)},
         "whose are they",
+    ),
+    "one more annotator": (
+        {"Anna": LABEL, "Zork": OTHERS[0], "judge": JUDGE},
+        "is it of another annotator",
+    ),
+    "1 and 2 for pass and fail": (
+        {"human": _as({"pass": 1, "fail": 2}, LABEL), "judge": JUDGE},
+        "point in opposite directions",
+    ),
+    "scores of two responses": (
+        {"responses": [[f"a {i}", f"b {i}"] for i in range(ROWS)], "human_best": _words((0, 1), 50)}
+        | {"judge_scores": [[score, 3] for score in SCORE]},
+        "which number is which winner",
     ),
     "a code": (
         {"human_score": [99 if i % 9 == 0 else x for i, x in enumerate(GRADE)], "judge": SCORE},

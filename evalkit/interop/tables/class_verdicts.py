@@ -15,6 +15,8 @@ from evalkit.interop.tables.rater_levels import Raw, Space
 from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
 from evalkit.interop.tables.words import begins, fold, ordered, polarity
 
+_MARKS: Final = " .!*`\"'"
+"""Marks around a word."""
 _RANKING: Final = re.compile(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
 
 
@@ -42,6 +44,8 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
                 for name, levels in words.items()
             }
             return space
+        if any(ordered(raw.words) for raw in raws.values()):
+            return None  # ok between bad and good is neither pass nor fail
         _check_polarity(raws, where)
         subset = _common_pair(words, union)
         for name, raw in raws.items():
@@ -194,7 +198,7 @@ def _spelling(
     spelled: dict[str, str] = {}
     for name, raw in raws.items():
         for text, word in words[name].items():
-            spelled.setdefault(word, text.strip())
+            spelled.setdefault(word, text.strip().strip(_MARKS) or text.strip())
         for meaning in raw.mapped.values():
             spelled.setdefault(fold(meaning), meaning)
     return spelled

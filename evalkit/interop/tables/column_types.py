@@ -71,7 +71,7 @@ _MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f]")
 _DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*")
 _NAMED_NUMBER: Final = re.compile(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
-    r"|(-?\d+(?:\.\d+)?)\s*(?:[-–—:.)：]|\()\s*[^\W\d].*",
+    r"|(-?\d+(?:\.\d+)?)\s*(?:[-–—:.)：=]|\()\s*[^\W\d].*",
     re.IGNORECASE,
 )
 _STATED_NUMBER: Final = re.compile(
@@ -353,10 +353,10 @@ class TypedColumn:
             return "flag" if self.is_binary and len(self.words) == 2 else "number"
         if self.is_time:
             return "time"
-        if self.share(self.flags) == 1:
-            return "flag"
         if self.order:
             return "ordered"
+        if self.share(self.flags) == 1:
+            return "flag"
         if self.share(self.pairs) == 1:
             comparisons = any(
                 _COMPARISON.fullmatch(text.strip()) for text in self.words

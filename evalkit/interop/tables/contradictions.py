@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any, Final, TypeAlias
 
@@ -341,8 +342,8 @@ def _range(levels: set[Any]) -> str:
 
 
 def check_people(
-    brought: ImportedJudgments, start: Peek, name: str, where: str
-) -> None:
+    brought: ImportedJudgments, start: Peek, name: str, where: str, *, is_log: bool
+) -> ImportedJudgments:
     """Ask about columns named after people that a known format does not have, if it brought no labels.
 
     Args:
@@ -350,6 +351,7 @@ def check_people(
         start: Its first row.
         name: The format.
         where: The file.
+        is_log: Whether the format is that of a log, which is not read as a table: a note names the columns.
 
     Raises:
         OpenTableError: If there are such columns.
@@ -361,7 +363,7 @@ def check_people(
         for response in case.responses
     )
     if labeled or graded:
-        return
+        return brought
     columns = [
         str(column)
         for column, cell in start.row.items()
@@ -370,7 +372,10 @@ def check_people(
         and len(str(cell)) <= LONGEST_WORD
     ]
     if not columns:
-        return
+        return brought
+    if is_log:
+        note = f"columns named after people, not read as labels: {', '.join(columns)}"
+        return replace(brought, notes=(*brought.notes, note))
     answers = [
         Answer(f"read the table with '{column}' as the label", ("--label", column))
         for column in columns[:_MOST_PEOPLE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
@@ -28,6 +29,8 @@ _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_respon
 _MOST_SHARED: Final = 20
 _TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
 """Names of the right classes in tables of predictions."""
+PATH: Final = re.compile(r"(?<=\w)\.(?=\w)")
+_ADDRESS: Final = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
 _RIGHT: Final = frozenset(
     {"correct", "incorrect", "right", "wrong", "accurate", "inaccurate"}
 )
@@ -79,7 +82,10 @@ def strength(name: str) -> tuple[str, int]:
         return "judge", 4
     if matches(name, "human"):
         return "label", 4
-    if is_first_name(name) and len(tokens(name)) <= 3:
+    last_part = PATH.split(name)[-1]
+    if is_first_name(last_part) and len(tokens(last_part)) <= 3:
+        return "label", 3
+    if _ADDRESS.fullmatch(name.strip()):
         return "label", 3
     if matches(name, "judge"):
         return "judge", 3

@@ -49,7 +49,7 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
         return False
     if len(column.words) < 2:
         return False
-    judges = [judge for judge in raters.judges if _same_words(column, typed[judge])]
+    judges = [judge for judge in raters.judges if same_words(column, typed[judge])]
     twin = any(
         tuple(
             part
@@ -64,7 +64,7 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     return bool(judges) and column.share(column.flags) == 1 and is_rater_name(name)
 
 
-def _same_words(column: TypedColumn, other: TypedColumn) -> bool:
+def same_words(column: TypedColumn, other: TypedColumn) -> bool:
     """Return whether two columns, not of scores, have the same words."""
     words = {fold(word) for word in column.words}
     return words == {fold(word) for word in other.words} and not is_score(column)

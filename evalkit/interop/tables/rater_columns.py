@@ -13,6 +13,7 @@ from evalkit.interop.tables.column_types import (
     TypedColumn,
 )
 from evalkit.interop.tables.fixed_roles import (
+    PATH,
     Choices,
     says_agreement,
     shares_words,
@@ -30,7 +31,6 @@ _UNIT: Final = re.compile(
     re.IGNORECASE,
 )
 """A unit in brackets at the end of a name, in which something is measured."""
-_PATH: Final = re.compile(r"(?<=\w)\.(?=\w)")
 _ABOUT_VERDICTS: Final = frozenset(
     {
         "source",
@@ -88,8 +88,8 @@ def candidates(
 
 def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether a column named after raters has their ids, next to another column with verdicts."""
-    parts = tokens(name)
-    if len(parts) > 1 or not matches(name, "rater") or is_model(name):
+    last_part = PATH.split(name)[-1]
+    if len(tokens(last_part)) > 1 or not matches(last_part, "rater") or is_model(name):
         return False
     column = typed[name]
     if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
@@ -118,7 +118,8 @@ def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 
 def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
-    if matches(name, "computed") or _is_about_verdicts(name, column, typed):
+    computed = matches(name, "computed") and not _is_rated(name, typed)
+    if computed or _is_about_verdicts(name, column, typed):
         return False
     named = is_rater_name(name) or has_human_twin(name, typed)
     if not named and not _has_levels(name, column, typed):
@@ -129,10 +130,10 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     many = column.kind == "text" and _has_many_classes(name, column, typed)
     if not (many or column.may_be_verdict) or is_names_of_raters(name, typed):
         return False
-    last_part = _PATH.split(name)[-1]
-    if matches(last_part, "text") and column.kind in ("class", "stated", "flag"):
+    last_part = PATH.split(name)[-1]
+    if matches(last_part, "text") and not column.is_numeric:
         return strength(name)[1] > 2 and not _has_verdicts(name, typed)
-    return True
+    return not (matches(last_part, "text") and _has_verdicts(name, typed))
 
 
 def _is_about_verdicts(
@@ -181,6 +182,24 @@ def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         and shares_words(name, {name: typed[name], twin: typed[twin]})
         for twin in typed
         if twin != name
+    )
+
+
+def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether people give what a name says, as `human_sentiment` next to `judge_sentiment`."""
+    about = _what(name)
+    return any(
+        matches(twin, "human") and _what(twin) == about and column.may_be_verdict
+        for twin, column in typed.items()
+    )
+
+
+def _what(name: str) -> tuple[str, ...]:
+    """Return the words of a name without those that say who judged."""
+    return tuple(
+        part
+        for part in tokens(name)
+        if not (matches(part, "human") or matches(part, "judge"))
     )
 
 

@@ -53,6 +53,26 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
     raise OpenTableError(problem, where, answers)
 
 
+def ask_for_annotators(
+    names: Sequence[str], judges: Sequence[str], people: Sequence[str], where: str
+) -> None:
+    """Ask whether columns have labels, too, like those of people that are named.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    judged = [word for judge in judges for word in ("--judge", judge)]
+    labeled = [word for name in people for word in ("--label", name)]
+    added = [word for name in names for word in ("--label", name)]
+    columns = ", ".join(f"'{name}'" for name in names)
+    answers = [
+        Answer("they are labels, too", (*judged, *labeled, *added)),
+        Answer("they are not used", (*judged, *labeled)),
+    ]
+    problem = f"{columns} has values like the labels in '{people[0]}': is it of another annotator?"
+    raise OpenTableError(problem, where, answers)
+
+
 def check_agreement(
     judges: Iterable[str],
     labels: Iterable[str],

@@ -15,6 +15,7 @@ from evalkit.interop.tables.aggregates import find_sums, is_aggregate, is_resolv
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import (
     NO_LABELS,
+    PATH,
     Choices,
     strength,
 )
@@ -26,6 +27,7 @@ from evalkit.interop.tables.likely_raters import (
     is_comparable,
     is_score,
     judges_like,
+    same_words,
     tells_a_fault,
 )
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -36,6 +38,7 @@ from evalkit.interop.tables.rater_columns import (
 )
 from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
+    ask_for_annotators,
     ask_for_label,
     ask_for_roles,
     check_agreement,
@@ -377,6 +380,8 @@ def _assign_unknown(
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
     if raters.judges and raters.labels:
+        if not choices.labels and not choices.judges:
+            judging = _without_annotators(judging, typed, raters, where)
         for name in judging:
             raters.unused[name] = "values like those of a rater"
         return
@@ -403,6 +408,33 @@ def _assign_unknown(
             ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _verdict_like(unknown, typed), where)
+
+
+def _without_annotators(
+    names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters, where: str
+) -> list[str]:
+    """Return columns without those of more annotators, next to labels in columns that are only named after persons.
+
+    Raises:
+        OpenTableError: If a column may be one.
+    """
+    people = [name for name in raters.labels if not matches(name, "human")]
+    if len(people) < len(raters.labels):
+        return list(names)
+    heads = {PATH.split(name)[0] for name in people if PATH.search(name)}
+    siblings = [
+        name for name in names if PATH.search(name) and PATH.split(name)[0] in heads
+    ]
+    raters.labels |= dict.fromkeys(siblings, "next to the labels of people")
+    rest = [name for name in names if name not in siblings]
+    likely = [
+        name
+        for name in rest
+        if strength(name)[1] == 0 and same_words(typed[name], typed[people[0]])
+    ]
+    if likely:
+        ask_for_annotators(likely, list(raters.judges), people, where)
+    return rest
 
 
 def _verdict_like(

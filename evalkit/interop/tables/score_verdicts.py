@@ -59,7 +59,7 @@ def score_space(
             if text in raw.column.numbers
         }
     distinct = {value for levels in values.values() for value in levels.values()}
-    if distinct <= {0.0, 1.0} and all(
+    if (distinct <= {0.0, 1.0} or distinct == {-1.0, 1.0}) and all(
         raw.column.unit == "number" for raw in raws.values()
     ):
         return None
@@ -267,32 +267,38 @@ def mixed_space(
     notes = []
     meanings, _ = polarity()
     for name, raw in raws.items():
-        if raw.mapped:
+        numbers = {text: number(meaning) for text, meaning in raw.mapped.items()}
+        mapped = {
+            text: {"pass": 1.0, "fail": 0.0}.get(meaning, numbers[text])
+            for text, meaning in raw.mapped.items()
+        }
+        if None in mapped.values():
             return None
         column = raw.column
-        numbers = {
+        values = {
             text: column.numbers[text] for text in raw.words if text in column.numbers
         }
         flags = {
             text: meanings[fold(text)] for text in raw.words if fold(text) in meanings
         }
         in_order = ordered(raw.words)
-        if len(numbers) == len(raw.words):
-            space.values[name] = dict(numbers)
-        elif len(flags) == len(raw.words):
-            space.values[name] = {
-                text: 1.0 if meaning == "pass" else 0.0
-                for text, meaning in flags.items()
-            }
-            notes.append(f"'{name}': pass is 1 and fail is 0")
+        if len(values) == len(raw.words):
+            space.values[name] = dict(values)
         elif in_order:
             folded = [fold(word) for word in in_order]
             space.values[name] = {
                 text: float(folded.index(fold(text)) + 1) for text in raw.words
             }
             notes.append(f"'{name}' is ordered: {' < '.join(in_order)}")
+        elif len(flags) == len(raw.words):
+            space.values[name] = {
+                text: 1.0 if meaning == "pass" else 0.0
+                for text, meaning in flags.items()
+            }
+            notes.append(f"'{name}': pass is 1 and fail is 0")
         else:
             return None
+        space.values[name] |= mapped
     space.rubric = {"real": True}
     space.notes = notes
     space.notes.append(
