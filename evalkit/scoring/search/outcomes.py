@@ -94,8 +94,11 @@ def outcomes_of(statistics: Mapping[str, Statistic]) -> Outcomes | None:
 def _of_confusion(cells: Floats) -> Outcomes:
     size = isqrt(cells.shape[1])
     tables = cells.reshape(len(cells), size, size)  # case, label, verdict
+    # shape (cases, labels)
     units = tables.sum(axis=2)
+    # shape (cases, labels): the units whose verdict is the label
     right = np.diagonal(tables, axis1=1, axis2=2)
+    # A case has a row for each label among its units.
     case, label = np.nonzero(units)
     counts = units[case, label]
     return Outcomes(case, label, label, counts, counts - right[case, label], True)
@@ -108,23 +111,29 @@ def _of_moments(sums: Floats) -> Outcomes:
     where a slice differs. The responses of a case count together.
     """
     case = np.flatnonzero(sums[:, 0])
+    # shape (cases,) each: responses, and their sums of scores x, grades y and products
     n, x, y, xx, yy, xy = sums[case].T
     total = sums.sum(axis=0)
     mean_x = total[1] / total[0]
     mean_y = total[2] / total[0]
     spread = total[4] / total[0] - mean_y**2
+    # The least-squares line of scores on grades; it is flat if all grades are equal.
     slope = 0.0
     if spread > 0:
         slope = (total[5] / total[0] - mean_x * mean_y) / spread
     start = mean_x - slope * mean_y
+    # The sum over a case's responses of (x - start - slope * y) ** 2, from its moments.
     squares = xx - 2 * start * x - 2 * slope * xy
     squares += start**2 * n + 2 * start * slope * y + slope**2 * yy
     grade = y / n
+    # The root mean square error of a case times its units, since `means` divides by them.
     error = np.sqrt(np.maximum(squares, 0.0) / n) * n
+    # Equal edges merge, so a few distinct grades make fewer levels.
     edges = np.unique(np.quantile(grade, np.linspace(0, 1, LEVELS + 1)[1:-1]))
     level = np.searchsorted(edges, grade, side="left")
     middle = np.median(grade)
     above = grade > middle
     if not above.any():
+        # The median is the highest grade, and no grade is above it.
         above = grade >= middle
     return Outcomes(case, level, above.astype(np.int64), n, error, False)

@@ -95,14 +95,17 @@ def followed(
     members = slices.members
     if (members.sum(axis=1) > 1).any():
         return None
+    # shape (strata, columns): each column summed over the cases of a stratum
     by_stratum = members.T.astype(np.float64) @ columns_of(agreement)
     if agreement.name == MOMENTS:
         return _explained(slices, by_stratum)
     size = isqrt(by_stratum.shape[1])
     tables = by_stratum.reshape(len(by_stratum), size, size)  # stratum, label, verdict
+    # shape (strata, classes) both: the units with each verdict, and with each label
     verdicts = tables.sum(axis=1)
     labels = tables.sum(axis=2)
     n = round(float(verdicts.sum()))
+    # How many verdicts a guess gets right that knows the value, and one that does not.
     usual = _usual(verdicts)
     everywhere = _usual(verdicts.sum(axis=0)[None])
     if n < FEW or usual - everywhere <= REDUCED * (n - everywhere):
@@ -124,6 +127,7 @@ def _usual(counts: Floats) -> float:
     ordered = np.sort(counts, axis=1)
     most = ordered[:, -1]
     second = ordered[:, -2] if counts.shape[1] > 1 else np.zeros(len(counts))
+    # Without the unit itself its class has one less, and must still be the most frequent.
     return float(most[most - 1 > second].sum())
 
 
@@ -138,9 +142,11 @@ def _explained(slices: Slices, by_stratum: Floats) -> Followed | None:
     n = round(float(totals[:, 0].sum()))
     if n < max(FEW, 2 * len(totals)) or len(totals) < 2:
         return None
+    # The moments are n, x, y, xx, yy and xy, of scores x and grades y; here n, x and xx.
     share = _share_of_variance(totals[:, (0, 1, 3)])
     if share < DETERMINED:
         return None
+    # The same of grades: n, y and yy.
     is_label = bool(_share_of_variance(totals[:, (0, 2, 4)]) >= PROXY)
     return Followed(slices, share, n, is_label)
 
@@ -152,11 +158,13 @@ def _share_of_variance(sums: Floats) -> float:
         sums: (strata, 3) the number of units, their sum, and their sum of squares.
     """
     n, first, squares = sums.T
+    # Sums of squares about the mean of each stratum, and about the mean of all units.
     inside = float((squares - first**2 / n).sum())
     total = float(squares.sum() - first.sum() ** 2 / n.sum())
     if total <= 1e-9:
         return 0.0
     units = float(n.sum())
+    # Adjusted R squared: each sum of squares is divided by its degrees of freedom.
     return 1 - inside / (units - len(n)) * (units - 1) / total
 
 
@@ -188,14 +196,19 @@ def _of_confusion(
     slices: Slices, agreement: Statistic, cells: Floats, *, is_followed: bool
 ) -> Within | None:
     size = isqrt(cells.shape[1])
+    # shape (cases, labels, verdicts)
     tables = cells.reshape(len(cells), size, size)
     labels = tables.sum(axis=2)
     verdicts = tables.sum(axis=1)
+    # shape (cases,): the units whose verdict is the label
     same = np.trace(tables, axis1=1, axis2=2)
     by_stratum = slices.members.T.astype(np.float64) @ labels  # stratum, label
+    # shape (strata,): those with labels of several classes; others show nothing
     mixed = (by_stratum > 0).sum(axis=1) > 1
     present = by_stratum.sum(axis=1) > 0
+    # The share of labels that are the most frequent one of their stratum.
     named = by_stratum.max(axis=1, initial=0.0).sum() / max(float(labels.sum()), 1e-9)
+    # shape (classes,): labels of the mixed strata, the fewest first
     counts = np.sort(by_stratum[mixed].sum(axis=0))
     if present.sum() < 2:
         return None
@@ -206,20 +219,24 @@ def _of_confusion(
     elif named >= PROXY or counts.sum() < UNITS or counts[-2] < LABELS:
         return None
     strata = int(mixed.sum())
+    # The sums of a stratum: units by label, units by verdict, and units that agree.
     width = 2 * size + 1
     if strata * width > MOST_COLUMNS:
         return None
     sums = np.concatenate([labels, verdicts, same[:, None]], axis=1)
 
     def pooled(totals: Floats) -> Floats:
+        # shape (rows, strata, sums)
         table = totals.reshape(len(totals), strata, width)
         by_label = table[:, :, :size]
         by_verdict = table[:, :, size:-1]
         agreed = table[:, :, -1]
         n = by_label.sum(axis=2)
+        # A single unit has no other one to compare with.
         some = n > 1
         # By chance: the verdict on one unit equals the label of another one.
         pairs = (by_label * by_verdict).sum(axis=2) - agreed
+        # n units make n * (n - 1) ordered pairs: n times the share of those that agree.
         expected = np.where(some, pairs / np.where(some, n - 1, 1.0), 0.0)
         top = np.where(some, agreed - expected, 0.0).sum(axis=1)
         bottom = np.where(some, n - expected, 0.0).sum(axis=1)
@@ -233,9 +250,11 @@ def _of_moments(
 ) -> Within | None:
     by_stratum = slices.members.T.astype(np.float64) @ sums
     n = by_stratum[:, 0]
+    # shape (strata,): the variance of the grades times n squared
     spread = n * by_stratum[:, 4] - by_stratum[:, 2] ** 2
     varied = (n > 2) & (spread > 1e-9 * n * n)
     present = n > 0
+    # The share of the variance of the grades that is between strata.
     explained = 1 - divide(spread, np.maximum(n, 1))[present].sum() / max(
         float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / max(sums[:, 0].sum(), 1)), 1e-9
     )
@@ -254,6 +273,7 @@ def _of_moments(
         spread_y = (yy - y * y / some).sum(axis=1)
         both = (xy - x * y / some).sum(axis=1)
         scale = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
+        # The smaller variance within strata: rounding leaves a little where it is 0.
         least = np.minimum(spread_x, spread_y) / np.maximum(count.sum(axis=1), 1)
         varies = least > 1e-9
         # Scores that are equal within each stratum follow nothing in it.
@@ -280,6 +300,8 @@ def _within(
         present: (strata,) which strata have labels.
         pooled: maps the sums of the used strata, one after the other, to the estimate.
     """
+    # One column for each used stratum and sum, 0 for other cases. `pooled` splits the totals
+    # in this order: strata first, then the sums of each.
     columns = [
         np.where(slices.members[:, stratum], column, 0.0)
         for stratum in np.flatnonzero(used)

@@ -191,6 +191,7 @@ def _pseudo_interval(
     if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
         return None
     if several and count > 1:
+        # The quantile is negative, and lower for fewer clusters: the tail is smaller.
         tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     # Very few clusters: at least the width by their standard error, within the possible values.
@@ -232,6 +233,8 @@ def resample(
         summed = distinct
     else:
         summed = [clusters.sums(column) for column in distinct]
+    # Counts of kinds do not say which cases were sampled. Weighted statistics need the cases,
+    # and paired calls the same clusters.
     some_weighted = any(statistic.weighted for statistic in statistics)
     # a cluster of each kind, and how many are of that kind
     first, counts = kinds(
@@ -273,6 +276,7 @@ def _distinct_columns(
     for name, table in tables.items():
         positions[name] = []
         for column in table.columns:
+            # A digest finds an equal column without a comparison with each kept one.
             key = blake2b(column.data, digest_size=16).digest()
             if key not in kept_positions:
                 kept_positions[key] = len(kept)

@@ -109,9 +109,11 @@ class Clusters:
                 case its own cluster.
         """
         hashes = np.array(keys, dtype=np.int64)
+        # first: (keys,) the first case with each key; number: (cases,) the position of its key
         _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
         # Each case by the first one of its cluster.
         of = np.where(hashes == 0, np.arange(len(hashes)), first[number])
+        # Clusters are numbered by first case, because hashes of strings differ between processes.
         first_cases = np.unique(of)
         if len(first_cases) == len(hashes) or (len(first_cases) == 1 and not explicit):
             return cls.each(len(hashes))
@@ -172,13 +174,17 @@ class Clusters:
         """Yield (rows, weights): how often each cluster is sampled in each resample, in bounded chunks."""
         generator = np.random.default_rng(seed)
         count = self.count
+        # Resamples in a chunk. `to_cases` widens rows to cases, so the larger number counts.
         step = max(1, CHUNK // max(self.cases, count))
+        # Resamples sampled at a time: the sampled numbers take a sixteenth of a chunk.
         few = max(1, CHUNK // (16 * count))
         for start in range(0, resamples, step):
+            # shape (resamples of this chunk, clusters)
             counts = np.empty((min(step, resamples - start), count))
             for first in range(0, len(counts), few):
                 part = counts[first : first + few]
                 sampled = generator.integers(0, count, size=part.shape)
+                # Each resample has its own range of `count` bins: one `bincount` counts all.
                 sampled += count * np.arange(len(part))[:, None]
                 part[:] = np.bincount(sampled.ravel(), minlength=part.size).reshape(
                     part.shape

@@ -38,10 +38,14 @@ class VotePatterns:
     @classmethod
     def read(cls, cast: Bools) -> VotePatterns:
         """Return the patterns of votes (codes, judges, units), each for at most one code."""
+        # shape (judges, units): the code that each judge votes for, -1 without a vote
         code = np.where(cast.any(axis=0), cast.argmax(axis=0), -1)
+        # shape (judges, patterns): units with the same votes have the same posterior
         patterns, of = np.unique(code, axis=1, return_inverse=True)
         return cls(
+            # -1 equals no code: a missing vote is 0 for each code and adds nothing to products.
             (patterns[:, None] == np.arange(len(cast))[:, None]).astype(np.float64),
+            # NumPy 2.0 returns the inverse with as many axes as its input.
             of.reshape(-1),
         )
 
@@ -50,6 +54,7 @@ class VotePatterns:
         # shape (codes, patterns)
         votes = self.hot.sum(axis=0)
         step = max(1, CELLS // max(1, self.hot.size))
+        # Units without a vote say nothing about errors or shares.
         counts = counts * (votes.sum(axis=0) > 0)
         # shape (rows, codes, patterns); the shares of votes are the start
         posteriors = np.repeat(
@@ -61,6 +66,7 @@ class VotePatterns:
                 chances = self._maximized(posteriors[rows] * counts[rows, None])
                 moved = np.abs(chances - posteriors[rows]).max(axis=(1, 2), initial=0.0)
                 posteriors[rows] = chances
+                # Each row is a separate fit, and stops when it has converged.
                 rows = rows[moved >= CONVERGED]
                 if not len(rows):
                     break
@@ -70,16 +76,21 @@ class VotePatterns:
         """Return the probabilities after one step, from the expected counts of true codes (rows, codes, patterns)."""
         judges, codes, patterns = self.hot.shape
         hot = self.hot.reshape(judges * codes, patterns)
+        # shape (rows, true code, judge, vote): the expected number of such votes
         errors = (expected @ hot.T).reshape(-1, codes, judges, codes)
+        # For each judge and true code, the chances of its votes now sum to 1.
         errors /= np.maximum(errors.sum(axis=3, keepdims=True), TINY)
+        # shape (rows, codes, 1): the expected number of units of each true code
         share = expected.sum(axis=2, keepdims=True)
         logs = np.log(
             np.maximum(share / np.maximum(share.sum(axis=1, keepdims=True), TINY), TINY)
         )
+        # Logs add over judges: votes are independent given the true code.
         logs = (
             logs
             + np.log(np.maximum(errors, TINY)).reshape(-1, codes, judges * codes) @ hot
         )
+        # The largest log becomes 0, so that the exponentials do not all underflow.
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 

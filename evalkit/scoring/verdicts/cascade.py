@@ -162,8 +162,10 @@ class Cascade:
         for position, (name, level) in enumerate(zip(names, levels, strict=True)):
             if (vote := votes.get(name)) is None:
                 break
+            # shape (units,): no judge before this one decided them, and this one answered
             reached = (decider == WAITING) & vote.answered
             if level is None:
+                # This judge always answers: it decides the rest, and no test supports its verdicts.
                 steps.append(Step(name, 0.0, guaranteed=False))
                 decider[reached] = position
                 break
@@ -171,6 +173,7 @@ class Cascade:
                 step = Step(name, judge.thresholds[position])
             else:
                 candidates = thresholds(vote.certainty[reached])
+                # The test needs independent verdicts: at most one unit of each cluster.
                 used = reached & chosen & np.isfinite(vote.certainty)
                 step = _tested(
                     name,
@@ -214,6 +217,7 @@ def labels_required(judge: JudgeConfig) -> int:
 
 
 def _fewest(level: float, risk: float) -> int:
+    # The smallest n with (1 - risk)**n <= level; 1e-9 is for rounding at an exact power.
     return ceil(log(level) / log1p(-risk) - 1e-9)
 
 
@@ -224,6 +228,7 @@ def _levels(judge: JudgeConfig, labels: int) -> list[float | None]:
     of it.
     """
     count = len(judge.members)
+    # If the last judge always answers, it has no threshold to test.
     tested = count - (judge.last == "answer")
     few = labels < _fewest(judge.delta / tested, 1 - judge.target)
     shares: list[float | None] = (
@@ -237,6 +242,7 @@ def thresholds(certainty: Floats) -> Floats:
     values = np.unique(certainty[np.isfinite(certainty)])
     if len(values) > CANDIDATES:
         spread = np.linspace(0, 1, CANDIDATES)
+        # `higher` returns certainties that occur, not numbers between them.
         values = np.unique(
             np.quantile(certainty[np.isfinite(certainty)], spread, method="higher")
         )
@@ -255,12 +261,14 @@ def _tested(
     step = Step(judge)
     if not level:
         return step
+    # With fewer verdicts the test cannot pass even without an error, and would end the sequence.
     fewest = max(_fewest(level, risk), START * len(certainty))
     for threshold in candidates:
         above = certainty >= threshold
         if (n := int(above.sum())) < fewest:
             continue
         errors = int(wrong[above].sum())
+        # The sequence ends at the first failure, so that each test may use the whole level.
         if binomial_tail(errors, n, risk) > level:
             break
         step = Step(judge, float(threshold), n, errors)
@@ -289,6 +297,7 @@ def descending_test(
 def binomial_tail(errors: int, n: int, risk: float) -> float:
     """Return the probability of at most `errors` among `n` if each has the probability `risk`."""
     counts = range(errors + 1)
+    # As logs, because binomial coefficients of large n overflow a float.
     logs = (
         lgamma(n + 1)
         - lgamma(k + 1)
@@ -389,6 +398,7 @@ def pair_vote(
     pair = pairs.rows(rows)
     margin = np.nan_to_num(pair_margins(config, rows))
     winner = verdicts.winner[pair]
+    # A margin is positive for A and negative for B.
     support = np.select(
         [winner == A, winner == B, winner == TIE],
         [margin, -margin, 1 - np.abs(margin)],
@@ -449,6 +459,7 @@ def decided_pairs(
         ]
     )
     # shape (pairs,): position of the last judge that was asked about the pair
+    # `argmax` finds the first judge, so the judges are reversed.
     last = len(judge_verdicts) - 1 - np.argmax(was_asked[::-1], axis=0)
     chosen = np.where(decider >= 0, decider, last)
     kept = decider >= 0
@@ -523,6 +534,7 @@ def decided_classes(
     """Return the class of each response by its decider, an abstention if the cascade abstains."""
     decider = cascade.decider
     missing = {"verdicts": codes.MISSING, "chances": np.nan}
+    # A negative code would index a judge from the end; `_of_deciders` blanks these units.
     columns = _of_deciders(
         judge_verdicts, np.maximum(decider, 0), decider >= 0, missing
     )
