@@ -140,6 +140,15 @@ def test_right_classes_of_predictions_are_labels():
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (["y_pred"], ["y_true"])
 
 
+def test_kinds_of_tasks_are_no_prompts():
+    kinds = _words(("code", "chat"), 54)
+    table = _read({"id": IDS, "task": kinds, "judge": JUDGE, "human": LABEL})
+    assert _of_role(table, "prompt") == []
+    texts = [f"Write {kind}." for kind in kinds]
+    table = _read({"id": IDS, "task": texts, "judge": JUDGE, "human": LABEL})
+    assert _of_role(table, "prompt") == ["task"]
+
+
 def test_plus_and_minus_are_verdicts():
     words = {"pass": "+", "fail": "-"}
     table = _read({"id": IDS, "judge": _as(words, JUDGE), "human": _as(words, LABEL)})

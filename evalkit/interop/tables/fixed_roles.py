@@ -34,6 +34,7 @@ _ADDRESS: Final = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
 _RIGHT: Final = frozenset(
     {"correct", "incorrect", "right", "wrong", "accurate", "inaccurate"}
 )
+_KINDS_OF_TASKS: Final = frozenset({"task", "problem", "objective", "request", "claim"})
 _RANKS: Final = frozenset({"rank", "ranks", "ranking", "rang", "rango", "place"})
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""
@@ -354,7 +355,14 @@ def _contexts(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 
 def _prompts(typed: Mapping[str, TypedColumn]) -> list[str]:
-    return _texts_named(typed, "prompt")
+    names = _texts_named(typed, "prompt")
+    return [name for name in names if not _is_kind_of_task(name, typed[name])]
+
+
+def _is_kind_of_task(name: str, column: TypedColumn) -> bool:
+    """Return whether a column such as `task` has few single words, which are kinds of tasks and not prompts."""
+    kinds = not _KINDS_OF_TASKS.isdisjoint(tokens(name)) and column.kind == "class"
+    return kinds and all(len(word.split()) == 1 for word in column.words)
 
 
 def _responses(typed: Mapping[str, TypedColumn]) -> list[str]:
