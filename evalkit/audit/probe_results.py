@@ -25,8 +25,6 @@ from evalkit.scoring.decision import Metrics
 from evalkit.scoring.labels import units_for
 
 WORST: Final = 3
-
-
 LARGE: Final = 0.25
 """The share of the largest possible effect that must be excluded for a judge to withstand a
 probe."""

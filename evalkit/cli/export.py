@@ -5,26 +5,16 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalkit.cli.label_samples import record_sample
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.claims import claim_file
 from evalkit.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
-
+from evalkit.runs.results import RunResult
 
 TASKS = ("argilla", "label_studio")
-
-
 PARAPHRASES = "paraphrases"
-
-
 JUDGE = "judge"
-
-
 ASSESSMENTS = "mlflow-assessments"
 
 
@@ -49,6 +39,10 @@ def export(arguments: Namespace) -> int:
             where="--raw",
             remedy="omit it: no other layout changes a text",
         )
+    if arguments.register is not None and layout != JUDGE:
+        raise ConfigError(
+            "is only for judge", where="--register", remedy="add --to judge, or omit it"
+        )
     from evalkit.interop.exporters import EXPORTS
     from evalkit.interop.exporters import export as content_of
     from evalkit.labels.exporters import export_tasks
@@ -62,6 +56,8 @@ def export(arguments: Namespace) -> int:
         target = arguments.output or folder / JUDGE
         write_judge(result, target)
         print(f"judge written to {target}; use it with evalkit.load_judge")
+        if arguments.register is not None:
+            _register(result, folder, target, arguments.register)
         return 0
     if layout == ASSESSMENTS:
         from evalkit.guard import check, origin_of
@@ -121,6 +117,25 @@ def export(arguments: Namespace) -> int:
         record_sample(folder, sample)
     print(f"{count} of {len(result.cases)} cases written to {file}")
     return 0
+
+
+def _register(result: RunResult, run: Path, judge: Path, name: str) -> None:
+    """Add a judge to the model registry of MLflow."""
+    from evalkit.guard import check, origin_of
+    from evalkit.guard.doors import EXPORT, SECTIONS
+    from evalkit.tracking.registry import CHAMPION, SCHEME, register_judge
+
+    check(result.config, origin_of(run), SECTIONS[EXPORT])
+    use = result.decision.use
+    registered = register_judge(judge, name, result.config.tracking, use)
+    print(f"registered as {name}, version {registered.version}, in {registered.uri}")
+    if registered.champion:
+        print(f"load it with evalkit.load_judge('{SCHEME}{name}@{CHAMPION}')")
+    else:
+        print(
+            f"note: not the {CHAMPION}, since its decision is {use};"
+            f" load it with evalkit.load_judge('{SCHEME}{name}/{registered.version}')"
+        )
 
 
 def write_output(file: Path, content: bytes) -> None:

@@ -19,8 +19,6 @@ from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.regular_files import read_text
 
 _ASKS = "Input should be "
-
-
 _TYPE = re.compile(
     r"(str|int|float|bool|constrained-\w+|(literal|dict|list|tuple|nullable|function-[a-z]+)\W.*)$",
     re.S,

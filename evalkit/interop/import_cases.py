@@ -32,15 +32,9 @@ from evalkit.interop.layouts.records import (
 
 _WHOLE = 0.9
 """If at least this share of all pairs is judged, a question is one case with all its responses."""
-
-
 _LONGEST = 60
-
-
 LABEL = "label"
 """The annotator for a file's labels of pairs other than the first, whose label is the case's."""
-
-
 APART = (
     "not all pairs of a question's responses were judged: each pair is a separate case"
 )
@@ -52,11 +46,7 @@ LABELED_APART = (
 
 
 REPEATED = "judged more than once in one order: read as samples"
-
-
 RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
-
-
 TEXTS = (
     "responses of one model to one question with different texts: "
     "each text is a separate response"
@@ -70,20 +60,10 @@ ABSENT = (
 
 
 DISPUTED = "pairs with conflicting labels, left unlabeled"
-
-
 DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"
-
-
 PLACELESS = "labels that match no response in their row, omitted"
-
-
 GRADES = "responses with conflicting grades: the first is kept"
-
-
 CLASSES = "responses with conflicting classes: the first is kept"
-
-
 DIFFERENT = "cases with conflicting values of {}: the first is kept"
 
 

@@ -17,14 +17,8 @@ from evalkit.interop.layouts.records import (
 from evalkit.interop.verdict_words import OPPOSITES
 
 CRITERION = "quality"
-
-
 NO_SCALE = "the file does not state the scale of its scores"
-
-
 GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
-
-
 NAMED = "the classes are those in the file"
 
 

@@ -26,17 +26,9 @@ Row = Json
 
 Answers = Iterable[tuple[str, Any, Any, bool]]
 """Each answer as annotator, value, question, and whether it is finished."""
-
-
 EMPTY = "rows without a label"
-
-
 OTHERS = "answers to questions other than better, grade or class"
-
-
 UNFINISHED = "labels that were discarded or not submitted"
-
-
 _IDS = ("case_id", "id")
 
 

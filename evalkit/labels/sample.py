@@ -39,12 +39,8 @@ Kind = Literal["disagreement", "flip", "near", "plain"]
 
 KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")
 """Reasons to label a unit, the most informative first."""
-
-
 _NEAR = 0.34
 """A margin this close to the threshold is near it: one of three samples disagrees."""
-
-
 EACH = 4
 """Strata are merged unless there are this many labels for each, on average."""
 

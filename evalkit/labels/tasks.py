@@ -27,8 +27,6 @@ BETTER, GRADE, CLASS = "better", "grade", "class"
 
 EVERY_CASE: Mapping[str, float] = MappingProxyType({})
 """The probabilities of cases that are all labeled."""
-
-
 _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 

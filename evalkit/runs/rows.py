@@ -11,8 +11,6 @@ from evalkit.core.values import JsonObject
 from evalkit.runs.results import RunResult
 
 _CLOSE = 1e-9
-
-
 _INT64 = 2**63
 
 

@@ -492,7 +492,7 @@ def load_judge(
     """Load the judge in a folder of `evalkit export --to judge`, or of a finished run.
 
     Args:
-        path: The folder.
+        path: The folder, or the address of a registered judge, such as `models:/NAME@champion`.
         api_base: The address of the judge's server, or of each judge of a panel. It must be
             repeated because it gets your key, unless it is the provider's own.
         store: Settings of the store, such as `{"url": "judge.db"}`.
@@ -504,6 +504,11 @@ def load_judge(
         ConfigError: If the folder has no judge, its files were changed, or it names a server that
             is not repeated.
     """
+    if str(path).startswith("models:/"):
+        # Importing MLflow takes seconds.
+        from evalkit.tracking.registry import fetch_judge
+
+        path = fetch_judge(str(path))
     folder = read_judge(Path(path))
     addresses = [api_base] if isinstance(api_base, str) else api_base or ()
     with trusting(trust), from_judge_folder(addresses):

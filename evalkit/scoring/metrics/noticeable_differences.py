@@ -44,14 +44,8 @@ from evalkit.scoring.verdicts.pairs import (
 )
 
 BINS = 20
-
-
 STEPS = 50
-
-
 ONCE_ONLY = "no request was repeated: set mode.samples above 1"
-
-
 RESCALED = (
     "scores, and their noise, are rescaled within each case: "
     "use scoring.normalize=none or minmax"

@@ -25,8 +25,6 @@ from evalkit.scoring.stats.arrays import (
 
 MAX_EXACT_KNOT = 12
 """Strongly connected components of up to this size are solved exactly: 4,096 subsets for 12."""
-
-
 CHUNK = 2**22
 
 

@@ -35,8 +35,6 @@ from evalkit.scoring.verdicts.pairs import (
 
 Effect: TypeAlias = tuple[int, frozenset[str]]
 """The depth (0 none, 1 case, 2 unit within the case) and the facets of a variance component."""
-
-
 NO_EFFECT: Effect = (0, frozenset())
 
 
@@ -230,14 +228,8 @@ def _sign(larger: Effect, smaller: Effect) -> int:
 
 PRECEDENCE = ("judge", "criterion", "order")
 """An effect belongs to the first of these facets that it contains, otherwise to the case."""
-
-
 MAX_OBSERVATIONS = 2**25
-
-
 CONSTANT = "all values are equal: there is no variance"
-
-
 UNREPLICATED = (
     "no case has two judgments, or there is only one case: "
     "variance components are not identifiable"
@@ -245,8 +237,6 @@ UNREPLICATED = (
 
 
 UNCROSSED = "no unit was judged under more than one {}"
-
-
 ONCE = (
     "no request was repeated (mode.samples): repeat noise cannot be separated from differences"
     " of {}"

@@ -1,4 +1,4 @@
-"""A judge as a scorer of `mlflow.genai.evaluate`."""
+"""A judge as a scorer of `mlflow.genai.evaluate`, and as a model of its registry."""
 
 from __future__ import annotations
 
@@ -64,3 +64,46 @@ def scorer(
         return [verdict, wins]
 
     return as_scorer(rate, name=name)
+
+
+class JudgeModel:
+    """A registered judge as MLflow loads it: `mlflow.pyfunc.load_model("models:/NAME@champion")`.
+
+    Args:
+        folder: The folder of the judge.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._adapted = AdaptedJudge(folder)
+
+    def predict(self, model_input: Any) -> list[dict[str, Any]]:
+        """Judge rows, and return for each its `value`, `rationale` and `error`.
+
+        Args:
+            model_input: A data frame or rows with `inputs` and `outputs`, and perhaps
+                `expectations`, as `mlflow.genai.evaluate` takes them.
+        """
+        rows = (
+            model_input.to_dict("records")
+            if hasattr(model_input, "to_dict")
+            else model_input
+        )
+        ratings = [
+            self._adapted.rate_sync(
+                row["inputs"], row["outputs"], row.get("expectations")
+            )
+            for row in rows
+        ]
+        return [
+            {
+                "value": rating.value,
+                "rationale": rating.rationale,
+                "error": rating.error,
+            }
+            for rating in ratings
+        ]
+
+
+def _load_pyfunc(data_path: str) -> JudgeModel:
+    """Return the judge in a folder: MLflow calls this by name."""
+    return JudgeModel(data_path)

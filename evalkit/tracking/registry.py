@@ -1,0 +1,113 @@
+"""Judges in MLflow's model registry: register the folder of one, and fetch it again."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from evalkit.config import TrackingConfig
+from evalkit.core.errors import ConfigError, TrackingError
+from evalkit.core.redaction import without_password
+from evalkit.core.resources import own_version
+from evalkit.core.values import frozen
+from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
+from evalkit.tracking.mlflow_tracker import experiment_of
+from evalkit.tracking.surrounding import experiment_name
+
+SCHEME: Final = "models:/"
+"""The address of a registered judge is `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""
+CHAMPION: Final = "champion"
+USEFUL: Final = ("single", "rates", "rates_corrected")
+"""The decisions with which a judge becomes the champion."""
+ADAPTER: Final = "evalkit.serving.adapters.mlflow"
+"""The module that MLflow imports to load a registered judge."""
+_DATA: Final = "judge"
+
+
+@frozen
+class Registered:
+    """A version of a judge in the registry; `champion` is whether it has that alias."""
+
+    name: str
+    version: str
+    uri: str
+    champion: bool
+
+
+def register_judge(
+    folder: Path, name: str, config: TrackingConfig, use: str
+) -> Registered:
+    """Add the folder of a judge to the model registry, with its decision as a tag.
+
+    It gets the alias `champion` if its decision allows a use.
+
+    Args:
+        folder: The folder of `evalkit export --to judge`.
+        name: The name of the model; a new version if there is one.
+        config: Which MLflow store to use.
+        use: What the judge may be used for.
+
+    Raises:
+        TrackingError: If MLflow cannot be reached, or refuses it.
+    """
+    uri = tracking_uri(config)
+    problem = f"{without_password(uri)}: MLflow could not register the judge"
+    with mlflow_errors(lambda cause: TrackingError(f"{problem}: {cause}")):
+        client = open_client(uri)
+        import mlflow
+
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_registry_uri(uri)
+        experiment = experiment_of(client, uri, experiment_name(config))
+        with mlflow.start_run(experiment_id=experiment, run_name=f"judge {name}"):
+            logged = mlflow.pyfunc.log_model(
+                name=_DATA,
+                loader_module=ADAPTER,
+                data_path=str(folder),
+                pip_requirements=[f"evalkit-judge=={own_version()}"],
+                registered_model_name=name,
+                await_registration_for=0,
+            )
+        version = str(logged.registered_model_version)
+        client.set_model_version_tag(name, version, "decision", use)
+        champion = use in USEFUL
+        if champion:
+            client.set_registered_model_alias(name, CHAMPION, version)
+    return Registered(name, version, uri, champion)
+
+
+def fetch_judge(address: str) -> Path:
+    """Download a registered judge, and return its folder, which lives as long as the process.
+
+    The store is $MLFLOW_TRACKING_URI, else mlflow.db in the current folder.
+
+    Raises:
+        ConfigError: If there is no such judge, or the model is not one.
+        TrackingError: If MLflow cannot be reached.
+    """
+    uri = tracking_uri(TrackingConfig())
+    location = f"{address} in {without_password(uri)}"
+    into = tempfile.TemporaryDirectory(prefix="evalkit-judge-")
+    atexit.register(into.cleanup)
+    with mlflow_errors(lambda cause: TrackingError(f"{location}: {cause}")):
+        open_client(uri)
+        import mlflow
+        from mlflow.models import Model
+
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_registry_uri(uri)
+        path = Path(
+            mlflow.artifacts.download_artifacts(
+                artifact_uri=address, dst_path=into.name
+            )
+        )
+        flavor = Model.load(str(path)).flavors.get("python_function", {})
+    if flavor.get("loader_module") != ADAPTER:
+        raise ConfigError(
+            "is not a judge of evalkit",
+            where=location,
+            remedy="register one with `evalkit export RUN --to judge --register NAME`",
+        )
+    return path / str(flavor["data"])
