@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from evalkit.core.display import one_line
 from evalkit.core.errors import StoreError
 from evalkit.core.types import Completion, StoredCompletion
 
@@ -112,12 +113,8 @@ def completions_in(
         try:
             completions[key.decode()] = completion_in(key, model, value, digest)
         except (ValueError, AttributeError) as error:
-            if isinstance(key, bytes):
-                shown_key = key[:64].decode("ascii", "backslashreplace")
-            else:
-                shown_key = repr(key)[:64]
             problem = (
-                f"{store}: the completion with key {shown_key} is damaged; rerun with"
+                f"{store}: the completion with key {_shown(key, 64)} is damaged; rerun with"
                 " store.mode=refresh"
             )
             raise StoreError(f"{problem}, or {REPAIR}") from error
@@ -147,13 +144,16 @@ def state_in(store: object, name: bytes, value: bytes) -> tuple[str, str]:
     try:
         return name.decode(), value.decode()
     except (ValueError, AttributeError) as error:
-        if isinstance(name, bytes):
-            shown_name = name.decode("utf-8", "backslashreplace")
-        else:
-            shown_name = repr(name)
         raise StoreError(
-            f"{store}: the shared text '{shown_name[:200]}' is damaged; {REPAIR}"
+            f"{store}: the shared text '{_shown(name, 200)}' is damaged; {REPAIR}"
         ) from error
+
+
+def _shown(name: object, limit: int) -> str:
+    """Return a name from a damaged row on one line, which can hold any bytes."""
+    if isinstance(name, bytes):
+        return one_line(name[:limit].decode("utf-8", "backslashreplace"))
+    return one_line(repr(name)[:limit])
 
 
 def is_damaged_state(name: bytes, value: bytes) -> bool:

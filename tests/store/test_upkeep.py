@@ -11,6 +11,7 @@ from evalkit.cli import main
 from evalkit.core.errors import StoreError
 from evalkit.core.types import Completion, StoreDescription, TokenLogprob, Usage
 from evalkit.engine.rate_limits import SharedBudget
+from evalkit.store.codec import completions_in
 from evalkit.store.maintenance import export_to, import_from, prune, prune_damaged, stats
 from evalkit.store.sqlite import SCHEMA_VERSION, SqliteStore, pragma
 
@@ -323,3 +324,10 @@ def test_a_run_on_a_damaged_store_names_the_row_and_the_command(here, capsys):
         )
     assert main(["store", "prune", "--damaged", words[-1]]) == 0
     assert main([*words, "hydra.run.dir=two"]) == 0
+
+
+@pytest.mark.parametrize("key", [b"ab\ncd\x1b[31m\xff", "no bytes\n"])
+def test_a_damaged_row_is_named_on_one_line(key):
+    with pytest.raises(StoreError) as damaged:
+        completions_in([(key, b"m", b"{", None)], "s.sqlite")
+    assert str(damaged.value).isprintable()
