@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from evalkit.config import SIMULATED, RunnerConfig
-from evalkit.core.errors import AccessError, EvalkitError
+from evalkit.core.errors import AccessError
 from evalkit.core.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
@@ -23,12 +23,12 @@ from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.rate_limits import SharedLimits
+from evalkit.engine.reading import comes_to_an_end, read_answer, without_answer
 from evalkit.engine.requests import (
     CallGroup,
     PlannedCall,
     PlannedCalls,
     call_key,
-    steps_left,
 )
 from evalkit.engine.store_access import AskedAnswers
 from evalkit.engine.useless import UselessJudges
@@ -47,7 +47,6 @@ def _reading(
 
 
 GRACE_SECONDS = 30.0
-MOST_TURNS = 1
 MAX_FOLLOW_UPS = 2**20
 """The maximum number of follow-up judgments of one unit."""
 WORKERS = 2
@@ -618,20 +617,18 @@ class _Run:
                 call = replace(call, stored=None)
             outcome, is_stored = await self._outcome(call, again=again)
             if isinstance(outcome, Failure):
-                failed = _blank(call.request, "failed", outcome.message)
+                failed = without_answer(call.request, "failed", outcome.message)
                 return replace(
                     failed, error_kind=outcome.kind, keys=keys, earlier=earlier
                 )
             self.answers += call.stored is None
             keys = (*keys, call.key)
             stored = stored and is_stored
-            read = self._read(call.request, outcome)
-            # A request has fewer steps left than the one before it, or repeats the same step once.
-            if not isinstance(read, Judgment) and not (
-                (steps := steps_left(read)) < (before := steps_left(call.request))
-                or (steps == before and call.request.turn < read.turn <= MOST_TURNS)
+            read = read_answer(self.evaluator, call.request, outcome)
+            if not isinstance(read, Judgment) and not comes_to_an_end(
+                call.request, read
             ):
-                read = _blank(
+                read = without_answer(
                     call.request, "unparseable", "unreadable, even when asked again"
                 )
             if isinstance(read, Judgment):
@@ -666,20 +663,6 @@ class _Run:
         self.sender.lengths.observe(call.judge, call.stored)
         return call.stored, True
 
-    def _read(
-        self, request: JudgeRequest, completion: Completion
-    ) -> Judgment | JudgeRequest:
-        try:
-            return self.evaluator.read(request, completion)
-        except EvalkitError:
-            raise
-        except (
-            Exception
-        ) as error:  # an unforeseen answer costs one row, and stays in the store
-            return _blank(
-                request, "unparseable", f"unreadable ({type(error).__name__})"
-            )
-
     async def _tick(self) -> None:
         """Report the progress while all calls wait."""
         while True:
@@ -701,17 +684,3 @@ class _Run:
             self.observe(
                 self.tally.progress(None if total is None else total + self.followed)
             )
-
-
-def _blank(
-    request: JudgeRequest, status: Literal["failed", "unparseable"], error: str
-) -> Judgment:
-    blank = Judgment(
-        request.case_id,
-        request.unit,
-        request.shown,
-        request.sample,
-        request.judge,
-        status,
-    )
-    return replace(blank, error=error, items=dict.fromkeys(request.items))
