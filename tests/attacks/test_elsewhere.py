@@ -16,6 +16,8 @@ from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of
 from evalkit.core.errors import EvalkitError
+from evalkit.runs import read_run
+from evalkit.serving.folder import _content_hash, write_judge
 from tests.support.command_line import run_once
 from tests.support.fake_provider import completion
 
@@ -278,11 +280,16 @@ def test_a_study_sends_reads_and_writes_nothing_of_the_user(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "reproduce", "score", "track", "export", "align"])
+@pytest.mark.parametrize(
+    "command",
+    ["run", "reproduce", "score", "track", "export", "align", "label", "compare", "register"],
+)
 def test_a_run_folder_sends_reads_and_writes_nothing_of_the_user(
     here, listener, command, capsys, thorough
 ):
     run = here.parent / "theirs" / "run"
+    shutil.copytree(run, here.parent / "theirs" / "other")
+    (here / "labels.csv").write_text("id,annotator,label\n0,me,A\n", "utf-8")
     original = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
     every = attacks(listener, here.parent / "home")
     for config in every if thorough else every[:: 9 if command == "run" else 17]:
@@ -299,12 +306,79 @@ def test_a_run_folder_sends_reads_and_writes_nothing_of_the_user(
             "track": ["track", str(run)],
             "export": ["export", str(run), "--to", "assessments"],
             "align": ["align", str(run), "tune=[weights]"],
+            "label": ["label", str(run), "labels.csv"],
+            "compare": ["compare", str(run), str(run.parent / "other"), "bootstrap=20"],
+            "register": ["export", str(run), "--to", "judge", "--output", "j", "--register", "x"],
         }[command]
         main(words)
         out = capsys.readouterr()
         assert not listener.leaked(), (config, listener.leaked()[0])
         assert SECRET not in out.out + out.err, config
         assert "Traceback" not in out.err, (config, out.err)
+        assert written(here) == [], config
+
+
+@pytest.mark.slow
+def test_an_experiment_sends_reads_and_writes_nothing_of_the_user(here, listener, capsys, thorough):
+    folder = here / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    every = attacks(listener, here.parent / "home")
+    for config in every if thorough else every[::17]:
+        text = "# @package _global_\n" + yaml.safe_dump(config)
+        (folder / "stolen.yaml").write_text(text, "utf-8")
+        main(words_of("run", "experiment=stolen", config))
+        (folder / "stolen.yaml").unlink()
+        out = capsys.readouterr()
+        assert not listener.leaked(), (config, listener.leaked()[0])
+        assert SECRET not in out.out + out.err, config
+        assert "Traceback" not in out.err, (config, out.err)
+        assert written(here) == [], config
+
+
+@pytest.mark.slow
+def test_a_reading_sends_reads_and_writes_nothing_of_the_user(here, listener, capsys, thorough):
+    (here / "judged.csv").write_text(JUDGED, "utf-8")
+    words = ["check", "judged.csv", "--judge", "winner", "--label", "label", "scoring.bootstrap=20"]
+    main([*words, "--save", "reading.yaml"])
+    capsys.readouterr()
+    own = yaml.safe_load((here / "reading.yaml").read_text("utf-8"))
+    every = attacks(listener, here.parent / "home")
+    for config in every if thorough else every[::13]:
+        for reading in (config, merged(own, config)):
+            theirs = here.parent / "theirs" / "reading.yaml"
+            theirs.write_text(yaml.safe_dump(reading), "utf-8")
+            main(["check", "judged.csv", "--reading", str(theirs)])
+            out = capsys.readouterr()
+            assert not listener.leaked(), (config, listener.leaked()[0])
+            assert SECRET not in out.out + out.err, config
+            assert "Traceback" not in out.err, (config, out.err)
+            assert written(here) == [], config
+
+
+@pytest.mark.slow
+def test_an_exported_judge_sends_reads_and_writes_nothing_of_the_user(here, listener, thorough):
+    run = here.parent / "theirs" / "run"
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
+    (run / "manifest.json").write_text(json.dumps({**manifest, "imported": None}), "utf-8")
+    folder = here.parent / "theirs" / "judge"
+    write_judge(read_run(run), folder)
+    original = yaml.safe_load((folder / "judge.yaml").read_text("utf-8"))
+    trust = json.loads((folder / "trust.json").read_text("utf-8"))
+    every = attacks(listener, here.parent / "home")
+    for config in every if thorough else every[::3]:
+        values = merged(original, config) | {"judge": config["judge"]}
+        (folder / "judge.yaml").write_text(yaml.safe_dump(values), "utf-8")
+        files = ("judge.yaml", "prompts.json", "schemas.json")
+        contents = {name: (folder / name).read_bytes() for name in files}
+        # Who writes a judge can write a hash that fits.
+        claimed = {**trust, "content_hash": _content_hash(contents)}
+        (folder / "trust.json").write_text(json.dumps(claimed), "utf-8")
+        try:
+            judge = evalkit.load_judge(folder, runner=LIMITS, store={"mode": "off"})
+            judge.sync(prompt="Name a prime.", response_a="7", response_b="9")
+        except EvalkitError as error:
+            assert SECRET not in str(error)  # noqa: PT017
+        assert not listener.leaked(), (config, listener.leaked()[0])
         assert written(here) == [], config
 
 
