@@ -13,11 +13,13 @@ from evalkit.cli import main
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
 judge = ("judge=simulated/good", "dataset.path=pairs.jsonl", "tracking=none", "scoring.bootstrap=20")
-pair = '{"id": "%d", "prompt": "p", "response_a": "x", "response_b": "y", "label": "A"}\\n'
-Path("pairs.jsonl").write_text("".join(pair % n for n in range(30)))
+pair = '{"id": "%d", "prompt": "p", "response_a": "x", "response_b": "y", "label": "%s"}\\n'
+Path("pairs.jsonl").write_text("".join(pair % (n, "AB"[n % 2]) for n in range(30)))
+Path("labels.csv").write_text("id,annotator,label\\n" + "".join("%d,me,B\\n" % n for n in range(30)))
 Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,label\\na,p,x,y,A,A\\nb,q,x,y,B,A\\n")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
     assert main(["run", *judge, "hydra.run.dir=run"]) == 0
+    assert main(["run", *judge, "swap=none", "hydra.run.dir=other"]) == 0
     assert main(["watch", *judge, "--output", "watched"]) == 0
 before = {str(p): p.read_bytes() for f in ("run", "watched") for p in Path(f).rglob("*") if p.is_file()}
 commands = [
@@ -27,6 +29,9 @@ commands = [
     ["score", "run", "scoring.seed=9"],
     ["export", "run", "--to", "csv"],
     ["export", "run", "--to", "judge", "--output", "judge"],
+    ["label", "run", "labels.csv"],
+    ["align", "run", "tune=[threshold]"],
+    ["compare", "run", "other", "bootstrap=20", "--output", "compared"],
 ]
 for limit in (100, 20_000):
     for words in commands:
@@ -61,9 +66,10 @@ def test_each_command_on_a_full_disk_is_one_line_and_changes_nothing(tmp_path, m
     )
     assert done.returncode == 0, done.stderr
     *rows, changed = map(json.loads, done.stdout.splitlines())
-    assert len(rows) == 12
+    assert len(rows) == 18
     for limit, command, status, said, left in rows:
-        written = (command, limit) == ("export", 20_000) and status == 0
+        small = command in ("export", "align") and limit == 20_000
+        written = small and status == 0
         assert written or status == 1, (command, limit, said)
         assert written or "free" in said[0] or "cannot be written" in said[0], said
         assert left == []
