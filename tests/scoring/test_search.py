@@ -424,13 +424,14 @@ def test_ids_sampling_and_what_raters_say_are_no_slices_unless_listed():
                 "row": str(index),
                 "task_id": index % 2,
                 "score_source": index % 2,
+                "retrieval_score": index % 2,
                 "标签": index % 2,
             },
         )
         for index in range(40)
     ]
     names = [column.column for column in searched_columns(cases).slices]
-    assert names == ["task_id", "score_source", "标签"]
+    assert names == ["task_id", "score_source", "retrieval_score", "标签"]
     listed = searched_columns(cases, ["score"], only_listed=True)
     assert [column.column for column in listed.slices] == ["score"]
 
