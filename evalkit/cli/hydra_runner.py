@@ -297,7 +297,7 @@ class Job:
     overwrite: bool = False
     spent: Spent | None = None
     noted: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
+    asked_keys: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -318,7 +318,7 @@ class Driver:
     overwrite: bool = False
     spent: Spent = field(default_factory=Spent)
     noted: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
+    asked_keys: set[str] = field(default_factory=set)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
@@ -395,7 +395,7 @@ class Driver:
                 self.overwrite,
                 self.spent,
                 self.noted,
-                self.asked,
+                self.asked_keys,
             )
         )
 

@@ -89,7 +89,7 @@ def run_job(job: Job) -> int:
                 observe=display.update,
                 overwrite=job.overwrite,
                 spent=job.spent,
-                asked=job.asked,
+                asked_keys=job.asked_keys,
             )
         except RunInterruption as stop:
             display.close()

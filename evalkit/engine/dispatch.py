@@ -146,7 +146,7 @@ class Sender:
         shared: The limits that workers on the store share.
         remembers: Whether an equal request later gets the outcome of an earlier one that is not in
             the store.
-        asked: Where to note the content keys of requests that are answered and stored.
+        asked_keys: Where to note the content keys of requests that are answered and stored.
     """
 
     def __init__(
@@ -163,9 +163,9 @@ class Sender:
         spent: Spent | None,
         shared: SharedLimits | None,
         remembers: bool = True,
-        asked: set[str] | None = None,
+        asked_keys: set[str] | None = None,
     ) -> None:
-        self._asked = asked
+        self._asked = asked_keys
         self._unstored: set[str] = set()  # answered, but not stored, such as refusals
         self._unclaimed: set[str] = set()
         self._judges, self._runner, self._tally, self._clock, self._calls = (

@@ -89,7 +89,7 @@ class Session:
         shared: The limits that workers on the store share.
         remembers: Whether an equal request later gets the outcome of an earlier one that is not in
             the store, failures included.
-        asked: The content keys of requests that this command has sent, also for other runs: in
+        asked_keys: The content keys of requests that this command has sent, also for other runs: in
             modes `retry` and `refresh`, their stored answers are used.
     """
 
@@ -107,11 +107,11 @@ class Session:
         spent: Spent | None = None,
         shared: SharedLimits | None = None,
         remembers: bool = False,
-        asked: set[str] | None = None,
+        asked_keys: set[str] | None = None,
     ) -> None:
         self._evaluator = evaluator
         self.mode = store_mode
-        self._asked = set() if asked is None else asked
+        self._asked = set() if asked_keys is None else asked_keys
         self._runner = runner
         self._spool = spool
         # the judges of planned requests; the arbiter comes after them
@@ -132,7 +132,7 @@ class Session:
             spent=spent,
             shared=shared,
             remembers=remembers,
-            asked=self._asked if store_mode in ("retry", "refresh") else None,
+            asked_keys=self._asked if store_mode in ("retry", "refresh") else None,
         )
         if self._arbiter is not None:
             self._sender.also_checked = (self._arbiter,)

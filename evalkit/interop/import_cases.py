@@ -142,15 +142,20 @@ def _with_unique_keys(
         keys: dict[str, str] = {}
         answers: list[Answer] = []
         for answer in record.shown:
-            known = texts.setdefault((record.question, answer.key), {})
+            keys_by_text = texts.setdefault((record.question, answer.key), {})
             key = answer.key
             if text := answer.text.strip():
-                if known and text not in known:
+                if keys_by_text and text not in keys_by_text:
                     tally[TEXTS] += 1
-                key = known.setdefault(
-                    text, f"{answer.key} #{len(known) + 1}" if known else answer.key
+                key = keys_by_text.setdefault(
+                    text,
+                    f"{answer.key} #{len(keys_by_text) + 1}"
+                    if keys_by_text
+                    else answer.key,
                 )
-            if any(one.key == key for one in answers):  # a system compared with itself
+            if any(
+                earlier.key == key for earlier in answers
+            ):  # a system compared with itself
                 key = f"{key} again"
             keys.setdefault(answer.key, key)
             answers.append(answer if key == answer.key else replace(answer, key=key))
@@ -192,8 +197,8 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
 
 def _pair_name(record: Record) -> str:
     names = sorted(
-        one.key if one.key.startswith(one.model or "") else str(one.model)
-        for one in record.shown
+        answer.key if answer.key.startswith(answer.model or "") else str(answer.model)
+        for answer in record.shown
     )
     return f"{record.question}: {' / '.join(map(_short, names))}"
 
@@ -219,18 +224,18 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         for record in records
         if record.better is not None
     )
-    said = (
+    by_person = (
         (person, choice, record.shown)
         for record in records
         for person, choice in record.labels.items()
     )
-    own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
+    case_labels = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
     people: dict[str, Annotation] = {
         name: chosen(choices)
-        for name, choices in _choices(said, keys, DIVIDED, tally).items()
+        for name, choices in _choices(by_person, keys, DIVIDED, tally).items()
     }
-    if set(own) - {FIRST}:
-        people[LABEL] = chosen(own)
+    if set(case_labels) - {FIRST}:
+        people[LABEL] = chosen(case_labels)
     return Case(
         id=question.name,
         prompt=_first("prompt", records, tally) or "",
@@ -240,7 +245,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         ),
         context=_first("context", records, tally),
         reference=_first("reference", records, tally),
-        label=own.get(FIRST),
+        label=case_labels.get(FIRST),
         metadata=_metadata(records, tally) | _messages(order),
         labels=people | _annotations(records, keys, tally),
         checklist=records[0].checklist,
@@ -258,24 +263,30 @@ def _messages(answers: Sequence[Answer]) -> JsonObject:
 
 
 def _choices(
-    given: Iterable[tuple[str, str, Sequence[Answer]]],
+    choices_given: Iterable[tuple[str, str, Sequence[Answer]]],
     keys: Sequence[str],
     disputed: str,
     tally: Counter[str],
 ) -> dict[str, dict[Unit, Winner]]:
     """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
-    found: dict[str, dict[Unit, set[Winner]]] = {}
-    for person, choice, shown in given:
-        places = sorted(keys.index(answer.key) for answer in shown)
-        if len(places) != 2 or choice not in (TIE, keys[places[0]], keys[places[1]]):
+    choices_by_person: dict[str, dict[Unit, set[Winner]]] = {}
+    for person, choice, answers in choices_given:
+        positions = sorted(keys.index(answer.key) for answer in answers)
+        if len(positions) != 2 or choice not in (
+            TIE,
+            keys[positions[0]],
+            keys[positions[1]],
+        ):
             tally[PLACELESS] += 1
             continue
         winner: Winner = (
-            "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+            "TIE" if choice == TIE else "A" if choice == keys[positions[0]] else "B"
         )
-        found.setdefault(person, {}).setdefault(tuple(places), set()).add(winner)
+        choices_by_person.setdefault(person, {}).setdefault(
+            tuple(positions), set()
+        ).add(winner)
     agreed: dict[str, dict[Unit, Winner]] = {}
-    for person, pairs in found.items():
+    for person, pairs in choices_by_person.items():
         for unit, winners in pairs.items():
             if len(winners) > 1:
                 tally[disputed] += 1
@@ -289,7 +300,7 @@ def _annotations(
 ) -> dict[str, Annotation]:
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
     annotations: dict[str, Annotation] = {}
-    for name, own, conflict in (
+    for name, attribute, conflict in (
         ("grades", "grade", GRADES),
         ("classes", "class_name", CLASSES),
     ):
@@ -297,50 +308,52 @@ def _annotations(
         people: dict[str, JsonObject] = {}
         for record in records:
             for answer in record.shown if len(records) > 1 else ():
-                labels.setdefault(answer.key, set()).add(getattr(answer, own))
+                labels.setdefault(answer.key, set()).add(getattr(answer, attribute))
             for person, label in getattr(record, name).items():
                 if (
                     people.setdefault(person, {}).setdefault(record.shown[0].key, label)
                     != label
                 ):
                     tally[conflict] += 1
-        if conflicting := sum(len(given - {None}) > 1 for given in labels.values()):
+        if conflicting := sum(len(entries - {None}) > 1 for entries in labels.values()):
             tally[conflict] += conflicting
         annotations |= {
-            person: tuple(given.get(key) for key in keys)
-            for person, given in people.items()
+            person: tuple(entries.get(key) for key in keys)
+            for person, entries in people.items()
         }
     return annotations
 
 
-def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | None:
+def _first(
+    attribute: str, records: Sequence[Record], tally: Counter[str]
+) -> str | None:
     if len(records) == 1:
-        only: str | None = getattr(records[0], what) or None
+        only: str | None = getattr(records[0], attribute) or None
         return only
-    known = dict.fromkeys(
-        value for record in records if (value := getattr(record, what))
+    values = dict.fromkeys(
+        value for record in records if (value := getattr(record, attribute))
     )
-    if len(known) > 1:
-        tally[DIFFERENT.format(what)] += 1
-    return next(iter(known), None)
+    if len(values) > 1:
+        tally[DIFFERENT.format(attribute)] += 1
+    return next(iter(values), None)
 
 
 def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
-    known = {**records[0].metadata}
+    metadata = {**records[0].metadata}
     differing: set[str] = set()
     for record in records[1:]:
         for key, value in record.metadata.items():
-            if known.setdefault(key, value) != value:
+            if metadata.setdefault(key, value) != value:
                 differing.add(key)
     tally.update(DIFFERENT.format(f"'{key}'") for key in differing)
-    return known
+    return metadata
 
 
 def _judgments(
     question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
 ) -> list[Judgment]:
     taken: dict[tuple[Any, ...], set[int]] = {}
-    found = []
+    judgments = []
     for record in question.records:
         order = tuple([keys.index(answer.key) for answer in record.shown])
         unit = tuple(sorted(order))
@@ -355,39 +368,48 @@ def _judgments(
             if samples and judgment.sample != sample:
                 tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
-            found.append(
+            judgments.append(
                 _judgment(question.name, judgment, unit, order, sample, source)
             )
-    return found
+    return judgments
 
 
 def _judgment(
-    case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample: int, source: str
+    case: str,
+    recorded: RecordedJudgment,
+    unit: Unit,
+    order: Unit,
+    sample: int,
+    source: str,
 ) -> Judgment:
-    value = said.value
-    read = said.read
-    if value is not None and shown != unit:
+    value = recorded.value
+    read = recorded.read
+    if value is not None and order != unit:
         value = -value + 0.0
     return Judgment(
         case,
         unit,
-        shown,
+        order,
         sample,
-        said.judge,
-        "ok" if read else said.status,
+        recorded.judge,
+        "ok" if read else recorded.status,
         value,
-        said.confidence if read else None,
-        said.scores,
-        said.answer if read else None,
+        recorded.confidence if read else None,
+        recorded.scores,
+        recorded.answer if read else None,
         f"import {source}" if read else None,
-        None if read else said.error or "the file has no verdict",
-        None if read else "content_filter" if said.status == "refused" else "no_answer",
+        None if read else recorded.error or "the file has no verdict",
+        None
+        if read
+        else "content_filter"
+        if recorded.status == "refused"
+        else "no_answer",
         completion=(
             None
-            if said.text is None
-            else Completion(said.text, model=said.model or said.judge)
+            if recorded.text is None
+            else Completion(recorded.text, model=recorded.model or recorded.judge)
         ),
-        items=said.items,
-        class_name=said.class_name,
-        weighted=said.weighted if read else None,
+        items=recorded.items,
+        class_name=recorded.class_name,
+        weighted=recorded.weighted if read else None,
     )

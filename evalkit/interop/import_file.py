@@ -75,7 +75,7 @@ def import_judgments(
 
 
 def _content(
-    made: Importer, path: Path, options: Options
+    imports: Importer, path: Path, options: Options
 ) -> ParsedFile | ImportedJudgments:
     """Return the content of a file that is in the importer's format."""
     if not path.exists():
@@ -83,7 +83,7 @@ def _content(
             "no such file", where=str(path), remedy="use the file with the judgments"
         )
     start = peek(path)
-    if not is_format(made, start):
+    if not is_format(imports, start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
             next(
@@ -92,17 +92,17 @@ def _content(
         problem = (
             "has no readable rows"
             if remedy == UNKNOWN
-            else f"does not look like {made.name}"
+            else f"does not look like {imports.name}"
         )
         raise DatasetError(problem, where=str(path), remedy=remedy)
     try:
-        return read_format(made, path, options)
+        return read_format(imports, path, options)
     except ConfigError as bad:
-        raise _with_remedy(bad, made.name, start, options) from None
+        raise _with_remedy(bad, imports.name, start, options) from None
 
 
 def read_format(
-    made: Importer, path: Path, options: Options
+    imports: Importer, path: Path, options: Options
 ) -> ParsedFile | ImportedJudgments:
     """Return the content of a file in the importer's format.
 
@@ -110,8 +110,8 @@ def read_format(
         DatasetError: If it is damaged, or has nothing to read.
     """
     try:
-        content = made.read(path, options)
-        if made.is_log and isinstance(content, ParsedFile):
+        content = imports.read(path, options)
+        if imports.is_log and isinstance(content, ParsedFile):
             return replace(
                 content, notes=(*content.notes, *more_than_text(content.records))
             )
@@ -132,11 +132,13 @@ def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
     Raises:
         DatasetError: If the files differ in the scale of scores, or in how texts are read.
     """
-    (where, first), *others = files.items()
-    if not others:
+    (where, first), *other_files = files.items()
+    if not other_files:
         return first
     for name in ("scale", "output", "unread", "rule"):
-        if any(getattr(other, name) != getattr(first, name) for _, other in others):
+        if any(
+            getattr(parsed, name) != getattr(first, name) for _, parsed in other_files
+        ):
             raise DatasetError(
                 f"the files differ in their {name}",
                 where=str(where),
@@ -220,6 +222,6 @@ def complete_only(
     cases: Sequence[Case], judgments: Sequence[Judgment]
 ) -> tuple[list[Case], list[Judgment]]:
     """Return the cases with only readable judgments, and their judgments."""
-    broken = {one.case_id for one in judgments if not one.readable}
+    broken = {judgment.case_id for judgment in judgments if not judgment.readable}
     kept = [case for case in cases if case.id not in broken]
-    return kept, [one for one in judgments if one.case_id not in broken]
+    return kept, [judgment for judgment in judgments if judgment.case_id not in broken]

@@ -51,18 +51,20 @@ def describe_settings(
         return settings, []
     if parsed.rubric:
         return settings | {"rubric": dict(parsed.rubric)}, []
-    if names := [one.class_name for one in judgments if one.class_name is not None]:
+    if names := [
+        judgment.class_name for judgment in judgments if judgment.class_name is not None
+    ]:
         labels = [
-            one
+            class_name
             for record in parsed.records
-            for one in (*record.classes.values(), record.shown[0].class_name)
+            for class_name in (*record.classes.values(), record.shown[0].class_name)
         ]
         spelled: dict[str, str] = {}
-        for one in (*names, *labels):
-            if one is not None:
-                spelled.setdefault(fold_class(one), one)
-        if len(spelled) == 1 and (other := OPPOSITES.get(names[0].casefold())):
-            spelled[other] = other
+        for class_name in (*names, *labels):
+            if class_name is not None:
+                spelled.setdefault(fold_class(class_name), class_name)
+        if len(spelled) == 1 and (opposite := OPPOSITES.get(names[0].casefold())):
+            spelled[opposite] = opposite
         settings["rubric"] = {
             "classes": dict.fromkeys(spelled.values(), ""),
             "levels": {},
@@ -84,9 +86,9 @@ def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
 
 def _judge(names: Sequence[str], weighted: bool) -> Json:
     # The temperature is unknown.
-    more = {"logprobs": "fallback"} if weighted else {}
+    output = {"logprobs": "fallback"} if weighted else {}
     judges = [
-        {"name": _plain(name), "model": name, "temperature": None, **more}
+        {"name": _plain(name), "model": name, "temperature": None, **output}
         for name in names
     ]
     return (
@@ -107,9 +109,13 @@ def _policy(judgments: Sequence[Judgment]) -> str:
         orders.setdefault((judgment.judge, judgment.case_id, judgment.unit), set()).add(
             judgment.shown == judgment.unit
         )
-    if any(len(seen) > 1 for seen in orders.values()):
+    if any(len(in_case_order) > 1 for in_case_order in orders.values()):
         return "both"
-    return "random" if any(False in seen for seen in orders.values()) else "none"
+    return (
+        "random"
+        if any(False in in_case_order for in_case_order in orders.values())
+        else "none"
+    )
 
 
 def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:

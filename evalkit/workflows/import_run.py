@@ -343,7 +343,9 @@ def _with_classes(
     """
     labels = Labels(config.dataset.label_map, classes)
     judgments = []
-    known: dict[str | None, str | None] = {}  # class in the file -> in the rubric
+    names_in_rubric: dict[
+        str | None, str | None
+    ] = {}  # class in the file -> in the rubric
     for judgment in brought.judgments:
         if judgment.readable and judgment.class_name is None:
             problem = "it was not judged by class, and the rubric has classes"
@@ -353,11 +355,11 @@ def _with_classes(
                 where=where,
                 remedy="choose another rubric, or import as generic with --fields class=COLUMN",
             )
-        if judgment.class_name not in known:
+        if judgment.class_name not in names_in_rubric:
             location = f"the judgment of case '{judgment.case_id}'"
             answer = labels.answer_of(judgment.class_name, location)
-            known[judgment.class_name] = answer
-        name = known[judgment.class_name]
+            names_in_rubric[judgment.class_name] = answer
+        name = names_in_rubric[judgment.class_name]
         judgments.append(
             judgment
             if name == judgment.class_name

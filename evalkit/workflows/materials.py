@@ -99,15 +99,16 @@ def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
     room = (
         3
         * min(
-            (one.context or 0) - (one.max_tokens or 0) for one in config.judge.members
+            (judge.context or 0) - (judge.max_tokens or 0)
+            for judge in config.judge.members
         )
         // 4
     )
     return partial(
         fit_ends,
         fits=lambda case: all(
-            message_tokens(one.messages) + image_tokens(one.messages) <= room
-            for one in plan(case)
+            message_tokens(request.messages) + image_tokens(request.messages) <= room
+            for request in plan(case)
         ),
     )
 

@@ -170,11 +170,11 @@ def scoring_facts(
     )
     aligned = 0 if split is None else len(split.opened)
     clusters = scores.clusters
-    own = [note] if (note := clusters.note()) else []
-    own += [opening_note(opened)] if opened else []
-    own += [opening_note(aligned, "by evalkit align")] if aligned else []
+    run_notes = [note] if (note := clusters.note()) else []
+    run_notes += [opening_note(opened)] if opened else []
+    run_notes += [opening_note(aligned, "by evalkit align")] if aligned else []
     return {
-        "notes": [*scores.notes, *own],
+        "notes": [*scores.notes, *run_notes],
         "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS, UNASKED),
         "opened": max(opened or 0, aligned) or None,
         "clusters": {

@@ -174,7 +174,7 @@ def judge_and_score(
     overwrite: bool = False,
     spent: Spent | None = None,
     templates: Mapping[str, str] | None = None,
-    asked: set[str] | None = None,
+    asked_keys: set[str] | None = None,
 ) -> RunResult:
     """Judge the cases, score and write the run folder.
 
@@ -187,9 +187,9 @@ def judge_and_score(
         overwrite: replace another run in `folder`.
         spent: what the jobs of the sweep have spent of a shared budget.
         templates: the texts of the templates, if they are not the installed ones.
-        asked: the content keys of requests that this command has sent for other runs.
+        asked_keys: the content keys of requests that this command has sent for other runs.
     """
-    asked = set() if asked is None else asked
+    asked_keys = set() if asked_keys is None else asked_keys
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = load_materials(config, folder, cases, templates)
@@ -215,7 +215,7 @@ def judge_and_score(
             sweep=sweep,
             observe=observe,
             spent=spent,
-            asked=asked,
+            asked_keys=asked_keys,
         )
 
 
@@ -232,7 +232,7 @@ def _judge_and_score(
     sweep: Mapping[str, Any] | None,
     observe: Callable[[Progress], None] | None,
     spent: Spent | None,
-    asked: set[str],
+    asked_keys: set[str],
 ) -> RunResult:
     """Judge and score the loaded cases, and write the run folder."""
     cases = materials.dataset.cases
@@ -242,7 +242,7 @@ def _judge_and_score(
         config, materials, folder, observe, given=given
     )
     plan, judged, notes = run_async(
-        _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked)
+        _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked_keys)
     )
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
@@ -395,7 +395,7 @@ async def _judge_all(
     folder: Path,
     spent: Spent | None,
     until: Until | None = None,
-    asked: set[str] | None = None,
+    asked_keys: set[str] | None = None,
 ) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
     """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
 
@@ -423,12 +423,12 @@ async def _judge_all(
                 folder,
                 spent,
                 until=until,
-                asked=asked,
+                asked_keys=asked_keys,
             ),
             [],
         )
     first = (
-        await _rewrite(config, cases, observe, folder, spent, asked)
+        await _rewrite(config, cases, observe, folder, spent, asked_keys)
         if config.probe.rewriter
         else None
     )
@@ -445,7 +445,7 @@ async def _judge_all(
         folder,
         spent,
         chosen_on=cases,
-        asked=asked,
+        asked_keys=asked_keys,
     )
     return plan, *(
         (judged, [])
@@ -460,24 +460,24 @@ async def _rewrite(
     observe: Callable[[Progress], None] | None,
     folder: Path,
     spent: Spent | None,
-    asked: set[str] | None,
+    asked_keys: set[str] | None,
 ) -> JudgingResult:
     """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
-    own = rewriting(config)
-    if own.runner.kind == "batch" and any(
-        map(reason_against, make_judges(own.judge, own.runner))
+    rewriter_config = rewriting(config)
+    if rewriter_config.runner.kind == "batch" and any(
+        map(reason_against, make_judges(rewriter_config.judge, rewriter_config.runner))
     ):
-        own = own.with_({"runner.kind": "online"})
+        rewriter_config = rewriter_config.with_({"runner.kind": "online"})
     with keys_below(REWRITER):
         return await ask_judges(
-            own,
+            rewriter_config,
             cases,
             Rewriter(config),
             observe,
             folder,
             spent,
             study=config,
-            asked=asked,
+            asked_keys=asked_keys,
         )
 
 
@@ -490,11 +490,13 @@ def _asked_again(judged: JudgingResult) -> dict[str, Any]:
 
 
 def _rewriter(config: RunConfig) -> dict[str, Any]:
-    found = describe_rewriter(config)
+    described = describe_rewriter(config)
     return (
         {}
-        if found is None
-        else {"rewriter": {**found, "prompt_hashes": Rewriter(config).prompt_hashes}}
+        if described is None
+        else {
+            "rewriter": {**described, "prompt_hashes": Rewriter(config).prompt_hashes}
+        }
     )
 
 
@@ -541,7 +543,7 @@ async def ask_judges(
     study: RunConfig | None = None,
     chosen_on: Sequence[Case] | None = None,
     until: Until | None = None,
-    asked: set[str] | None = None,
+    asked_keys: set[str] | None = None,
 ) -> JudgingResult:
     """Judge every case, from stored answers where possible; only the store is written.
 
@@ -556,7 +558,7 @@ async def ask_judges(
         study: the config of the run that this is a step of, if it is another one.
         chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
         until: whether no more cases are needed; by default all are.
-        asked: the content keys of requests that this command has sent already.
+        asked_keys: the content keys of requests that this command has sent already.
     """
     if config.judge.cascades:
         return await _ask_cascade(
@@ -567,7 +569,7 @@ async def ask_judges(
             folder,
             spent,
             chosen_on or cases,
-            asked,
+            asked_keys,
         )
     store = open_store(config.store)
     judges = make_judges(config.judge, config.runner)
@@ -596,7 +598,7 @@ async def ask_judges(
             until=until,
             spent=spent if batches is None else batches.spent,
             shared=shared_limits(study or config, store),
-            asked=asked,
+            asked_keys=asked_keys,
         )
         return judged if batches is None else batches.counted(judged)
     finally:
@@ -614,7 +616,7 @@ async def _ask_cascade(
     folder: Path | None,
     spent: Spent | None,
     chosen_on: Sequence[Case],
-    asked: set[str] | None,
+    asked_keys: set[str] | None,
 ) -> JudgingResult:
     """Ask the judges of a cascade in turn, under one budget."""
     if spent is None and config.runner.budget_scope != "store":
@@ -629,7 +631,7 @@ async def _ask_cascade(
             folder,
             spent,
             study=config,
-            asked=asked,
+            asked_keys=asked_keys,
         )
 
     def waiting(judgments: Sequence[Judgment]) -> Units:
