@@ -72,6 +72,7 @@ class Games:
     def codes(self, winner: Codes) -> Ints:
         """Return each game's index into a flat table of wins (row beats column) followed by a flat table of ties."""
         size = len(self.names)
+        # Flat indices into a (systems, systems) table: row * systems + column.
         won = self.i * size + self.j
         lost = self.j * size + self.i
         return np.select([winner == TIE, winner == A], [size * size + won, won], lost)
@@ -79,6 +80,7 @@ class Games:
     def tables(self, winner: Codes | None = None) -> tuple[Floats, Floats]:
         """Return wins (row beats column) and ties (symmetric) as (systems, systems) tables."""
         size = len(self.names)
+        # The first half of the codes counts wins, the second half ties.
         codes = self.codes(self.winner if winner is None else winner)
         wins, ties = (
             np.bincount(codes, minlength=2 * size * size)
@@ -97,11 +99,13 @@ def games_of(
         flat(cases, lambda case: [len(response.text) for response in case.responses])
     )
     pairs = verdicts.pairs
+    # (pairs,) the system of each side, -1 if it has no name.
     first, second = pairs.sides(system)
     rivals = (first >= 0) & (second >= 0) & (first != second)
     used = np.flatnonzero(rivals & verdicts.present)
     # 1 if the system with the lower code is the first response, -1 if it is the second
     side = np.where(first < second, 1, -1)[used].astype(np.int8)
+    # Above 0 where the response of the system with the lower code is the longer one.
     log_ratio = np.subtract(*pairs.sides(lengths))[used] * side
     low = np.minimum(first, second)[used]
     high = np.maximum(first, second)[used]
@@ -109,6 +113,7 @@ def games_of(
     missing = int((rivals & verdicts.missing).sum())
     # systems that were compared, and the codes of both sides among them
     compared, codes = np.unique(np.concatenate([low, high]), return_inverse=True)
+    # The first row of the inverse belongs to `low`, the second to `high`.
     low, high = codes.reshape(2, -1)
     kept = tuple(names[k] for k in compared.tolist())
     return Games(
@@ -147,12 +152,16 @@ class Davidson:
 
         self.effects = int(columns.max()) + 1
         self._systems = systems
+        # One row of the design for each kind of game: only its two systems and covariates are not
+        # 0.
         kinds = np.arange(len(columns))[:, None]
         shape = (len(columns), self.effects)
         self.design = csr_array(
             (values.ravel(), ((kinds + 0 * columns).ravel(), columns.ravel())),
             shape=shape,
         )
+        # The outer product of each row with itself, flattened: weighted sums of these rows are
+        # the information matrix.
         squares = (columns[:, :, None] * self.effects + columns[:, None, :]).reshape(
             len(columns), -1
         )
@@ -190,6 +199,7 @@ class Davidson:
             [outcome @ self.design, tied.sum(axis=1)[:, None]], axis=1
         )
         information = np.zeros((len(at), last + 1, last + 1))
+        # The variance of an outcome of 1/2, 0 or -1/2, times the number of games.
         spread = games * ((1 - both) / 4 - mean**2)
         information[:, :last, :last] = (spread @ self._products).reshape(-1, last, last)
         # Ratings are identified up to a constant; this keeps their mean.
@@ -211,6 +221,7 @@ class Davidson:
             active: the rows whose systems are connected by games.
         """
         at = np.zeros((results.shape[1], self.effects + 1))
+        # Without any tie the likelihood grows as log v falls, so it stays at its limit.
         at[~results[1].any(axis=1), -1] = -np.inf
         converged = np.zeros(len(at), dtype=bool)
         for _ in range(_STEPS):
@@ -218,6 +229,8 @@ class Davidson:
             step = np.linalg.solve(
                 information + 1e-12 * np.eye(self.effects + 1), gradient[:, :, None]
             )[:, :, 0]
+            # A Newton step moves no effect by more than 2: far from the maximum it would
+            # overshoot.
             largest = np.abs(step).max(axis=1, initial=0.0)
             at[active] += step / np.maximum(1.0, largest / 2)[:, None]
             diverged = (np.abs(at[active, :-1]) > MAX_RATING).any(axis=1)
@@ -252,6 +265,8 @@ def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
 
 def _connected(games: Floats) -> Bools:
     """Return in which rows every system is connected to every other by games, (rows,)."""
+    # reach[row, i, j]: whether a path of games leads from system i to j. Each product doubles the
+    # length of the paths.
     reach = (games + np.swapaxes(games, 1, 2) > 0) | np.eye(games.shape[1], dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(games.shape[1]))))):
         reach |= (reach.astype(np.float64) @ reach.astype(np.float64)) > 0
@@ -266,6 +281,7 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
         tie: log v of Davidson's model.
     """
     half = np.asarray(difference) / 2
+    # The largest exponent is subtracted from all, so that none overflows.
     top = np.maximum(np.abs(half), tie)
     first = np.exp(half - top)
     both = np.exp(tie - top)
@@ -297,6 +313,7 @@ def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
             game.
     """
     ratings = np.zeros((len(i), systems))
+    # Game by game, in all sequences at once: a rating depends on every game before.
     row = np.arange(len(i))
     for first, second, result in zip(i.T, j.T, score.T, strict=True):
         expected = 1 / (
@@ -384,6 +401,8 @@ def at_equal_length(games: Games) -> ControlledRatings | None:
     residual, tied, *_ = model.residuals(at, results)
     if np.isnan(at).any() or np.linalg.cond(information) > 1e10:
         return None
+    # The sandwich: (clusters, effects + 1) sums of the scores of all games of a cluster, which
+    # are not independent.
     bread = np.linalg.inv(information)
     shape = (games.clusters.count, len(games))
     cluster = csr_array(

@@ -62,6 +62,7 @@ class Observations:
         value = self.value[finite]
         unit = self.unit[finite]
         centred = value - value.mean() if len(value) else value
+        # A facet with one level in every unit cannot be told apart from the unit.
         levels = {name: level[finite] for name, level in self.facets.items()}
         units = len(np.unique(unit))
         facets = {
@@ -144,6 +145,7 @@ class Design:
         columns = []
         for cell in range(self._number):
             inside = self._cells == cell
+            # Three columns for each cell: count, sum and sum of squares.
             columns += tally.columns(
                 inside, np.where(inside, value, 0.0), np.where(inside, value**2, 0.0)
             )
@@ -159,6 +161,8 @@ class Design:
                     np.bincount(code, weights=value**power) for power in (0, 1, 2)
                 )
                 by_case = Tally(crossed.case[first], crossed.cases)
+                # Over all pairs of n values, the sum of (x - y)^2 is n * sum(x^2) - sum(x)^2
+                # (each pair once).
                 columns += by_case.columns(
                     counts * squares - sums**2, counts * (counts - 1)
                 )
@@ -275,6 +279,7 @@ def observe(
     value, case, unit_i, unit_j, order, criterion = (
         np.concatenate(list(column)) for column in zip(*parts, strict=True)
     )
+    # The parts follow each other judge by judge.
     judge = np.repeat(
         np.arange(len(columns_by_judge)), [len(part[0]) for part in parts]
     )

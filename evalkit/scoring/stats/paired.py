@@ -87,12 +87,15 @@ def align(
         (v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2
     )
     index = {unit: number for number, unit in enumerate(units)}
+    # A pair that a run does not have, in contrast to one without a verdict; only `shared` tells
+    # them apart.
     absent = missing - 1
     codes = np.full((len(runs), len(units)), absent, dtype=np.int8)
     for row, run in zip(codes, runs, strict=True):
         for verdict in run:
             if len(verdict.unit) == 2:
                 row[index[verdict.case_id, verdict.unit]] = code(verdict)
+    # (pairs,) which pairs stay.
     kept = (codes != absent).all(axis=0) | (not shared)
     cases = [case for (case, _), keep in zip(units, kept, strict=True) if keep]
     numbers, clusters = number_cases(cases, cluster)
@@ -167,6 +170,7 @@ class Lead:
 
     def difference(self, name: str, scoring: ScoringConfig) -> Metric:
         """Return the mean with Tango's interval, as wide as resampling needs if clusters hold several units."""
+        # (clusters,) the number of units that both read.
         size = self.clusters.sums(self.tally(self.read))
         n = self.n
         if not n:
@@ -246,6 +250,7 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
         return sign_flip(leads), (
             "McNemar, exact" if single else "sign flips of whole clusters, exact"
         )
+    # The continuity correction is for single units only; sums of clusters are finer.
     excess = abs(int(leads.sum())) - (1 if single else 0)
     statistic = max(excess, 0) ** 2 / float((leads**2).sum())
     # The upper tail of chi-squared with one degree of freedom.
