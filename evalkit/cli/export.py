@@ -123,11 +123,12 @@ def _register(result: RunResult, run: Path, judge: Path, name: str) -> None:
     """Add a judge to the model registry of MLflow."""
     from evalkit.guard import check, origin_of
     from evalkit.guard.doors import EXPORT, SECTIONS
+    from evalkit.serving.folder import LOADER
     from evalkit.tracking.registry import CHAMPION, SCHEME, register_judge
 
     check(result.config, origin_of(run), SECTIONS[EXPORT])
     use = result.decision.use
-    registered = register_judge(judge, name, result.config.tracking, use)
+    registered = register_judge(judge, name, result.config.tracking, use, LOADER)
     print(f"registered as {name}, version {registered.version}, in {registered.uri}")
     if registered.champion:
         print(f"load it with evalkit.load_judge('{SCHEME}{name}@{CHAMPION}')")

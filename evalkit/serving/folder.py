@@ -37,6 +37,8 @@ from evalkit.scoring.verdicts.cascade import with_thresholds
 from evalkit.serving.trust import Validation, describe_trust
 from evalkit.workflows.materials import build_evaluator
 
+LOADER: Final = "evalkit.serving.adapters.mlflow"
+"""The module that MLflow imports to load a registered judge."""
 JUDGE: Final = "judge.yaml"
 TRUST: Final = "trust.json"
 CASCADE: Final = "cascade"

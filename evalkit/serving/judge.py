@@ -33,7 +33,7 @@ from evalkit.judges.images import check_images
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of
 from evalkit.runs.results import Spent
-from evalkit.serving.folder import JudgeFolder, read_judge
+from evalkit.serving.folder import LOADER, JudgeFolder, read_judge
 from evalkit.serving.sessions import JudgingSession
 from evalkit.serving.trust import Trust
 from evalkit.workflows.materials import build_evaluator
@@ -508,7 +508,7 @@ def load_judge(
         # Importing MLflow takes seconds.
         from evalkit.tracking.registry import fetch_judge
 
-        path = fetch_judge(str(path))
+        path = fetch_judge(str(path), LOADER)
     folder = read_judge(Path(path))
     addresses = [api_base] if isinstance(api_base, str) else api_base or ()
     with trusting(trust), from_judge_folder(addresses):

@@ -21,8 +21,6 @@ SCHEME: Final = "models:/"
 CHAMPION: Final = "champion"
 USEFUL: Final = ("single", "rates", "rates_corrected")
 """The decisions with which a judge becomes the champion."""
-ADAPTER: Final = "evalkit.serving.adapters.mlflow"
-"""The module that MLflow imports to load a registered judge."""
 _DATA: Final = "judge"
 
 
@@ -37,7 +35,7 @@ class Registered:
 
 
 def register_judge(
-    folder: Path, name: str, config: TrackingConfig, use: str
+    folder: Path, name: str, config: TrackingConfig, use: str, loader: str
 ) -> Registered:
     """Add the folder of a judge to the model registry, with its decision as a tag.
 
@@ -48,6 +46,7 @@ def register_judge(
         name: The name of the model; a new version if there is one.
         config: Which MLflow store to use.
         use: What the judge may be used for.
+        loader: The module that MLflow imports to load it.
 
     Raises:
         TrackingError: If MLflow cannot be reached, or refuses it.
@@ -64,7 +63,7 @@ def register_judge(
         with mlflow.start_run(experiment_id=experiment, run_name=f"judge {name}"):
             logged = mlflow.pyfunc.log_model(
                 name=_DATA,
-                loader_module=ADAPTER,
+                loader_module=loader,
                 data_path=str(folder),
                 pip_requirements=[f"evalkit-judge=={own_version()}"],
                 registered_model_name=name,
@@ -78,10 +77,14 @@ def register_judge(
     return Registered(name, version, uri, champion)
 
 
-def fetch_judge(address: str) -> Path:
+def fetch_judge(address: str, loader: str) -> Path:
     """Download a registered judge, and return its folder, which lives as long as the process.
 
     The store is $MLFLOW_TRACKING_URI, else mlflow.db in the current folder.
+
+    Args:
+        address: Its address.
+        loader: The module that loads it, by which a judge differs from other models.
 
     Raises:
         ConfigError: If there is no such judge, or the model is not one.
@@ -104,7 +107,7 @@ def fetch_judge(address: str) -> Path:
             )
         )
         flavor = Model.load(str(path)).flavors.get("python_function", {})
-    if flavor.get("loader_module") != ADAPTER:
+    if flavor.get("loader_module") != loader:
         raise ConfigError(
             "is not a judge of evalkit",
             where=location,

@@ -137,7 +137,7 @@ def test_every_kind_of_block_is_known():
     # A console block is shown and not run: it installs, opens a page, calls a provider, or needs
     # another model or data.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
-    marks = r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://|dataset=mine"
+    marks = r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://|dataset=mine|--register"
     assert all(re.search(marks, text) for text in console)
 
 

@@ -62,7 +62,7 @@ class Observations:
         value = self.value[finite]
         unit = self.unit[finite]
         centred = value - value.mean() if len(value) else value
-        # A facet with one level in every unit cannot be told apart from the unit.
+        # A facet with one level in every unit adds nothing to the unit.
         levels = {name: level[finite] for name, level in self.facets.items()}
         units = len(np.unique(unit))
         facets = {
