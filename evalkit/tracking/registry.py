@@ -107,10 +107,24 @@ def fetch_judge(address: str, loader: str) -> Path:
             )
         )
         flavor = Model.load(str(path)).flavors.get("python_function", {})
-    if flavor.get("loader_module") != loader:
+    folder = folder_below(path, flavor.get("data"))
+    if flavor.get("loader_module") != loader or folder is None:
         raise ConfigError(
             "is not a judge of evalkit",
             where=location,
             remedy="register one with `evalkit export RUN --to judge --register NAME`",
         )
-    return path / str(flavor["data"])
+    return folder
+
+
+def folder_below(model: Path, data: object) -> Path | None:
+    """Return the folder that a downloaded model names; `None` unless it is inside the download.
+
+    Whoever can write to the registry could name any folder of this machine.
+    """
+    if not isinstance(data, str):
+        return None
+    folder = (model / data).resolve()
+    if folder.is_dir() and model.resolve() in folder.parents:
+        return folder
+    return None

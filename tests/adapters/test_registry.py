@@ -6,6 +6,7 @@ import pytest
 import evalkit
 from evalkit.cli import main
 from evalkit.core.errors import ConfigError, TrackingError
+from evalkit.tracking.registry import folder_below
 from tests.adapters.conftest import ASKED, BAD, GOOD
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -66,3 +67,24 @@ def test_a_model_that_is_no_judge_is_refused(mlflow_store, tmp_path, monkeypatch
         )
     with pytest.raises(ConfigError, match="is not a judge of evalkit"):
         evalkit.load_judge("models:/other/1")
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("data/judge", True),
+        ("../outside", False),
+        ("/", False),
+        ("link", False),
+        (".", False),
+        ("none", False),
+        (None, False),
+        (3, False),
+    ],
+)
+def test_a_model_names_a_folder_of_its_own(data, found, tmp_path):
+    model = tmp_path / "model"
+    (model / "data" / "judge").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (model / "link").symlink_to(tmp_path / "outside")
+    assert (folder_below(model, data) is not None) == found
