@@ -182,6 +182,7 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
         "EVALKIT_PROJECT",
         "EVALKIT_TRUST",
         "MLFLOW_TRACKING_URI",
+        "MLFLOW_REGISTRY_URI",
         "MLFLOW_EXPERIMENT_NAME",
         "MLFLOW_RUN_ID",
         "OPENAI_API_KEY",
@@ -260,6 +261,10 @@ def mlflow_store(empty_store, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield f"sqlite:///{tmp_path / 'mlflow.db'}"
+    if (mlflow := sys.modules.get("mlflow")) is not None:
+        # Else the next test of this process would look in this store, too.
+        mlflow.set_tracking_uri(None)
+        mlflow.set_registry_uri(None)
 
 
 @pytest.fixture(scope="session")

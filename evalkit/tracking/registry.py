@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import re
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from evalkit.config import TrackingConfig
 from evalkit.core.errors import ConfigError, TrackingError
@@ -16,12 +17,16 @@ from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
 from evalkit.tracking.mlflow_tracker import experiment_of
 from evalkit.tracking.surrounding import experiment_name
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
 SCHEME: Final = "models:/"
 """The address of a registered judge is `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""
 CHAMPION: Final = "champion"
 USEFUL: Final = ("single", "rates", "rates_corrected")
 """The decisions with which a judge becomes the champion."""
 _DATA: Final = "judge"
+_ADDRESS: Final = re.compile(r"models:/([^/@:]+)(?:@([^/@:]+)|/(\d+))")
 
 
 @frozen
@@ -55,26 +60,55 @@ def register_judge(
     problem = f"{without_password(uri)}: MLflow could not register the judge"
     with mlflow_errors(lambda cause: TrackingError(f"{problem}: {cause}")):
         client = open_client(uri)
-        import mlflow
-
-        mlflow.set_tracking_uri(uri)
-        mlflow.set_registry_uri(uri)
         experiment = experiment_of(client, uri, experiment_name(config))
-        with mlflow.start_run(experiment_id=experiment, run_name=f"judge {name}"):
-            logged = mlflow.pyfunc.log_model(
-                name=_DATA,
-                loader_module=loader,
-                data_path=str(folder),
-                pip_requirements=[f"evalkit-judge=={own_version()}"],
-                registered_model_name=name,
-                await_registration_for=0,
-            )
-        version = str(logged.registered_model_version)
+        version = _add_version(client, experiment, folder, name, loader)
         client.set_model_version_tag(name, version, "decision", use)
         champion = use in USEFUL
         if champion:
             client.set_registered_model_alias(name, CHAMPION, version)
     return Registered(name, version, uri, champion)
+
+
+def _add_version(
+    client: MlflowClient, experiment: str, folder: Path, name: str, loader: str
+) -> str:
+    """Log the folder as a model of a run of its own, and return the number of the new version.
+
+    MLflow's own function for this uses the store of the process, which is the caller's to choose.
+    """
+    import mlflow
+
+    run = client.create_run(experiment, run_name=f"judge {name}")
+    run_id = run.info.run_id
+    status = "FAILED"
+    try:
+        with tempfile.TemporaryDirectory(prefix="evalkit-judge-") as temporary:
+            model = Path(temporary) / _DATA
+            mlflow.pyfunc.save_model(
+                str(model),
+                loader_module=loader,
+                data_path=str(folder),
+                pip_requirements=[f"evalkit-judge=={own_version()}"],
+            )
+            client.log_artifacts(run_id, str(model), _DATA)
+        _create_if_new(client, name)
+        version = client.create_model_version(
+            name, f"{run.info.artifact_uri}/{_DATA}", run_id, await_creation_for=0
+        )
+        status = "FINISHED"
+    finally:
+        client.set_terminated(run_id, status)
+    return str(version.version)
+
+
+def _create_if_new(client: MlflowClient, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
 
 
 def fetch_judge(address: str, loader: str) -> Path:
@@ -95,15 +129,17 @@ def fetch_judge(address: str, loader: str) -> Path:
     into = tempfile.TemporaryDirectory(prefix="evalkit-judge-")
     atexit.register(into.cleanup)
     with mlflow_errors(lambda cause: TrackingError(f"{location}: {cause}")):
-        open_client(uri)
+        client = open_client(uri)
         import mlflow
         from mlflow.models import Model
 
-        mlflow.set_tracking_uri(uri)
-        mlflow.set_registry_uri(uri)
+        name, version = _version_of(client, address)
         path = Path(
             mlflow.artifacts.download_artifacts(
-                artifact_uri=address, dst_path=into.name
+                artifact_uri=client.get_model_version_download_uri(name, version),
+                dst_path=into.name,
+                tracking_uri=uri,
+                registry_uri=uri,
             )
         )
         flavor = Model.load(str(path)).flavors.get("python_function", {})
@@ -115,6 +151,27 @@ def fetch_judge(address: str, loader: str) -> Path:
             remedy="register one with `evalkit export RUN --to judge --register NAME`",
         )
     return folder
+
+
+def _version_of(client: MlflowClient, address: str) -> tuple[str, str]:
+    """Return the name and the version of the model at an address.
+
+    MLflow's own reader of addresses asks the registry of the process, which may be another one.
+
+    Raises:
+        ConfigError: If it is no address of a model.
+    """
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ConfigError(
+            "is not the address of a registered judge",
+            where=address,
+            remedy="write models:/NAME@ALIAS or models:/NAME/VERSION",
+        )
+    name, alias, version = parts.groups()
+    if alias:
+        version = client.get_model_version_by_alias(name, alias).version
+    return name, str(version)
 
 
 def folder_below(model: Path, data: object) -> Path | None:

@@ -16,6 +16,10 @@ def test_a_judge_is_registered_and_loaded_by_its_alias(
     judges, mlflow_store, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
+    import mlflow
+
+    before = f"sqlite:///{tmp_path / 'other.db'}"
+    mlflow.set_tracking_uri(before)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_store)
     run = judges.pairs.parent / "runs" / "pairs"
     for version, useful in (("1", ()), ("2", (evalkit.load_judge(run).trust.use,))):
@@ -27,9 +31,9 @@ def test_a_judge_is_registered_and_loaded_by_its_alias(
         assert ("note: not the champion" in out) == (not useful)
     judge = evalkit.load_judge("models:/helpful@champion", api_base=judges.api_base)
     assert judge.sync(prompt=ASKED, response_a=BAD, response_b=GOOD).winner == "B"
-
-    import mlflow
-
+    assert mlflow.get_tracking_uri() == before, "the store of the process is the caller's"
+    assert mlflow.get_registry_uri() == before
+    mlflow.set_tracking_uri(mlflow_store)
     model = mlflow.pyfunc.load_model("models:/helpful@champion")
     rows = pd.DataFrame(
         [{"inputs": {"question": ASKED}, "outputs": GOOD, "expectations": {"response_b": BAD}}]
@@ -46,6 +50,9 @@ def test_what_is_no_registered_judge_is_one_line(mlflow_store, tmp_path, monkeyp
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_store)
     with pytest.raises(TrackingError, match="nosuch"):
         evalkit.load_judge("models:/nosuch@champion")
+    for address in ("models:/", "models:/a", "models:/a/latest", "models:/a/1/b", "models:/../x@y"):
+        with pytest.raises(ConfigError, match="write models:/NAME@ALIAS"):
+            evalkit.load_judge(address)
     assert main(["export", "run", "--to", "csv", "--register", "x"]) == 1
     assert "--register: is only for judge" in capsys.readouterr().err
 
