@@ -35,12 +35,13 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         STUDY: "`run`, `plan`, `audit`, `work`, `batch`, `doctor`, `ui`, `load_config`: a study, `config.yaml` of a run"
         " folder, `./conf`",
         SETTINGS: "`check`, `import`: the settings of data that was judged elsewhere",
-        JUDGE: "`serve`, `watch`, `load_judge`, adapters: the folder of a judge or of a run",
+        JUDGE: "`serve`, `watch`, `load_judge`, adapters: the folder of a judge or of a run, a registered judge"
+        " (`models:/NAME@ALIAS`)",
         ALIGN: "`align`: a run folder",
         REPRODUCE: "`reproduce`: a run folder",
         SCORE: "`score`: a run folder with `gate.no_worse_than`",
         TRACK: "`track`: a run folder",
-        EXPORT: "`export --to assessments`: a run folder",
+        EXPORT: "`export --to mlflow-assessments`, `export --register`: a run folder",
     }
 )
 """The commands and functions of each way in. Other commands read a run folder and open nothing that it names."""

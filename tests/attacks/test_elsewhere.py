@@ -20,6 +20,7 @@ from evalkit.runs import read_run
 from evalkit.serving.folder import _content_hash, write_judge
 from tests.support.command_line import run_once
 from tests.support.fake_provider import completion
+from tests.support.provider_play import ANSWER
 
 SECRET = "Pl4nted"
 VARIABLES = {
@@ -38,8 +39,10 @@ FILES = {
     ".pgpass": "127.0.0.1:*:*:*:{}\n",
     "adc.json": '{{"type": "authorized_user", "refresh_token": "{}"}}\n',
 }
-JUDGED = "id,prompt,response_a,response_b,winner,order,label\n" + "".join(
-    f"{n},Name a prime.,7,9,A,{order},A\n" for n in range(3) for order in ("ab", "ba")
+JUDGED = "id,trace_id,prompt,response_a,response_b,winner,order,label\n" + "".join(
+    f"{n},tr-{n},Name a prime.,7,9,{'AB'[n % 3 > 0]},{order},{'AB'[n % 2]}\n"
+    for n in range(40)
+    for order in ("ab", "ba")
 )
 SERVERS = ("judge", "swap.arbiter", "probe.rewriter")
 
@@ -54,11 +57,10 @@ class Listener:
         self.address = f"127.0.0.1:{self.port}"
 
     def serve(self) -> None:
-        answer = {"winner": "A", "criteria": [], "reasoning": "x", "confidence": 1}
         choice = {
             "index": 0,
             "finish_reason": "stop",
-            "message": {"role": "assistant", "content": json.dumps(answer)},
+            "message": {"role": "assistant", "content": json.dumps(ANSWER)},
         }
         body = json.dumps(completion([choice])).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
@@ -230,6 +232,11 @@ def attacks(listener: Listener, home: Path) -> list[dict[str, Any]]:
     return found
 
 
+def harmless(listener: Listener) -> dict[str, Any]:
+    """Return a config that may be used: if it is not, a door is shut for every config, and no attack is tried."""
+    return judged_by("judge", "openai/x", api_base=f"http://{listener.address}/v1")
+
+
 QUICK = [
     "tracking=none",
     "scoring.bootstrap=20",
@@ -237,6 +244,9 @@ QUICK = [
     "runner.retries=0",
     "runner.timeout=2",
 ]
+EXPECTED = {"reproduce": (4,), "export": (1,)}
+"""What differs is found; and no trace can be assessed, because runs are not recorded."""
+SENDING = ("run", "audit", "watch", "doctor")
 LIMITS = {"retries": 0, "timeout": 2.0, "budget_calls": 2}
 
 
@@ -244,6 +254,14 @@ def words_of(command: str, file: Path, config: dict[str, Any]) -> list[str]:
     """Return the words of a command on a file, without repeating what the file sets."""
     chosen = [word for word in QUICK if not (word.startswith("tracking") and "tracking" in config)]
     return [*command.split(), str(file), *chosen]
+
+
+def reached(command: str, status: int, listener: Listener) -> bool:
+    """Return whether a command did with the config that may be used what it does."""
+    if command in SENDING:
+        # This server answers in one way only, which is no verdict of each mode.
+        return bool(listener.received) and status in (0, 2)
+    return status in EXPECTED.get(command, (0,))
 
 
 def written(folder: Path) -> list[str]:
@@ -257,6 +275,12 @@ def written(folder: Path) -> list[str]:
     return found + [str(file) for file in home.rglob("*written*")] + [*map(str, home.glob("*.db"))]
 
 
+def judged_here(run: Path) -> None:
+    """Let a run claim that its judge was asked by evalkit, as that of somebody else can."""
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
+    (run / "manifest.json").write_text(json.dumps({**manifest, "imported": None}), "utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan", "doctor", "audit", "watch"])
 @pytest.mark.parametrize("place", ["theirs", "here"])
@@ -266,7 +290,7 @@ def test_a_study_sends_reads_and_writes_nothing_of_the_user(
     folder = here.parent / place
     every = attacks(listener, here.parent / "home")
     step = 1 if thorough or (command, place) == ("run", "here") else 13
-    for number, config in enumerate(every[::step]):
+    for number, config in enumerate([harmless(listener), *every[::step]]):
         file = folder / f"study{number}.yaml"
         file.write_text(yaml.safe_dump(config), "utf-8")
         status = main(words_of(command, file, config))
@@ -277,6 +301,7 @@ def test_a_study_sends_reads_and_writes_nothing_of_the_user(
         assert "Traceback" not in out.err, (config, out.err)
         assert written(here) == [], config
         assert status != 0 or command in ("doctor", "plan") or listener.received, (config, out.err)
+        assert number > 0 or reached(command, status, listener), out.err
 
 
 @pytest.mark.slow
@@ -290,9 +315,12 @@ def test_a_run_folder_sends_reads_and_writes_nothing_of_the_user(
     run = here.parent / "theirs" / "run"
     shutil.copytree(run, here.parent / "theirs" / "other")
     (here / "labels.csv").write_text("id,annotator,label\n0,me,A\n", "utf-8")
+    judged_here(run)
     original = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+    original["dataset"]["path"] = "cases.jsonl"
     every = attacks(listener, here.parent / "home")
-    for config in every if thorough else every[:: 9 if command == "run" else 17]:
+    step = 1 if thorough else 9 if command == "run" else 17
+    for number, config in enumerate([harmless(listener), *every[::step]]):
         values = {
             **original,
             **{name: merged(original.get(name) or {}, part) for name, part in config.items()},
@@ -304,18 +332,19 @@ def test_a_run_folder_sends_reads_and_writes_nothing_of_the_user(
             "reproduce": ["reproduce", str(run)],
             "score": ["score", str(run), "scoring.seed=3"],
             "track": ["track", str(run)],
-            "export": ["export", str(run), "--to", "assessments"],
-            "align": ["align", str(run), "tune=[weights]"],
+            "export": ["export", str(run), "--to", "mlflow-assessments"],
+            "align": ["align", str(run), "tune=[threshold]"],
             "label": ["label", str(run), "labels.csv"],
             "compare": ["compare", str(run), str(run.parent / "other"), "bootstrap=20"],
             "register": ["export", str(run), "--to", "judge", "--output", "j", "--register", "x"],
         }[command]
-        main(words)
+        status = main(words)
         out = capsys.readouterr()
         assert not listener.leaked(), (config, listener.leaked()[0])
         assert SECRET not in out.out + out.err, config
         assert "Traceback" not in out.err, (config, out.err)
         assert written(here) == [], config
+        assert number > 0 or reached(command, status, listener), (status, out.err)
 
 
 @pytest.mark.slow
@@ -323,12 +352,13 @@ def test_an_experiment_sends_reads_and_writes_nothing_of_the_user(here, listener
     folder = here / "conf" / "experiment"
     folder.mkdir(parents=True)
     every = attacks(listener, here.parent / "home")
-    for config in every if thorough else every[::17]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 17]]:
         text = "# @package _global_\n" + yaml.safe_dump(config)
         (folder / "stolen.yaml").write_text(text, "utf-8")
         main(words_of("run", "experiment=stolen", config))
         (folder / "stolen.yaml").unlink()
         out = capsys.readouterr()
+        assert listener.received, "the first config may be used"
         assert not listener.leaked(), (config, listener.leaked()[0])
         assert SECRET not in out.out + out.err, config
         assert "Traceback" not in out.err, (config, out.err)
@@ -343,6 +373,7 @@ def test_a_reading_sends_reads_and_writes_nothing_of_the_user(here, listener, ca
     capsys.readouterr()
     own = yaml.safe_load((here / "reading.yaml").read_text("utf-8"))
     every = attacks(listener, here.parent / "home")
+    assert main(["check", "judged.csv", "--reading", "reading.yaml"]) == 0
     for config in every if thorough else every[::13]:
         for reading in (config, merged(own, config)):
             theirs = here.parent / "theirs" / "reading.yaml"
@@ -358,14 +389,13 @@ def test_a_reading_sends_reads_and_writes_nothing_of_the_user(here, listener, ca
 @pytest.mark.slow
 def test_an_exported_judge_sends_reads_and_writes_nothing_of_the_user(here, listener, thorough):
     run = here.parent / "theirs" / "run"
-    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    (run / "manifest.json").write_text(json.dumps({**manifest, "imported": None}), "utf-8")
+    judged_here(run)
     folder = here.parent / "theirs" / "judge"
     write_judge(read_run(run), folder)
     original = yaml.safe_load((folder / "judge.yaml").read_text("utf-8"))
     trust = json.loads((folder / "trust.json").read_text("utf-8"))
     every = attacks(listener, here.parent / "home")
-    for config in every if thorough else every[::3]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 3]]:
         values = merged(original, config) | {"judge": config["judge"]}
         (folder / "judge.yaml").write_text(yaml.safe_dump(values), "utf-8")
         files = ("judge.yaml", "prompts.json", "schemas.json")
@@ -378,6 +408,7 @@ def test_an_exported_judge_sends_reads_and_writes_nothing_of_the_user(here, list
             judge.sync(prompt="Name a prime.", response_a="7", response_b="9")
         except EvalkitError as error:
             assert SECRET not in str(error)  # noqa: PT017
+        assert listener.received, "the first config may be used"
         assert not listener.leaked(), (config, listener.leaked()[0])
         assert written(here) == [], config
 
@@ -386,10 +417,9 @@ def test_an_exported_judge_sends_reads_and_writes_nothing_of_the_user(here, list
 def test_a_judge_in_a_folder_sends_reads_and_writes_nothing_of_the_user(here, listener, thorough):
     run = here.parent / "theirs" / "run"
     original = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
-    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    (run / "manifest.json").write_text(json.dumps({**manifest, "imported": None}), "utf-8")
+    judged_here(run)
     every = attacks(listener, here.parent / "home")
-    for config in every if thorough else every[::3]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 3]]:
         values = {
             **original,
             **{name: merged(original.get(name) or {}, part) for name, part in config.items()},
@@ -401,6 +431,7 @@ def test_a_judge_in_a_folder_sends_reads_and_writes_nothing_of_the_user(here, li
             judge.sync(prompt="Name a prime.", response_a="7", response_b="9")
         except EvalkitError as error:
             assert SECRET not in str(error)  # noqa: PT017
+        assert listener.received, "the first config may be used"
         assert not listener.leaked(), (config, listener.leaked()[0])
         assert written(here) == [], config
 
