@@ -93,6 +93,9 @@ class Budget:
             "store": " by all workers",
         }[runner.budget_scope]
         self._shared, self._taken = shared, 0.0
+        # With a shared budget, taking more of it awaits a thread: two calls at a time would each
+        # count the same rest as theirs. Without one, no `await` comes between check and
+        # reservation.
         self._turn = nullcontext() if shared is None else asyncio.Lock()
         self.reserved = 0.0
         self._in_flight = 0
@@ -130,6 +133,7 @@ class Budget:
             ConfigError: If there is a cap in USD, and the cost of a call is unknown.
         """
         hold = QUESTION.get() or Hold()
+        # A question is answered whole or not at all, so all of its calls are refused.
         if hold.refused is not None:
             raise BudgetReached(hold.refused)
         reservation = Reservation(ceiling or 0.0)
@@ -140,9 +144,11 @@ class Budget:
                 )
         if not hold.calls and not self._has_calls(1):
             raise BudgetReached(self._no_calls())
+        # This call's number was reserved with the question; it moves from held to made.
         if hold.calls:
             hold.calls -= 1
             self._total.held_calls -= 1
+        # The same for its amount; only what exceeds the question's hold is newly reserved.
         reservation.held = min(hold.usd, reservation.amount)
         hold.usd -= reservation.held
         self._total.calls += 1
@@ -178,6 +184,7 @@ class Budget:
         """
         while True:
             hold = await self._hold(needs())
+            # Without other questions, nothing will be released, so the refusal is final.
             if hold.refused is None or not self._total.questions:
                 return hold
             await asyncio.sleep(_LOOK)
@@ -197,6 +204,7 @@ class Budget:
         if self._usd is not None:
             async with self._turn:
                 if not await self._covers(amount, self._usd):
+                    # Second choice: answers limited to a length that they rarely exceed.
                     amount = need.limited_usd
                     if not await self._covers(amount, self._usd):
                         spent = f"{dollars(self.spent)} spent"
@@ -231,6 +239,7 @@ class Budget:
     async def close(self) -> None:
         """Give back what was taken of a shared budget and not spent."""
         if self._shared is not None and (unspent := self._taken - self.spent) > 0:
+            # Set before the `await`, so that a second `close` gives back nothing twice.
             self._taken = self.spent
             await asyncio.to_thread(self._shared.give_back, unspent)
 
@@ -238,6 +247,7 @@ class Budget:
         if self._shared is None:
             # Sums of what questions hold drift, too.
             return self._committed() + amount <= cap + _DRIFT * cap
+        # Take only what is missing: the rest of the budget stays free for the other workers.
         if (short := self._committed() + amount - self._taken) > 0:
             self._taken += await asyncio.to_thread(self._shared.take, short)
         return self._committed() + amount <= self._taken + _DRIFT
@@ -254,6 +264,7 @@ class Budget:
                 and await self._covers(limited, cap)
             ):
                 return Reservation(limited, limited=True)
+            # Calls in flight may cost less than reserved, so the cap is reached only without any.
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)
                 by = "" if self._shared is None else " by this one"
@@ -288,6 +299,7 @@ class AnswerLengths:
         """Return the number of tokens that an answer rarely exceeds; `None` if the judge does not accept a limit."""
         if judge in self.unlimited:
             return None
+        # Few answers say little about the longest one, so earlier runs or the format count, too.
         longest = AMPLE * self._longest.get(judge, 0)
         if self._observed[judge] < ENOUGH:
             earlier = self.earlier.get(judge)

@@ -73,6 +73,8 @@ async def ask_in_turn(
     judgments = Spool[Judgment](folder=spool)
     remaining = evaluator
     for number, member in enumerate(members):
+        # Both parts are in case order, so merging keeps that order without holding all of them in
+        # memory.
         judged = (await ask(member, remaining)).after(result)
         parts = (judgments, judged.judgments)
         judgments = Spool[Judgment](folder=spool)
@@ -87,5 +89,6 @@ async def ask_in_turn(
             break
         remaining = Escalated(evaluator, units)
     if result.interrupted and len(members) > 1:
+        # How many units the later judges would have got is not known.
         return replace(result, whole=None)
     return result

@@ -42,6 +42,8 @@ _MAYBE_BILLED = ("timeout", "connection", "bad_response")
 async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
     """Return a judge's sanitized completion; an error in the judge's own code fails one call, never the run."""
     try:
+        # Errors of evalkit have their own kinds and must pass. Anything else comes from a plugin:
+        # it is made a failed call, or one bad case would end a long run.
         return sane(await judge.complete(request))
     except EvalkitError:
         raise
@@ -54,6 +56,7 @@ async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
 
 
 def _throttled(error: CallError) -> bool:
+    # Some providers answer an overload with a 5xx status instead of 429.
     busy = error.kind == "server" and (
         error.retry_after is not None or "overloaded" in error.message.lower()
     )
@@ -112,7 +115,9 @@ def backoff(
         return None
     ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
     if retry_after is None:
+        # Full jitter: calls that failed together must not come back together.
         return ceiling * draw()
+    # Never earlier than asked, and a little spread, for the same reason.
     return retry_after + FIRST_WAIT * draw()
 
 
@@ -272,6 +277,7 @@ class Sender:
                 ),
                 False,
             )
+        # Shielded: if this caller is canceled, the call goes on for the others that wait for it.
         if (flight := self._flights.get(key)) is not None:
             return self._shared(await asyncio.shield(flight))
         if (
@@ -279,6 +285,8 @@ class Sender:
             and (position := self._outcome_of.get(bytes.fromhex(key))) is not None
         ):
             return self._shared(self._outcomes[position])
+        # No `await` between the look-up above and this line, so no second task can start the same
+        # call.
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
             if again:
@@ -360,7 +368,12 @@ class Sender:
                 return Failure("stopped", str(self.stopped), attempts=0), False
             try:
                 if self._queue is None:
+                    # Read again after the claim: the process that had it may have stored the
+                    # answer and released it since the run looked. A queue reads with the claim,
+                    # in one round trip.
                     stored = self._claims.get_many([call.key]).get(call.key)
+                # The claim is held until the answer is stored, so no other process pays for it
+                # again.
                 if stored is None:
                     return await self._retry(call), False
                 self._tally.keep(call.key)
@@ -382,6 +395,8 @@ class Sender:
         ):
             self._raise_if_over()
             await self._clock.pause_unless(self._aborted, wait)
+            # Another process answers within seconds, or for a slow judge in minutes: look often
+            # first, then rarely.
             wait = min(2 * wait, LONGEST_LOOK)
         if isinstance(claimed, Completion):
             return claimed
@@ -389,6 +404,8 @@ class Sender:
 
     async def _retry(self, call: PlannedCall) -> Completion | Failure:
         attempt = 1
+        # Before the loop: a prompt that does not fit is never sent, so it costs nothing and no
+        # retry.
         if (why := await self._prepare(call)) is not None:
             return Failure("too_long", why, attempts=0)
         outage = self._outages[call.judge]
@@ -410,6 +427,8 @@ class Sender:
                 error = fault
                 failure = Failure(error.kind, redact(error.message), attempts=attempt)
                 wait = backoff(attempt, error.retry_after) if error.retryable else None
+                # An outage stops the clock of the retries: a server that restarts must not use up
+                # the attempts of every call in flight.
                 outage.refused(error)
                 failing = self._clock.now() if failing is None else failing
                 last = attempt > max(1, self._runner.retries)
@@ -425,9 +444,11 @@ class Sender:
                 return failure
             if self.stopping:
                 raise RunStopped
+            # Giving up ends the pause early: a run would otherwise wait out the longest backoff.
             self._tally.wait_until(self._clock.now() + wait, reason)
             self.changed()
             await self._clock.pause_unless(self._aborted, wait)
+            # The error that came last says more than that the run was given up.
             if self._aborted.is_set():
                 return failure
             if away:  # the server has not seen the call
@@ -472,6 +493,8 @@ class Sender:
             JudgeSetupError: If no call to this judge can succeed.
             StoreError: If the answer cannot be stored.
         """
+        # Step 1: reserve. The full ceiling is tried first; the limited one only if the rest of
+        # the budget does not cover a complete answer.
         longest = self.lengths.limit(call.judge, call.request)
         limited = replace(call.request, max_tokens=longest)
         least = None if longest is None else self._ceiling(call.judge, limited)
@@ -483,10 +506,14 @@ class Sender:
         task = asyncio.current_task()
         assert task is not None
         try:
+            # Step 2: wait for a slot of the run, then for the judge's limits. Both may take
+            # minutes, so what may have changed meanwhile is checked again inside.
             async with self._slots, self._limits[call.judge].turn(request) as turn:
                 self._raise_if_over()
                 if self._is_lost(call):
                     raise ClaimLost
+                # From here on the call may be billed. A cost of `None` makes `settle` spend the
+                # whole reservation, also if the task is canceled in the middle.
                 self._tally.count_sent(first=first)
                 cost = None
                 self.out.add(task)
@@ -496,8 +523,11 @@ class Sender:
                 )
                 self._answered = True
             # The slot is free again by now: writing to disk must not delay the next call.
+            # Step 3: store. A caller gets the answer only after it is durable.
             cost = completion.cost_usd
             self.lengths.observe(call.judge, completion)
+            # Cut off by our own limit, not by the configured one: such an answer must not be
+            # stored under the key of the unlimited request.
             if reservation.limited and completion.finish_reason == "length":
                 self._tally.count_paid(completion)
                 raise BudgetReached(
@@ -511,10 +541,16 @@ class Sender:
                 if self._asked is not None:
                     self._asked.add(call.key)
             else:
+                # A refusal may be an accident, so it is not stored, and a later run asks again.
+                # It is noted so that mode `retry` does not ask twice in one command.
                 self._unstored.add(call.key)
         except CallError as error:
+            # The provider may have answered before the connection broke: count the most that it
+            # could have billed.
             cost = None if error.kind in _MAYBE_BILLED else 0.0
             if reservation.limited and error.kind == "bad_request":
+                # No more limits for this judge: each would be refused, and the reservation would
+                # be too small without one.
                 self.lengths.unlimited.add(call.judge)
                 raise BudgetReached(
                     f"{_TOO_LITTLE}, and the judge does not accept a token limit ({error.message})"
@@ -525,6 +561,7 @@ class Sender:
             self._keeping.discard(task)
             if not self.out:
                 self._idle.set()
+            # Also on errors: calls that wait for this reservation would otherwise wait forever.
             await self.budget.settle(reservation, cost)
             self._tally.budget_left = self.budget.left
         self._tally.count_paid(completion)
@@ -557,6 +594,7 @@ class Sender:
             async with asyncio.timeout(self._runner.timeout) as deadline:
                 completion = await _completed(judge, request)
         except TimeoutError as error:
+            # A `TimeoutError` from elsewhere, not of this deadline, is a bug to show.
             if not deadline.expired():
                 raise
             self._too_slow(index, turn)
@@ -571,17 +609,22 @@ class Sender:
             if _throttled(error):
                 limit.throttled(turn)
                 self._tally.throttled += 1
+            # A timeout that the provider's client raised, before our own deadline.
             if error.kind == "timeout":
                 self._too_slow(index, turn)
             if (
                 error.retry_after is not None
                 and error.retry_after <= LONGEST_RETRY_AFTER
             ):
+                # For all calls to this judge: the others would get the same refusal, and some
+                # providers count refused calls against the limit.
                 limit.pause(error.retry_after)
             raise
         if (task := asyncio.current_task()) is not None:
             self._keeping.add(task)  # from here on, it waits for nobody but the store
         self._outages[index].answered()
+        # A server that is nearly at its timeout gets no more calls at a time, or the next ones
+        # time out.
         slow = completion.latency > _SLOW * self._runner.timeout
         limit.answered(turn, request, completion.usage, slow=slow)
         if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
@@ -615,7 +658,9 @@ class Sender:
         for call in calls:
             if call.stored is not None or call.key in keys or call.key in self._flights:
                 continue
+            # Equal calls share one answer, and one in flight has its own reservation already.
             keys.add(call.key)
+            # Follow-ups are counted once for a unit and a judge, with the first of its calls.
             count = 1 + steps_left(call.request)
             unit = (call.judge, call.request.unit)
             if unit not in units:

@@ -80,6 +80,7 @@ def sent_after(parts: Sequence[Part], earlier: Sequence[Part] = ()) -> list[Part
     """Return parts without the requests that `earlier` parts or those before them send anyway."""
     plans = [part.plan for part in (*earlier, *parts)]
     return [
+        # `plans` has the earlier parts first, so part n comes after `len(earlier) + n` plans.
         replace(part, plan=part.plan.after(plans[: len(earlier) + n]))
         for n, part in enumerate(parts)
     ]
@@ -98,6 +99,7 @@ def estimate_length(
         recent: returns recent answers of the same judge.
         limit: the most tokens of an answer, if it is limited.
     """
+    # Pairs of the number of answers to request and their length, one for each format.
     lengths = [
         (kind.to_request, _length(kind, recent, limit))
         for kind in plan.kinds
@@ -121,6 +123,7 @@ def estimate_length(
         sum(n * seconds for n, seconds in timed) / sum(n for n, _ in timed)
         if timed
         else None,
+        # The least reliable origin counts for the whole.
         max((length.origin for _, length in lengths), key=get_args(Origin).index),
         sum(length.answers for _, length in lengths),
         None if variance is None else variance**0.5,  # the means are independent
@@ -133,6 +136,7 @@ def _length(
 ) -> Length:
     sample = kind
     origin = get_args(Origin)[0]
+    # No answer to these prompts: recent answers of the judge in the same format stand for them.
     if not kind.stored:
         sample = Kind(kind.answer)
         origin = "alike"
@@ -162,6 +166,7 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
         if sending:
             return None
         return 0.0
+    # All bounds are in minutes.
     # the slowest bound counts: each judge's limits per minute, all slots, and the slots
     # of each judge
     bounds = [

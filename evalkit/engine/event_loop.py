@@ -38,6 +38,7 @@ class Clock:
                 for wait in waits:
                     wait.cancel()
                 await asyncio.gather(*waits, return_exceptions=True)
+            # An error of the clock must not be lost.
             for wait in done:
                 wait.result()
 
@@ -49,10 +50,12 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to completion, even if an event loop is already running, as in a notebook."""
     if not _is_in_event_loop():
         return _run(coroutine)
+    # A running loop cannot be entered again, so the coroutine gets a loop in another thread.
     threads = ThreadPoolExecutor(1, thread_name_prefix="evalkit")
     try:
         return threads.submit(_run, coroutine).result()
     finally:
+        # The result is here already, or Ctrl-C came; do not wait for the thread either way.
         threads.shutdown(wait=False)
 
 
@@ -101,6 +104,7 @@ async def aside(work: Callable[..., T], *arguments: Any) -> T:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(deliver, value, error)
 
+    # A new thread would start with empty context variables.
     context = copy_context()
     threading.Thread(
         target=context.run, args=(run,), name="evalkit-aside", daemon=True
@@ -154,6 +158,7 @@ def on_interrupt(stop: Callable[[int], None]) -> Iterator[None]:
 
 def interrupt(number: int) -> bool:
     """Interrupt what runs in this process as a signal does; return whether anything does."""
+    # A copy: a run in another thread may end meanwhile.
     for deliver in (running := [*_running]):
         deliver(number)
     return bool(running)
@@ -172,6 +177,7 @@ def handled_signals(handle: Callable[[int], None]) -> Iterator[None]:
         for number, handler in handlers.items()
         if handler not in (signal.SIG_IGN, None)
     }
+    # Restored when the block ends: a library must not keep the signals of its program.
     for number in before:
         signal.signal(number, lambda number, _: handle(number))
     try:

@@ -49,6 +49,7 @@ def _reading(
 GRACE_SECONDS = 30.0
 MAX_FOLLOW_UPS = 2**20
 """The maximum number of follow-up judgments of one unit."""
+# A second signal, or this many seconds, ends what a first signal let finish.
 WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
 TICK = 5.0
@@ -190,6 +191,8 @@ class Session:
         run = self.begin(cases, Tally(), evaluator=evaluator)
         # not more workers than the requests of these cases
         workers = len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
+        # The budget is held before any worker starts: a worker that reserves alone could spend
+        # the last dollar on half of a question.
         async with self._whole_question(cases, evaluator):
             await run.workers(workers)
         return run.result().judgments
@@ -212,6 +215,7 @@ class Session:
             calls = planned()
             return self._sender.needs(calls, getattr(evaluator, "most_further", 0))
 
+        # Judges learn their prices when they are prepared, and the needs below are in USD.
         await self._sender.prepare(planned())
         hold = await budget.hold(needs)
         token = QUESTION.set(hold)
@@ -292,6 +296,8 @@ async def judge(
             judge.spec.name for judge in judges if SIMULATED in judge.spec.model
         }
         run.useless = UselessJudges(run.retries, simulated)
+    # Set only here, not in `Session.begin`: one sender serves many runs of a session, and these
+    # two belong to a single run.
     run.sender.changed = run.report
     run.sender.keeps = run.keeps
     try:
@@ -357,6 +363,8 @@ class _Run:
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
         ticker = asyncio.create_task(self._tick())
         try:
+            # Wait for the first error, not for all: a setup error in one worker means that every
+            # other call of the run would fail, too.
             _, pending = await asyncio.wait(
                 self.tasks, return_when=asyncio.FIRST_EXCEPTION
             )
@@ -369,6 +377,9 @@ class _Run:
         finally:
             ticker.cancel()
             self._end()
+            # Collect all ends before raising: a task whose exception nobody reads is reported by
+            # asyncio as lost. `CancelledError` is no `Exception`, so canceled workers are not
+            # errors.
             ends = await asyncio.gather(*self.tasks, return_exceptions=True)
         for end in ends:
             if isinstance(end, Exception):
@@ -453,7 +464,11 @@ class _Run:
             judgment = replace(
                 judgment, judge=owner, arbiter=self.judges[call.judge].spec.name
             )
+        # `judgments` and `positions` are parallel: entry i of one belongs to entry i of the
+        # other.
         self.judgments.append(judgment)
+        # Each planned position has `MAX_FOLLOW_UPS` numbers: its own judgment is at 0, and
+        # follow-ups come right after it.
         self.positions.append(call.position * MAX_FOLLOW_UPS + call.after)
         self.tally.done += 1
         self.tally.failed += judgment.status == "failed"
@@ -481,10 +496,14 @@ class _Run:
         if missing + following > 1:
             self.open[call.group.case.id] = missing + following - 1, judgments
         elif until(call.group.case, judgments):
+            # Keep an earlier reason: a run that the budget stopped is not complete because this
+            # case was.
             self.over = True
             self.why = self.sender.stopped
             self.tally.planned -= len(self.queue)
             self.queue.clear()
+            # Wakes calls that wait for a slot or a retry; they come back as failures, which
+            # `_finish` drops.
             self.sender.give_up(self.why or SETTLED)
 
     def _abort_if_hopeless(self) -> None:
@@ -549,6 +568,7 @@ class _Run:
         self.tally.planned += 1
         spec = self.judges[judge].spec
         key = call_key(spec, request)
+        # Follow-ups are not planned, so the batched look-up of `PlannedCalls` has not seen them.
         answers = self.reads.get_many([key]) if self.reads is not None else {}
         at = group.positions[-1] if position is None else position
         return PlannedCall(
@@ -572,6 +592,8 @@ class _Run:
             # Stored answers never wait: let signals and other tasks run once per batch.
             await asyncio.sleep(0)
         call = self.queue.popleft()
+        # With a stopping rule, calls far ahead of a slow one might be paid for and not be needed.
+        # A loop, because any finished call sets the event, also one that is not the slowest.
         while self.until is not None and self.begun and self._is_ahead(call):
             self.finished.clear()
             await self.finished.wait()
@@ -595,6 +617,7 @@ class _Run:
             or self.sender.was_asked(judgment.keys)
         ):
             return judgment
+        # Undo what the stored answer counted: the new one is counted as sent.
         self.tally.stored -= len(judgment.keys)
         # a retry is one planned call, whatever the number of stored answers
         self.tally.planned -= len(judgment.keys) - 1
@@ -609,12 +632,15 @@ class _Run:
     async def _first_judgment(
         self, call: PlannedCall, *, again: bool = False
     ) -> Judgment:
+        # An evaluator may read an answer and ask again, for example for the next step of a
+        # prompt. All answers on that way are kept, in the order in which they were asked for.
         keys: tuple[str, ...] = ()
         earlier: tuple[Completion, ...] = ()
         stored = True
         while True:
             if again:
                 call = replace(call, stored=None)
+            # One failure ends the whole chain; `earlier` keeps the answers that were paid for.
             outcome, is_stored = await self._outcome(call, again=again)
             if isinstance(outcome, Failure):
                 failed = without_answer(call.request, "failed", outcome.message)
@@ -625,6 +651,7 @@ class _Run:
             keys = (*keys, call.key)
             stored = stored and is_stored
             read = read_answer(self.evaluator, call.request, outcome)
+            # An evaluator that always asks once more would spend the budget on one case.
             if not isinstance(read, Judgment) and not comes_to_an_end(
                 call.request, read
             ):
@@ -654,6 +681,8 @@ class _Run:
             try:
                 return await self.sender.obtain(call, again=again)
             except AccessError as error:
+                # A refused key ends a run that has no answers, as an error. With answers, it ends
+                # only this call, and the run keeps what was paid for.
                 if self.sender.empty or not self.sender.aborted:
                     raise
                 return Failure(_ACCESS, str(error), attempts=1), False

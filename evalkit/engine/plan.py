@@ -42,7 +42,10 @@ class PilotSample:
     def offer(self, calls: Sequence[PlannedCall]) -> None:
         """Consider calls for the sample."""
         offered = {
-            (self._rank(call.request), call.key): call for call in reversed(calls)
+            # Of calls with equal keys, the first one stays: later entries win in a dictionary, so
+            # the order is reversed, and earlier calls are merged last.
+            (self._rank(call.request), call.key): call
+            for call in reversed(calls)
         } | self._calls
         self._calls = {rank: offered[rank] for rank in nsmallest(self._size, offered)}
 
@@ -173,10 +176,13 @@ def plan(
                 step.request.shared
             )  # free text, about as long as the responses
             name = _OWN if is_free_text else answer.name if answer else None
+            # Answers of one format are about as long as each other, so lengths are estimated by
+            # format.
             kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
             if step.stored is None:
                 kind.to_request += 1
                 kind.likely += response_tokens(step.group.case) if is_free_text else 0.0
+                # Shifted by half the range: the set holds signed 64-bit integers.
                 to_send.add(int(step.key[:_KEY], 16) - _HALF, tokens)
                 continue
             stored += 1
@@ -184,6 +190,7 @@ def plan(
             if step.stored.usage.prompt_tokens is not None:
                 counted += tokens
                 reported += step.stored.usage.prompt_tokens
+    # How the provider counts, over prompts of which both counts are known.
     ratio = reported / counted if reported and counted else 1.0
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
 
@@ -199,6 +206,7 @@ def _planned(
     """Return the calls that a call needs; with `again`, one without its stored answer if that cannot be used."""
     steps = _steps(call, evaluator, specs, store)
     last = steps[-1]
+    # A chain with a missing answer is asked from there on anyway.
     if not again or last.stored is None or any(step.stored is None for step in steps):
         return steps
     read = evaluator.read(last.request, last.stored)
@@ -213,6 +221,7 @@ def _planned(
         read = evaluator.read(read, answer)
     if isinstance(read, Judgment) and read.status in USABLE:
         return steps
+    # The stored answer cannot be used, so the run asks the whole chain again.
     return [replace(step, stored=None) for step in steps]
 
 
@@ -226,6 +235,7 @@ def _steps(
     if call.request.then is None:
         return (call,)
     read = evaluator.read(call.request, call.stored or UNKNOWN)
+    # An evaluator that asks the same once more is not a next step; it would never end.
     if not isinstance(read, JudgeRequest) or read.then == call.request.then:
         return (call,)
     key = call_key(specs[call.judge], read)

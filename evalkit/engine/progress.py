@@ -134,6 +134,7 @@ class JudgingResult:
         """Return this result with the calls, tokens and cost of an earlier step of the same run."""
         return replace(
             self,
+            # `whole` counts what this step would have had, and the earlier step is complete.
             spend=add(self.spend, first.spend),
             stopped=self.stopped or first.stopped,
             sending=self.sending + first.sending,
@@ -178,6 +179,7 @@ class Tally(Progress):
 
     def keep(self, key: str) -> None:
         """Count an answer that is in the store, by its content key."""
+        # 16 hexadecimal digits are 64 bits: 8 bytes for each answer, instead of a string.
         self.kept.append(int(key[:16], 16))
 
     def count_sent(self, *, first: bool) -> None:

@@ -58,6 +58,7 @@ class Window:
     def wait(self, tokens: float, now: float) -> float:
         """Return the seconds until a call fits; more tokens than the limit fit if the window is empty."""
         # calls of more than a minute ago do not count
+        # Turns are in order of time, since times never decrease: the oldest is at index 0.
         while self._turns and self._turns[0].began + MINUTE <= now:
             turn = self._turns.popleft()
             turn.counts = False
@@ -66,6 +67,8 @@ class Window:
         if not self._turns:
             self._tokens = 0.0
         # by how much the limits would be exceeded now
+        # `min` lets a call of more tokens than the whole limit through an empty window; it would
+        # otherwise wait forever.
         calls = len(self._turns) + min(1, self.rpm) - self.rpm
         tokens = self._tokens + min(tokens, self.tpm) - self.tpm
         wait = 0.0
@@ -115,6 +118,7 @@ class Pace:
         """Set the maximum of concurrent calls, requests per minute and tokens per minute; past usage still counts."""
         with self._lock:
             self.allowed = (
+                # A run that starts while another was throttled must not reset what was learned.
                 limit if self.allowed >= self.limit else min(self.allowed, limit)
             )
             self.limit = limit
@@ -124,6 +128,7 @@ class Pace:
     def enter(self, tokens: float, now: float) -> Turn | float:
         """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
         with self._lock:
+            # Infinity: only the end of another call can help, and that wakes the waiters.
             if self.in_flight >= max(1, int(self.allowed)):
                 return inf
             if (
@@ -169,6 +174,7 @@ class Pace:
     def _changing(self) -> Iterator[None]:
         with self._lock:
             yield
+            # Wake outside of the lock: a waiter of another thread may take it at once.
             waiters = tuple(self.waiters)
         for waiter in waiters:
             waiter.wake()
@@ -181,6 +187,7 @@ _shared_lock = Lock()
 def shared_pace(model: str, api_base: str | None, now: Callable[[], float]) -> Pace:
     """Return the shared pace of a model at an address, for the clock that measures it."""
     with _shared_lock:
+        # The clock is a part of the key: times of two clocks cannot be compared.
         return _shared.setdefault((model, api_base, now), Pace())
 
 
@@ -221,6 +228,8 @@ class SharedWindow:
         self._span = window + LATE
         self._rpm = inf if rpm is None else rpm
         self._tpm = inf if tpm is None else tpm
+        # `_each`: the tokens that each permit of the block was counted with. `_owed`: the
+        # difference between actual and counted tokens, to be corrected with the next block.
         self._permits, self._until, self._each, self._owed = 0, 0.0, 0.0, 0.0
         self._worker = uuid4().hex[:8]
 
@@ -237,6 +246,8 @@ class SharedWindow:
             now: Seconds of this process's clock, which never decrease.
         """
         if not self._permits or now > self._until:
+            # The store counts a permit only as long as it may be used: the rest of an old block
+            # goes back.
             unused = self._permits
             self._permits = 0
             self._owed -= unused * self._each
@@ -255,10 +266,14 @@ class SharedWindow:
         """Take a block, and return its permits and the seconds until there may be one."""
         granted = 0
         wait = 0.0
+        # A fixed copy: `correct` may add to `_owed` while this thread is at the store. Only what
+        # was written is subtracted at the end.
         owed = self._owed
 
         def change(text: str | None, now: float) -> str:
             nonlocal granted, wait
+            # `taken`: blocks in order of time. `workers`: when each was last here. `next`: the
+            # time up to which the even pace has been used.
             shared = json.loads(text or '{"taken": [], "workers": {}, "next": 0}')
             taken = [
                 block
@@ -271,6 +286,7 @@ class SharedWindow:
                 if at + self._span > now
             }
             workers[self._worker] = now
+            # One worker alone may burst, as without sharing. Several are spread over the minute.
             pace = self._rpm / (self._span - LATE) if len(workers) > 1 else inf
             start = max(shared["next"], now - max(BURST, 1 / pace))
             paced = (now - start + unused / pace) * pace // 1 if pace < inf else inf
@@ -289,6 +305,7 @@ class SharedWindow:
             )
             wait = taken[0].last + self._span - now if taken and paced else 1 / pace
             if granted or unused or owed:
+                # Blocks of the same moment are merged, so that the text in the store stays short.
                 if not taken or now - taken[-1].first >= GRAIN:
                     taken.append(_Taken(now, now))
                 first, _, calls, used = taken[-1]
@@ -324,6 +341,7 @@ class SharedBudget:
             nonlocal got
             taken = float(text or 0.0)
             got = min(max(need, self.cap * BLOCK), self.cap - taken)
+            # All or nothing: a part of the need would be locked here and help no call.
             got = got if got >= need else 0.0
             return repr(taken + got)
 
@@ -368,6 +386,8 @@ def _change(
 ) -> None:
     try:
         state.change_state(name, change)
+    # The text may be of another version or changed by hand. Counting from zero would exceed the
+    # limits, so it is an error.
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(
             f"the store's shared text '{name}' is damaged; {REPAIR}"
@@ -405,6 +425,7 @@ class JudgeLimit:
             (judge.spec.params[name] for name in LIMITS if name in judge.spec.params),
             None,
         )
+        # The guess counts as one answer until the first real one replaces it; see `answered`.
         self._answers, self._answer_tokens = 1, FIRST_GUESS
         self._guessed = self._counted = 0
         self._congested = False
@@ -474,6 +495,8 @@ class JudgeLimit:
         if (
             self._counts
         ):  # the prompt, corrected by past counts, plus the longest or the mean answer
+            # The provider's own count of past prompts corrects the estimate, which knows no
+            # tokenizer.
             ratio = self._counted / self._guessed if self._guessed else 1.0
             if self._longest is not None:
                 answer = self._longest
@@ -493,11 +516,16 @@ class JudgeLimit:
     async def _enter(self, tokens: float) -> Turn:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        # First come, first served: only the first in line looks at the pace.
         async with self._queue:
             while True:
+                # Clear before looking: a change between the look and the wait then still wakes
+                # us.
                 self._changed.clear()
                 entered = self._pace.enter(tokens, self._clock.now())
                 if isinstance(entered, Turn):
+                    # This process's slot first, then the shared permit: a permit that waits for a
+                    # slot expires.
                     await self._share(tokens)
                     return entered
                 if self._over.is_set():

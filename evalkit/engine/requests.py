@@ -78,6 +78,7 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
         messages=[(message["role"], message["content"]) for message in messages],
         params=encoded(spec.params),
         answer=encoded(bounded_answer(request.answer, spec.longest_string)),
+        # A shared request, such as the judge's own solution, is asked once for all samples.
         sample=0 if request.shared else request.sample,
         look=spec.look,
     )
@@ -95,6 +96,8 @@ _ENCODED: list[tuple[AnswerFormat | Json | None, bytes]] = [(None, b"null")]
 
 def encoded(value: AnswerFormat | Json | None) -> bytes:
     """Return an answer format or parameters as canonical JSON; the last few are cached by identity."""
+    # By identity: one format serves thousands of requests, and hashing it costs more than this
+    # look through a few entries.
     for cached, encoded in _ENCODED:
         if cached is value:
             return encoded
@@ -104,6 +107,7 @@ def encoded(value: AnswerFormat | Json | None) -> bytes:
     else:
         content = dict(value)
     encoded = canonical_json(content)
+    # Index 0 is `None` forever; the newest comes next, and the oldest falls off the end.
     _ENCODED.insert(1, (value, encoded))
     del _ENCODED[_REMEMBERED:]
     return encoded
@@ -133,6 +137,7 @@ class PlannedCalls:
         self._exhausted = self._exhausted or len(calls) < BATCH
         if self._store is None or not calls:
             return calls
+        # One look-up for each batch: one for each call would be most of the time of a stored run.
         stored = self._store.get_many(list({call.key for call in calls}))
         return [
             replace(call, stored=stored[call.key]) if call.key in stored else call
@@ -146,6 +151,7 @@ class PlannedCalls:
             return self._yielded
         if self._size is None or not self._cases_read:
             return None
+        # Calls per case so far, times the number of cases.
         return max(self._yielded, round(self._yielded / self._cases_read * self._size))
 
     def whole(self, seconds: float = COUNTING_SECONDS) -> int | None:
@@ -167,10 +173,13 @@ class PlannedCalls:
             planned = self._evaluator.plan(case)
             whole = len(planned) * len(self._specs)
             self._planned += whole
+            # The order of positions: by case, then by judge, then as planned. Judgments are put
+            # back into this order at the end.
             for index, spec in enumerate(self._specs):
                 positions = defaultdict[Unit, list[int]](list)
                 for number, request in enumerate(planned, position):
                     positions[request.unit].append(number)
+                # Positions are known before the calls are: a group names all calls of its unit.
                 groups = {
                     unit: CallGroup(case, index, tuple(numbers), whole)
                     for unit, numbers in positions.items()

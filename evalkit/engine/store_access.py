@@ -31,6 +31,8 @@ class ThreadQueue(Generic[V, R]):
         """Return the future result of a value."""
         result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((value, result))
+        # While one batch is in the thread, new values wait and form the next batch. So the store
+        # is never used by two threads at a time, and many values share one round trip.
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         return result
@@ -44,6 +46,8 @@ class ThreadQueue(Generic[V, R]):
         try:
             while self._waiting:
                 batch = self._waiting
+                # A new list before the `await`: values that arrive meanwhile are of the next
+                # batch.
                 self._waiting = []
                 try:
                     results = await asyncio.to_thread(
@@ -112,6 +116,7 @@ class ClaimQueue:
         try:
             return await asyncio.shield(claimed)
         except asyncio.CancelledError:
+            # The claim may be granted after its caller is gone; others would wait for it in vain.
             claimed.add_done_callback(partial(self._give_back, key))
             raise
 
@@ -136,6 +141,7 @@ class ClaimQueue:
     def _exchange(self, values: list[tuple[str, bool]]) -> list[Completion | bool]:
         """Release and claim keys; return the answer to each, or whether it is claimed."""
         keys = [key for key, is_claim in values if is_claim]
+        # Releases first: a key that is given up and claimed in one batch is then granted.
         if over := [key for key, is_claim in values if not is_claim]:
             self._claimer.release_many(over)
         granted = self._claimer.claim_many(keys) if keys else set()

@@ -102,9 +102,12 @@ def adapted(
         top: The number of alternatives that was requested with log-probabilities.
         system: Whether a system message was sent.
     """
+    # The order matters: each turn makes the smallest change that the message asks for. Renaming a
+    # limit and lowering a number lose nothing; dropping a parameter and a lower rung do.
     for name, pattern in _OTHER_LIMIT.items():
         sends_it = (shape.limit or name) == name and name in sent
         if sends_it and shape.limit is None and pattern.search(complaint):
+            # There are two names, at index 0 and 1.
             other_name = LIMITS[1 - LIMITS.index(name)]
             return replace(shape, limit=other_name)
     lower = None if top is None else _lower_top(complaint, top)
@@ -141,6 +144,7 @@ def _lower_top(complaint: str, top: int) -> int | None:
     if not _ABOUT_TOP.search(complaint):
         return None
     numbers = [int(number[0]) for number in _NUMBER.finditer(complaint)]
+    # Only numbers below what was sent can be a bound; others are codes, or repeat the request.
     lower = [number for number in numbers if 0 < number < top]
     if not lower:
         return None
@@ -181,6 +185,7 @@ def merged_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
     conversation = [m for m in messages if m["role"] != "system"]
     if not system:
         return tuple(messages)
+    # No user message to put it in: the system text becomes one.
     if not conversation or conversation[0]["role"] != "user":
         return ({"role": "user", "content": "\n\n".join(system)}, *conversation)
     first, *later = conversation

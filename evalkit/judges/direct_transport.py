@@ -92,6 +92,8 @@ class DirectTransport:
             target, self.timeout, self.config.headers
         )
         if check and self.config.context is None:
+            # In the background: a server that does not answer this question must not delay the
+            # first call.
             self._asking = asyncio.create_task(self._ask_context(target.name))
         rung = self.config.response_format
         if rung == "auto":
@@ -109,6 +111,7 @@ class DirectTransport:
         Raises:
             CallError: If the call fails.
         """
+        # Redirects are never followed: they would send the prompt and the key to another host.
         status, content, headers = await self._post(
             f"{self._base}/chat/completions", self.body(target, call)
         )
@@ -144,6 +147,7 @@ class DirectTransport:
                 await self._asked("POST", url, {"model": target.name, **text}), "count"
             ):
                 return number
+        # Asked once: a server without `/tokenize` would otherwise be asked before every call.
         self._tokenizes = False
         return None
 
@@ -250,6 +254,7 @@ def _session(
     name = _key_name(target.provider)
     key = os.environ.get(name)
     if is_withheld(target.settings["api_base"]):
+        # A server that a file names, and that nobody trusted, gets a placeholder.
         key = stand_in(name)
     return ClientSession(
         # The engine limits the number of concurrent calls; the connector does not.

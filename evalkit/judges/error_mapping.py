@@ -103,6 +103,8 @@ class _Rule:
         """Return whether an error is one of this rule."""
         if self.statuses is not None and fault.status not in self.statuses:
             return False
+        # A provider that says when to come back, or that a retry helps, means a limit of a
+        # minute: an empty account has no such time.
         if self.waits is False and (fault.wait is not None or fault.final is False):
             return False
         if not self.codes and not self.classes and self.text is None:
@@ -112,6 +114,8 @@ class _Rule:
         return self.text is not None and self.text.search(fault.text) is not None
 
 
+# The lists below come from errors that providers and servers send. Codes are compared as a whole,
+# since a part of one may mean something else; texts are searched.
 def _words(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.IGNORECASE)
 
@@ -127,6 +131,8 @@ _NO_KEY = _words(
     *("missing credentials", r"missing .{0,30}api.?key", "no api.?key"),
     "api_key client option must be set",
 )
+# OpenAI says `insufficient_quota` with 429, like a rate limit: without these codes, a run would
+# retry in vain.
 _SPENT_CODES = _names(
     *("insufficient_quota", "billing_hard_limit_reached", "budget_exceeded"),
     *("insufficient_balance", "insufficient_credits", "credits_exhausted", "arrearage"),
@@ -164,6 +170,7 @@ _PARAMETER = _words(
     r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
 )
+# A filter is about this prompt only: it becomes a refusal of one case, never the end of a run.
 _FILTER_CODES = _names(
     *("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
     *("data_inspection_failed", "datainspectionfailed", "content_blocked", "1301"),
@@ -288,6 +295,7 @@ _GARBLED = _words(
     r"expecting ',' delimiter|validation error",
 )
 _REFUSING = (400, 402, 403, 405, 406, 409, 412, 413, 415, 422, 429, 451)
+# `_REFUSING`: refusals of any kind. `_ASKING`: what can be about the request itself.
 _ASKING = (400, 403, 404, 413, 422, 451)
 _CONNECTION_ERRORS = _names("APIConnectionError", "ConnectionError")
 _NEVER = (501, 505, 510)
@@ -365,6 +373,7 @@ def call_error(error: BaseException) -> CallError:
     """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
     message = clean_message(str(error))
     fault = _fault(error)
+    # Neither the status nor the words are known, for example 0 or 200 with a text of no rule.
     for rule in _RULES:
         if rule.matches(fault):
             break
@@ -375,6 +384,7 @@ def call_error(error: BaseException) -> CallError:
     retryable = rule.retryable and fault.final is not True
     wait = fault.wait
     if wait is None and rule.kind == "rate_limit":
+        # Some providers state the wait only as the time at which their limits are reset.
         wait = pause_from_headers(headers_of(error)) or None
     return CallError(
         rule.kind,
@@ -392,12 +402,15 @@ def _fault(error: BaseException) -> _Fault:
     if not _UNREACHED.isdisjoint(_cause_names(error)):
         classes |= {_NO_CONNECTION}
     body = getattr(error, "evalkit_body", None)
+    # Our own transports attach the parsed body; OpenAI's client has it as `body`.
     if body is None:
         body = getattr(error, "body", None)
     codes = {str(getattr(error, name, None) or "").lower() for name in ("code", "type")}
     details = [*_details(body, 0)]
     codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
     texts = [text for name, text in details if name in _TEXT_FIELDS]
+    # Links name pages such as `/rate-limits` or `/api-keys`, which are not what the error is
+    # about.
     text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *texts])))
     headers = headers_of(error)
     if (kind := headers.get("x-amzn-errortype")) is not None:
@@ -412,6 +425,7 @@ def _fault(error: BaseException) -> _Fault:
         text=text,
         classes=classes,
         wait=wait,
+        # OpenAI's header says whether to retry; `final` is the opposite.
         final={"true": False, "false": True}.get(retry_hint),
     )
 
@@ -430,6 +444,7 @@ def _cause_names(error: BaseException) -> Iterator[str]:
         if cause is None:
             return
         yield from (kind.__name__ for kind in type(cause).__mro__)
+        # The chain may have a cycle, so the loop has a bound.
         cause = cause.__cause__ or cause.__context__
 
 
@@ -455,6 +470,7 @@ def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _status(error: BaseException, classes: frozenset[str]) -> int:
+    # Before the status: LiteLLM gives its timeouts one that says less.
     if classes & {"Timeout", "APITimeoutError"}:
         return 408
     status: Any = getattr(error, "status_code", None)
@@ -465,6 +481,9 @@ def _status(error: BaseException, classes: frozenset[str]) -> int:
 
 def clean_message(message: str) -> str:
     """Return a provider's message on one line, without wrapping, secrets, and the server's own paths."""
+    # Step by step: drop tracebacks, join lines, drop the prefixes of nested exceptions, unwrap a
+    # JSON body, and shorten paths. Redaction is last but one, because a shortened secret would no
+    # longer be recognized.
     text = _TRACEBACK.sub(_end_of_traceback, _NOISE.sub("", message))
     text = " ".join(text.split())
     while (prefix := _PREFIX.match(text)) is not None:

@@ -123,6 +123,7 @@ def make_judges(
                 if custom
                 else ModelJudge(member, spec, built, key)
             )
+    # In the order of `config.members`: their index is the index of a judge in a run.
     return tuple(judges)
 
 
@@ -181,6 +182,7 @@ def describe_judges(config: RunConfig) -> list[JsonObject]:
     """
     arbiter = _arbiter(config)
     with setup.keys_below(ARBITER):
+        # The arbiter is not a member of the panel, so it is marked.
         arbiters = [] if arbiter is None else _described(arbiter)
     return _described(config.judge) + [
         {**description, "arbiter": True} for description in arbiters
@@ -239,6 +241,8 @@ def params_of(config: JudgeConfig) -> JsonObject:
     """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
     for name in config.params:
         where = f"judge.params.{name}"
+        # Parameters enter the content key and the manifest, where a secret would be stored and
+        # shared.
         if name.lower() in _SECRET_PARAMS:
             remedy = "set the provider's environment variable"
             if name.lower().endswith("headers"):
@@ -254,6 +258,8 @@ def params_of(config: JudgeConfig) -> JsonObject:
     check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
     if config.simulated:
         simulated.check(config)
+    # Headers can change what a server answers, so they belong to the key; names in lowercase,
+    # since their case has no meaning.
     headers = {name.lower(): value for name, value in config.headers.items()}
     sent_headers = {HEADERS: headers} if headers else {}
     if config.rewards or config.decides:

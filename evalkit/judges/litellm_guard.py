@@ -56,6 +56,8 @@ def install_guard() -> None:
     AsyncHTTPHandler.create_async_transport = staticmethod(transport)
     AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
 
+    # LiteLLM reads this switch with each call. It is set for guarded calls only, so other users
+    # of LiteLLM in the process keep their client.
     setting = main.get_secret_bool
 
     def get_setting(name: str, default: bool | None = None) -> bool | None:
@@ -165,14 +167,18 @@ def _guard_transport(transport: Any) -> Any:
                 body = _readable_error(body)
             elif guard.openai and not request.url.path.endswith(_RESPONSES):
                 guard.answer = answer_in(response.status_code, body, headers)
+                # LiteLLM gets a short valid answer: what a server adds cannot make it fail or
+                # slow.
                 body = json.dumps(_stand_in(guard.answer)).encode()
             else:
                 guard.end = other_end(body)
         except CallError as error:
+            # Kept, because LiteLLM catches the exception and raises its own.
             guard.refused = error
             raise
         finally:
             await response.aclose()
+        # The body is decompressed and has another length now, so these headers would be wrong.
         kept = [
             (name, value)
             for name, value in response.headers.multi_items()

@@ -113,6 +113,7 @@ def check_provider(config: JudgeConfig) -> None:
     """
     for member in config.members:
         model = member.model or ""
+        # Importing LiteLLM is slow, so it is not done for what the list already answers.
         is_custom = (
             member.api_base is not None
             or member.transport != "litellm"
@@ -131,6 +132,7 @@ def enter() -> Any:
     """Import LiteLLM and add one user of the connections of the running event loop."""
     module = load_litellm()
     with _lock:
+        # Connections belong to one event loop; each loop closes only its own.
         _users[id(asyncio.get_running_loop())] += 1
     return module
 
@@ -325,6 +327,8 @@ class LiteLLMTransport:
             is_withheld(self.config.api_base),
             extra_headers=self.config.headers,
         )
+        # The guard is created before the wait and read after the call: it carries what LiteLLM
+        # hides, such as the provider's own error and end.
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:
             price = partial(self._price, target, call.get("service_tier"), guard)
@@ -418,6 +422,7 @@ class LiteLLMTransport:
     async def _wait_for_turn(self) -> None:
         """Wait until the previous call has had the time that LiteLLM takes to build it."""
         now = time.monotonic()
+        # Taken before the `await`, so that two waiting calls never get the same time.
         self._next = max(now, self._next) + APART
         if (wait := self._next - APART - now) > 0:
             await asyncio.sleep(wait)
@@ -437,6 +442,8 @@ class LiteLLMTransport:
 
 def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
     answer = answer_of(response, end=guard.end.reason)
+    # An empty answer that ended well would be stored as an unreadable verdict; as an error it is
+    # sent again.
     silent = not (answer.content or answer.arguments or answer.refusal)
     if guard.end.empty and silent and answer.finish_reason in ("stop", "tool_calls"):
         message = f"the provider sent no text and ended with '{guard.end.reason}'"

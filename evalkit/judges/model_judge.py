@@ -198,6 +198,7 @@ class ModelJudge:
         Raises:
             JudgeSetupError: If no call to this judge can succeed.
         """
+        # Many calls begin at once; the first one prepares, the others wait for it.
         async with self._preparing:
             if self._target is None:
                 with setup.keys_below(self.key):
@@ -250,11 +251,15 @@ class ModelJudge:
         """
         if self._target is None:
             await self.prepare()
+        # Each turn changes the shape in one way. The bound covers every rung and every optional
+        # parameter once.
         for _ in range(_MOST_STEPS):
             shape = self._shape
             try:
                 return await self._send(request, shape)
             except CallError as error:
+                # The provider has answered, only in the form of an error: no other shape would
+                # change it.
                 if (ended := ended_answer(error, shape.rung)) is not None:
                     return ended
                 if self._step(shape, request, error):
@@ -262,6 +267,7 @@ class ModelJudge:
                 answer = await self._other_format(shape, request, error)
                 if answer is not None:
                     return answer
+                # Unchanged by this call and by others: no shape is left to try.
                 if self._shape == shape:
                     with setup.keys_below(self.key):
                         raise self._final(error) from error.__cause__
@@ -296,9 +302,12 @@ class ModelJudge:
         assert self._target is not None
         started = time.monotonic()
         reply = await self.transport.send(self._target, self._call(request, shape))
+        # From here on, a vague denial is about its own request: the key and the model have
+        # worked.
         self._answered = True
         self._check_prompt(request, reply.answer)
         if request.answer is not None:
+            # A format that has worked once is not given up for one failure.
             self._proven.add(shape.rung)
         self.rest = pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
@@ -335,6 +344,8 @@ class ModelJudge:
         context = self.config.context or getattr(self.transport, "context", None)
         sent = sent_params(self.spec.params, request)
         limit = next((sent[name] for name in LIMITS if name in sent), None)
+        # "length" by the context and not by `max_tokens`: raising `max_tokens` would not help, so
+        # the advice is another one.
         if context is not None and prompt + written >= context - _ROUNDING:
             return CONTEXT_FULL
         if isinstance(limit, int) and written < limit - _ROUNDING:
@@ -400,6 +411,7 @@ class ModelJudge:
         """Try the next formats once, after an error without a reason; return the answer in the first that works."""
         if not is_unspecific(error) or self._is_fixed(request) or sent.rung == "text":
             return None
+        # One call probes; the others then find the result in `_shape` or `_format_cleared`.
         async with self._probing:
             settled = self._format_cleared or sent.rung in self._proven
             if settled or self._shape != sent:
@@ -413,6 +425,7 @@ class ModelJudge:
                 except CallError as refusal:
                     if (ended := ended_answer(refusal, shape.rung)) is not None:
                         return ended
+                    # An error of another kind says nothing about the format.
                     if refusal.kind not in _ADAPTABLE or refusal.scope in _ENDING:
                         break
                     shape = lower_rung(shape)

@@ -85,6 +85,7 @@ def answer_of(
     choices = _get(response, "choices")
     if not _is_list(choices) or not choices:
         raise bad_response("the answer has no choices")
+    # evalkit never asks for more than one choice, so index 0 is the answer.
     choice = choices[0]
     _check_choice(choice)
     message = _get(choice, "message")
@@ -101,10 +102,12 @@ def answer_of(
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
     calls = calls if _is_list(calls) else ()
+    # Older servers answer with a single `function_call` instead of a list.
     if not calls and (older := _get(message, "function_call")):
         calls = ({"function": older},)
     raw_logprobs = _get(choice, "logprobs")
     finish = finish_of(end or _get(choice, "finish_reason"))
+    # Several servers end a tool call with `stop`.
     finish = "tool_calls" if finish == "stop" and calls else finish
     usage = _get(response, "usage")
     logprobs = _logprobs(_get(raw_logprobs, "content"))
@@ -182,6 +185,8 @@ _FILTER_WORDS = ("content_filter", "content_filtered", "refusal", "sensitive", "
 
 def _all_arguments(calls: Sequence[object]) -> str | None:
     """Return the arguments of the tool calls: all of them if they differ, so that no verdict is hidden."""
+    # Two calls with different verdicts must not be read as the first one: the parser sees both
+    # and reports that they differ.
     texts = [text for call in calls if (text := _arguments(call))]
     return "\n".join(dict.fromkeys(texts)) or None
 
@@ -303,7 +308,9 @@ def _logprob(entry: object) -> tuple[str, float] | None:
     ):
         return None
     if logprob is None or not isfinite(logprob):
+        # A token with no probability stays in the list, as the least likely one.
         return writable(token), _LEAST
+    # Above 0 beyond rounding is no logarithm of a probability; the whole list is then not usable.
     if logprob > _ROUNDING:
         return None
     return (writable(token), max(_LEAST, min(0.0, float(logprob))))
@@ -374,6 +381,7 @@ def other_end(body: bytes) -> OtherEnd:
     except (ValueError, RecursionError):
         return OtherEnd()
     if isinstance(parsed, list) and parsed:
+        # Some answers of Gemini are lists; their parts have the same form.
         parsed = parsed[0]
     if not isinstance(parsed, Mapping):
         return OtherEnd()
@@ -406,6 +414,7 @@ def _end_of_response(parsed: Json) -> OtherEnd:
         code = _name(error.get("code"))
         raise call_error(RefusedError(message, code, 500, {}, error))
     status = _name(parsed.get("status"))
+    # The Responses API has the reason in a field of its own.
     if status == "incomplete":
         details = _get(parsed.get("incomplete_details"), "reason")
         return OtherEnd(_name(details) or status)
@@ -418,6 +427,7 @@ _LONGEST_ERROR = 2**20
 def error_in(status: int, body: bytes, headers: Mapping[str, str]) -> CallError:
     """Return the error in a response whose status is that of an error."""
     try:
+        # Parsing a huge error page would block all other calls; its beginning says enough.
         parsed = json.loads(body) if len(body) <= _LONGEST_ERROR else None
     except (ValueError, RecursionError):
         parsed = None
@@ -444,6 +454,7 @@ def answer_in_line(row: Json) -> Answer:
     status = status if type(status) is int else 200
     if error:
         error = error if isinstance(error, Mapping) else {"message": error}
+        # 422: an error without a status is about the request, not the key or the server.
         return _answer_from(status if status >= 400 else 422, {"error": error})
     body = response.get("body", response)
     if isinstance(body, Mapping) and isinstance(body.get("choices"), Mapping):
@@ -491,6 +502,7 @@ def _error_in_answer(
     inner = parsed.get("error")
     code = _get(inner if isinstance(inner, Mapping) else parsed, "code")
     # A code in the body of a 200 response does not prove that the key is wrong.
+    # `type` and not `isinstance`: `True` is an integer, too.
     if type(code) is not int or code in (401, 403, 404):
         code = _UNKNOWN
     mapped = call_error(RefusedError(message, name, code, headers, parsed))
@@ -533,6 +545,7 @@ def rewards_in(parsed: Any) -> Answer:
             number.
     """
     rows = _get(parsed, "data") if isinstance(parsed, Mapping) else parsed
+    # Some servers answer for a list of texts, even if one was sent: the outer list has one entry.
     rows = rows[0] if _is_list(rows) and len(rows) == 1 and _is_list(rows[0]) else rows
     if (
         not _is_list(rows)
@@ -548,6 +561,7 @@ def rewards_in(parsed: Any) -> Answer:
     values: list[Any] = (
         rewards if len(rewards) > 1 else rewards[0] if _is_list(rewards[0]) else rewards
     )
+    # `/pooling` may have a row for each token; the reward is in the last one.
     values = values[-1] if values and _is_list(values[-1]) else values
     numbers = [
         float(value)
@@ -558,6 +572,7 @@ def rewards_in(parsed: Any) -> Answer:
         raise bad_response(
             "a reward is missing or not a finite number", retryable=False
         )
+    # Rows and numbers have the same index here; with one row, it is index 0.
     label = _name(_get(rows[max(range(len(rows)), key=numbers.__getitem__)], "label"))
     content = json.dumps({"values": numbers, "label": label}, ensure_ascii=False)
     return Answer(

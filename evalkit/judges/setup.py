@@ -83,6 +83,7 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
     """
     parts = urlsplit(api_base)
     host = parts.hostname or ""
+    # A proxy may be the only way out: a direct connection would fail though calls work.
     if not host or proxy_of(api_base) is not None:
         return
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -158,6 +159,8 @@ def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
     kept = shaped(shape, params)
     if (answer := request.answer) is None or shape.rung == "text":
         return kept
+    # A deep copy of plain types: formats are shared by all requests, and a client may change what
+    # it gets.
     schema = json.loads(json.dumps(dict(answer.schema)))
     if shape.rung == "tool":
         tool = {
@@ -202,6 +205,8 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
             **({"api_key": "none"} if missing else {}),
         }
         if is_withheld(config.api_base):
+            # LiteLLM would read the real key from the environment and send it to a server that a
+            # file names.
             settings["api_key"] = stand_in(f"{provider.upper()}_API_KEY")
     return Target(model, name, provider, address, missing, settings)
 
@@ -220,6 +225,7 @@ async def check(target: Target, *, judge: str) -> None:
         JudgeSetupError: If the provider's key is not set, or the endpoint does not accept
             connections.
     """
+    # A custom server may need no key.
     if target.missing and "api_base" not in target.settings:
         empty = [name for name in target.missing if name in os.environ]
         raise _no_key(
@@ -251,6 +257,7 @@ def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
             remedy=f"set judge.endpoint={decision_endpoints[0] if decision_endpoints else DECISIONS[0]}",
         )
     chats = mode is not None and mode not in _DECISION_MODES
+    # Some models of the list can do both.
     both = set(_DECISION_PATHS) & set(entry.get("supported_endpoints") or ())
     if config.decides and chats and not both and config.api_base is None:
         raise JudgeSetupError(
@@ -305,6 +312,7 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
         config: The judge's config.
         request: The request to send.
     """
+    # An upper bound, since a budget must never be exceeded: the shortest limit that applies.
     limits = [
         config.max_tokens,
         request.max_tokens,
@@ -321,12 +329,14 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
     if config.price is not None:
         input_price = config.price.input / 1e6
         output_price = config.price.output / 1e6
+    # Unknown is not free: the caller then refuses a budget in USD.
     if longest is None or input_price is None or output_price is None:
         return None
     prompt = sum(
         len(m["content"].encode()) + _TOKENS_PER_MESSAGE for m in request.messages
     )
     prompt += image_tokens(request.messages, _longest_image(config.model or ""))
+    # Providers may add the schema to the prompt and charge for it.
     schema = len(str(request.answer.schema).encode()) if request.answer else 0
     return float((prompt + schema) * input_price + longest * output_price)
 

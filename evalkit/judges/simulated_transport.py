@@ -224,6 +224,8 @@ def _itemized(
         criteria = [text for _, text in _NUMBERED.findall(items)]
     else:
         criteria = [items.strip()]
+    # `criteria`, `truths` and the numbers in `answers` are in the order of the prompt; answers
+    # count from 1, as the prompt does.
     truths = [_uniform("item", response, criterion) < 0.5 for criterion in criteria]
     answers: dict[int, bool] = {}
     for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
@@ -289,6 +291,7 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
     ]
     # ordered classes are listed from the worst to the best
     best_first = classes[::-1] if listed["ordered"] else classes
+    # Quality is cut into equal parts, one for each class; `min` is for a quality of 0.
     true = best_first[min(int((1 - _quality(text)) * len(classes)), len(classes) - 1)]
     seed = call.get("seed", 0)
     fault = FAULTS[name]
@@ -300,6 +303,7 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
             return abstain[1]
     if _uniform(seed, "noise", text) < call.get("accuracy", ACCURACY):
         return true
+    # With the rest of the probability: any wrong class, each as likely.
     wrong_classes = [class_name for class_name in classes if class_name != true]
     return wrong_classes[int(_uniform(seed, "other", text) * len(wrong_classes))]
 
@@ -315,6 +319,7 @@ def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
     texts = sorted(shown_texts.values())
     quality = _content_quality if name in _BY_CONTENT else _quality
     worth = {
+        # The noise depends on all texts in the order shown: a swapped pair is a new draw.
         label: quality(text) + scale * _noise(seed, text, *shown_texts.values())
         for label, text in shown_texts.items()
     }
@@ -398,6 +403,7 @@ def _labeled() -> Mapping[str, float]:
         for line in (folder / name).read_text("utf-8").splitlines():
             row = json.loads(line)
             for response in row.get("responses") or ():
+                # Grades from 1 to 5 become qualities from 0 to 1.
                 quality[neutralize(response["text"])] = (response["label"] - 1) / 4
             for letter in "AB" if "response_a" in row else "":
                 quality[neutralize(row[f"response_{letter.lower()}"])] = float(
@@ -430,6 +436,7 @@ def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "")
     if kind == "object":
         filled: JsonObject = {}
         for key, part in schema["properties"].items():
+            # A field may describe the response that an earlier field of the object names.
             filled[key] = _fill(
                 part, view, key, index, str(filled.get("response", about))
             )
@@ -446,6 +453,7 @@ def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "")
 
 def _score(schema: Json, share: float) -> float:
     if values := schema.get("enum"):
+        # `share` in [0, 1] becomes an index of the list of scores.
         return float(values[round(share * (len(values) - 1))])
     step = schema.get("multipleOf") or (1 if schema["type"] == "integer" else None)
     return _on_scale(schema["minimum"], schema["maximum"], step, share)

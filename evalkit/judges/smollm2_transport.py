@@ -45,6 +45,7 @@ def only(schema: Json, names: Collection[str]) -> JsonObject:
         changed["properties"] = {
             name: part for name, part in parts.items() if part.get("properties") != {}
         }
+        # A required property that no longer exists would make the schema impossible.
         if "required" in schema:
             changed["required"] = [
                 name for name in schema["required"] if name in changed["properties"]
@@ -86,6 +87,8 @@ def tighten(
             schema.get("minItems", 0),
         )
     items = bounded.get("items")
+    # A small model repeats itself: without this, it would judge one response twice and another
+    # never.
     if isinstance(items, Mapping) and bounded.get("minItems") == bounded.get(
         "maxItems"
     ):
@@ -226,6 +229,8 @@ class SmolLM2:
             copy.handle_chat_completions(_opening(request["messages"]))
             response: JsonObject = copy.handle_chat_completions(_native(request))
         finally:
+            # Also after an error, and then possibly as `None`: a copy that is not put back would
+            # block all later calls.
             self._free.put(copy)
         return response
 
@@ -294,4 +299,5 @@ def _native(request: Json) -> JsonObject:
         native["grammar"] = json_schema_to_grammar(
             {**tighten(schema, **limits), "x-guidance": COMPACT}
         )
+    # The rest is passed on as it is.
     return native

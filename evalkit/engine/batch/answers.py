@@ -95,6 +95,7 @@ def read_answers(
         StoreError: If the store fails.
     """
     report = ReadReport()
+    # A bound on each line: one endless line would fill the memory.
     longest = max(file.target.max_answer_bytes for _, file in index.files) + _AROUND
     weighable: set[int] = set()
     batch: list[StoredCompletion] = []
@@ -116,6 +117,7 @@ def read_answers(
             report.paid.count_paid(stored.completion)
             batch.append(stored)
             size += len(line or b"")
+            # Few large writes, with a bound on the memory that waiting answers take.
             if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
                 _store(batch, store, report)
                 size = 0
@@ -144,6 +146,8 @@ def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
     with file_errors("cannot be read", path), open_file(path) as file:
         while line := file.readline(longest):
             number += 1
+            # `readline` stopped at the bound: skip the rest of this line in pieces, and keep the
+            # number.
             if len(line) == longest and not line.endswith(b"\n"):
                 while (skipped := file.readline(longest)) and not skipped.endswith(
                     b"\n"
@@ -169,6 +173,7 @@ def _read_line(
     except (ValueError, RecursionError):
         raise _FaultError("not JSON") from None
     key = row.get("custom_id") if isinstance(row, Mapping) else None
+    # Files of other programs have ids of their own; such a line is not ours.
     if not is_content_key(key):
         raise _FaultError("without the custom_id of a request of evalkit")
     if key not in index:
@@ -178,6 +183,7 @@ def _read_line(
     try:
         completion = _completion(row, target, rung, number, weighable)
     except CallError as error:
+        # Some errors are the end of an answer, such as a content filter: they are final.
         outcome: Outcome = ended_answer(error, rung) or error
         if outcome is error and row.get("error") and not row.get("response"):
             # the batch did not send it: it expired, for example
@@ -207,11 +213,13 @@ def _completion(
         CallError: If there is none.
     """
     answer = answer_in_line(row)
+    # Whether a file's answers can be weighed is known from its first usable one.
     if target.logprobs:
         weighable |= (
             {number} if check_logprobs(answer, weighable=number in weighable) else set()
         )
     models = (answer.model, target.name)
+    # The list has the provider's own prices; another server may charge anything.
     if target.api_base:
         cost = None
     else:

@@ -83,6 +83,7 @@ class BatchRun:
         observe: Callable[[Progress], None] | None,
         spent: Spent | None,
     ) -> None:
+        # The store is the only memory between the commands of one batch.
         if config.store.mode != "read_write":
             problem = f"with '{config.store.mode}' answers of batches would be lost"
             raise ConfigError(
@@ -111,6 +112,8 @@ class BatchRun:
             (spec.model, spec.api_base): BatchApi(spec, config.runner.timeout)
             for spec in members
         }
+        # All by content key: how requests without a stored answer ended, and how often each was
+        # sent.
         self._outcomes: dict[str, Outcome] = {}
         self._attempts: Counter[str] = Counter()
         self._tally = Tally()
@@ -130,10 +133,13 @@ class BatchRun:
 
         def stop(number: int) -> None:
             signals.append(number)
+            # Cancels this task only: the batches go on at the provider and stay in the store.
             task.cancel()
 
         try:
             with on_interrupt(stop):
+                # A round may need the answers of the round before it, such as the steps of a
+                # prompt.
                 while await self._submit_round(signals):
                     await self._wait()
         except asyncio.CancelledError:
@@ -170,6 +176,8 @@ class BatchRun:
 
     def counted(self, judged: JudgingResult) -> JudgingResult:
         """Return a result in which the answers of these batches count as sent and paid for."""
+        # Scoring read these answers from the store and counted them as stored. This command has
+        # paid for them, so they move from `stored` to `sent`.
         sent = min(self._tally.sent, judged.calls.stored)
         calls = Calls(stored=-sent, sent=sent, retried=self._tally.retried)
         spend = add(judged.spend, replace(self._tally.spend, calls=calls))
@@ -177,11 +185,14 @@ class BatchRun:
 
     async def _submit_round(self, signals: list[int]) -> bool:
         """Submit the requests that are missing and in no batch, and return whether there are batches to wait for."""
+        # Two commands at the same study would each submit the same requests.
         while not await asyncio.to_thread(
             self._store.claim, _LOCK
         ):  # another command is submitting
             await asyncio.sleep(_LOCK_SECONDS)
         try:
+            # Read under the lock: it also has the batches that another command has just
+            # submitted.
             pending = {tag: batch async for tag, batch in self._pending()}
             batch_round = Round()
             judged = await record_round(
@@ -204,6 +215,7 @@ class BatchRun:
                 for request in batch_round.requests
                 if not self._is_final(request.key)
             ]
+            # Only the batches that have a request of this run; others belong to other studies.
             self._waiting = {
                 tag: pending[tag]
                 for tag in {
@@ -243,6 +255,7 @@ class BatchRun:
             taken = self._spent.usd + sum(
                 batch.reserved for batch in self._waiting.values()
             )
+            # `taken` grows request by request; the first one that exceeds the cap ends the round.
             for index, request in enumerate(requests[:count]):
                 if (
                     taken := taken + require_known(request.ceiling)
@@ -250,7 +263,9 @@ class BatchRun:
                     count = index
                     reason = f"budget_usd={runner.budget_usd:g}"
                     break
+        # Batches in flight may cost less than reserved, so the budget is final only without any.
         if requests and not count and not self._waiting:
+            # `count` is 0 only by one of the two caps above, so `reason` is set.
             self._stopped = f"runner.{reason} is reached"
             self._outcomes |= {
                 request.key: CallError("budget", self._stopped, retryable=False)
@@ -259,6 +274,8 @@ class BatchRun:
         return requests[:count]
 
     async def _submit(self, batch_round: Round) -> None:
+        # Open each address first: a wrong key must show before a batch of another model is paid
+        # for.
         for target in {request.target for request in batch_round.requests}:
             await self._api(target)
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
@@ -281,6 +298,7 @@ class BatchRun:
                     raise ConfigError(
                         problem, remedy="repeat the command; what was submitted is kept"
                     ) from error
+                # With its id, a later command finds the batch without a search at the provider.
                 self._waiting[tag] = pending = replace(pending, batch=batch)
                 await self._save(tag, pending)
                 self._spent.calls += len(rungs)
@@ -314,6 +332,8 @@ class BatchRun:
                 raise StoreError(problem) from None
             tag = name.removeprefix(_NAMES)
             target = pending.file.target
+            # A command was killed between the two saves of `_submit`. The provider is asked for
+            # the tag; a day of margin covers clocks that differ.
             if pending.batch is None and (target.model, target.api_base) in self._apis:
                 pending = replace(
                     pending,
@@ -321,6 +341,8 @@ class BatchRun:
                         tag, pending.created - _DAY
                     ),
                 )
+                # Not at the provider: the submission never arrived, and its requests are free to
+                # be sent.
                 await self._save(tag, None if pending.batch is None else pending)
                 if pending.batch is None:  # it was never created
                     continue
@@ -331,6 +353,7 @@ class BatchRun:
         total = sum(len(pending.rungs) for pending in self._waiting.values())
         while True:
             running = 0
+            # A copy: `_collect` deletes from the dictionary.
             for tag, pending in list(self._waiting.items()):
                 status = await self._look(pending)
                 if status is not None and status.ended:
@@ -356,6 +379,8 @@ class BatchRun:
             return await api.look(batch)
         except CallError as error:
             old = time() - pending.created > _KEPT_DAYS * _DAY
+            # A wrong key also gives "not found". Sending again at once could pay for everything
+            # twice.
             if error.kind == "not_found" and (
                 old or batch in self._config.runner.resend
             ):
@@ -388,6 +413,7 @@ class BatchRun:
                         return
                     gone = error
             report = await asyncio.to_thread(read_answers, paths, index, self._store)
+        # Every request of the batch is now stored, has an outcome, or is unknown.
         completions = await asyncio.to_thread(self._store.get_many, list(pending.rungs))
         unknown = len(pending.rungs) - len(completions.keys() | report.outcomes.keys())
         if gone is not None and status.id not in self._config.runner.resend:
@@ -416,9 +442,12 @@ class BatchRun:
             most = pending.reserved
         else:
             most = cost + pending.reserved * unread / len(pending.rungs)
+        # Never more than reserved: the cap was checked against that sum.
         self._spent.usd += min(pending.reserved, most)
         self._tally.count_paid(report.paid)
         self._tally.sent += report.stored
+        # Only now: if the command dies before this line, the next one collects the batch again,
+        # and stored answers are never replaced.
         await self._save(tag, None)
         del self._waiting[tag]
         if status.status in ("failed", "cancelled"):

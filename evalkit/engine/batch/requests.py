@@ -142,12 +142,15 @@ class Round:
             line = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError:  # a text that UTF-8 cannot encode is escaped
             line = json.dumps(body, separators=(",", ":")).encode()
+        # Requests are sorted by their prefix, so that a provider's prompt cache finds equal
+        # starts next to each other.
         first, *contents = [message["content"] for message in request.messages]
         system = first if request.messages[0]["role"] == "system" else ""
         prompt = "\n".join(contents if system else [first, *contents])[:_SORTED_BY]
         # equal system prompts are one object in memory
         prefix = (self._systems.setdefault(system, system), prompt)
         self.requests.append(
+            # `position` is the index of the line in `lines`, before it is appended below.
             BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling)
         )
         self.lines.append(line)
@@ -174,6 +177,7 @@ class RecordingJudge(ModelJudge):
         third_pass: bool = False,
     ) -> None:
         super().__init__(inner.config, inner.spec, inner.transport)
+        # Nothing is sent, so nothing may wait for a limit.
         self.concurrency = self.rpm = self.tpm = None
         self._into, self._later, self._third_pass = into, later, third_pass
 
@@ -183,6 +187,7 @@ class RecordingJudge(ModelJudge):
 
     async def _open(self) -> tuple[setup.Target, Shape]:
         transport: Any = self.transport
+        # No check of the server: a plan to a file needs no connection.
         target, shape = await transport.open(self.spec.name, check=False)
         return target, shape
 
@@ -217,6 +222,8 @@ class RecordingJudge(ModelJudge):
             rounds,
             self.ceiling(request),
         )
+        # A failure with this kind: the engine goes on, so that all requests of the round are
+        # recorded.
         raise _not_stored()
 
 
@@ -275,6 +282,7 @@ async def record_round(
         )
         remedy = "use evalkit run with runner=batch, which sends a batch to each judge in turn"
         raise ConfigError(problem, where="judge.vote=cascade", remedy=remedy)
+    # A stopping rule needs answers one after the other, and a round has them all at once.
     refuse_stop(config)
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
@@ -292,6 +300,8 @@ async def record_round(
         evaluator,
         [recording(judge) for judge in make_judges(config.judge, config.runner)],
         store,
+        # Each recorded request fails, so no cap, no retry and no failure rate may end the
+        # recording.
         config.runner.model_copy(update=_UNLIMITED),
         arbiter=None if arbiter is None else recording(arbiter),
     )
@@ -350,6 +360,8 @@ class RequestIndex:
         try:
             with open_file(path) as lines:
                 header = codec(_Header).validate_json(next(lines, b""))
+                # Positions in an index file count from 0; here they follow the files loaded
+                # before.
                 start = len(self.files)
                 self.files += [(path.parent, file) for file in header.files]
                 self.stores |= {header.store} if header.store is not None else set()
@@ -361,6 +373,8 @@ class RequestIndex:
                         or rung not in RUNGS
                     ):
                         raise ValueError(line)
+                    # Keys are kept as bytes: half the memory, for indexes with millions of
+                    # requests.
                     if only in (None, header.files[position].name):
                         self._keys[bytes.fromhex(key)] = start + position, rung
         except OSError as error:
@@ -422,6 +436,8 @@ def load_named(requests: Path, index: RequestIndex) -> None:
     if requests.name.endswith(INDEX):
         index.load(requests)
         return
+    # First as the whole round, then as one numbered part of it. `only` limits a part to its own
+    # requests.
     stems = [requests.stem, requests.stem.rpartition("-")[0]]
     for position, stem in enumerate(stems):
         index_path = requests.with_name(f"{stem}{INDEX}")
@@ -472,6 +488,8 @@ def write_round(
         ConfigError: If the files cannot be written, or one name of a model is set for several
             models.
     """
+    # By target first, because `groupby` only joins neighbors; the key makes the order the same in
+    # every run.
     order = sorted(
         batch_round.requests,
         key=lambda request: (repr(request.target), request.prefix, request.key),
@@ -501,6 +519,7 @@ def write_round(
         for number, part in enumerate(parts)
         for request in part
     )
+    # All files are written, or none: requests without their index could not be read back.
     contents: dict[str, Iterator[bytes]] = {
         index_of(path).name: chain([header], entries)
     }
@@ -521,6 +540,7 @@ def _split(
     # all keys have the same length
     envelope = len(_line(requests[0].key, b""))
     for request in requests:
+        # A request that alone exceeds the limit still gets a file; the provider reports it.
         if parts[-1] and (
             len(parts[-1]) == max_requests or size + envelope + request.size > max_bytes
         ):

@@ -75,6 +75,8 @@ class Shard:
     def holds(self, case: Case) -> bool:
         """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
         return (
+            # 15 hexadecimal digits are 60 bits. By the prompt, because cases with the same prompt
+            # may share requests: two workers would wait for each other's claims.
             int(text_digest(case.prompt or case.id)[:15], 16) % self.count
             == self.index - 1
         )
@@ -129,8 +131,10 @@ class ShardTask:
             self.folder
         ).is_dir():  # paths are relative to where the run was started
             os.chdir(self.folder)
+        # A worker's process starts without the settings of the run that sent the task.
         os.environ[PROJECT_VARIABLE] = self.project
         withhold_all(self.withheld)
+        # A worker with another store would pay for answers that the run never finds.
         location = store_location(store_url(self.config.store.url))
         if location != self.store:
             problem = (
@@ -162,6 +166,8 @@ def _stopping(stops: Callable[[], int]) -> Iterator[None]:
     def watch() -> None:
         delivered = 0
         while not ended.wait(STOP_SECONDS):
+            # `interrupt` is false until the run has begun to listen; the stop is then delivered
+            # later.
             while delivered < min(stops(), 2) and interrupt(SIGTERM):
                 delivered += 1
 
@@ -250,12 +256,14 @@ def judge_in_workers(
         problem = f"workers share the store, but store.mode is {mode}"
         where = f"runner.kind={config.runner.kind}"
         raise ConfigError(problem, where=where, remedy="use read_write")
+    # Before any worker starts: each problem here concerns all of them.
     check_budget(config)
     pool = _pool(config, folder)
     begun = time.monotonic()
     show = observe or (lambda _: None)
     count = config.runner.workers
     url = store_url(config.store.url)
+    # A worker must not start workers of its own.
     online = config.with_({"runner.kind": "online", "runner.options": {}})
     if secret_in(url) is None:  # workers get the store's URL, unless it has a password
         online = online.with_({"store.url": url})
@@ -264,6 +272,7 @@ def judge_in_workers(
     open_tasks = {
         shard: ShardTask(work, online, shard, store=store) for shard in shards
     }
+    # A shard stays in `open_tasks` until its report is here.
     attempts = dict.fromkeys(open_tasks, 1)
     reports = list[ShardReport]()
     signals = list[int]()
@@ -295,6 +304,8 @@ def judge_in_workers(
                         )
                         raise WorkerError(problem, int(ExitStatus.WRONG))
                     else:
+                        # What the dead worker had stored is found there, so a new start pays only
+                        # for the rest.
                         attempts[shard] += 1
                         pool.start(open_tasks[shard])
                 parts = [*pool.progress()]
@@ -303,6 +314,7 @@ def judge_in_workers(
                 total = combined.total if len(parts) == count else None
                 show(replace(combined, elapsed=time.monotonic() - begun, total=total))
         except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
+            # Whatever the reason, workers are stopped first: they would go on and pay.
             answers = _stop(pool, stored, signals)
             if isinstance(stop, KeyboardInterrupt):
                 number = stop.number if isinstance(stop, Signaled) else SIGINT
@@ -326,6 +338,7 @@ def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) 
 
     A second signal ends calls.
     """
+    # The second round asks again, which ends calls in flight.
     for seconds in (GRACE_SECONDS, LAST_SECONDS):
         pool.stop()
         until = time.monotonic() + seconds
@@ -334,6 +347,7 @@ def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) 
             and time.monotonic() < until
             and (len(signals) < 2 or seconds == LAST_SECONDS)
         ):
+            # `poll` is a generator: without the list it would not run.
             list(pool.poll(POLL_SECONDS))
         if not pool.busy:
             break
@@ -354,6 +368,7 @@ def add_spent(
     sent = workers.calls.sent
     failed = workers.calls.failed
     answered = max(0, sent - failed)
+    # The run sends again what failed in a worker, so that is a retry of the same request.
     retried = workers.calls.retried + min(failed, judged.calls.sent)
     calls = Calls(
         stored=-min(answered, judged.calls.stored), sent=answered, retried=retried

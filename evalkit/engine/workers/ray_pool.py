@@ -58,6 +58,7 @@ class ShardActor:
             self._progress = progress
 
         # One whose node is lost stops at once.
+        # The parent is Ray's process of the node; without it, this one has another parent.
         return task(observe, lambda: self._stops if os.getppid() == self._parent else 2)
 
     def progress(self) -> Progress | None:
@@ -98,6 +99,7 @@ class RayPool(Pool):
                 **{
                     "scheduling_strategy": "SPREAD",
                     **actor_options,
+                    # One thread judges, the other answers `progress` and `stop`.
                     "max_concurrency": 2,
                 }
             )
@@ -111,6 +113,8 @@ class RayPool(Pool):
                 f"Ray cannot start the workers ({text})", where="runner.options"
             ) from None
         self._idle: list[Any] = []
+        # By the reference of what an actor does now: first its host name, which shows that it is
+        # there, then a shard.
         self._actor: dict[Any, Any] = {
             actor.host.remote(): actor for actor in self._actors
         }
@@ -153,6 +157,8 @@ class RayPool(Pool):
                     f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}"
                 )
                 if shard is not None:  # at most as often as shards are started again
+                    # The new actor is idle only after it has reported its host, as those at the
+                    # start.
                     self._actors[self._actors.index(actor)] = new = self._start()
                     self._actor[new.host.remote()] = new
             if shard is not None:
@@ -183,6 +189,7 @@ class RayPool(Pool):
             for ref, shard in self.running.items()
         }
         done, _ = (
+            # With a timeout, because an actor on a lost node never answers.
             ray.wait(list(refs), num_returns=len(refs), timeout=1.0)
             if refs
             else ((), ())

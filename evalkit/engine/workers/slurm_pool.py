@@ -36,6 +36,8 @@ class ShardJob:
 
     def __call__(self, task: ShardTask) -> ShardReport:
         """Judge a shard; on the signal of a preemption, calls in flight may finish first."""
+        # submitit queues a job again in its handler of this signal. It would cut off calls in
+        # flight, so the signal is only noted here and handed on after them.
         number = getattr(signal, f"SIG{JobEnvironment.USR_SIG}")
         requeue = signal.getsignal(number)
         preempted: list[tuple[int, Any]] = []
@@ -130,6 +132,7 @@ class SlurmPool(Pool):
                     )
                 yield shard, job.result()
             except (UncompletedJobError, FailedJobError) as error:
+                # The error names a log, which must still be there after the run.
                 self._keep_logs = True
                 first = " ".join(str(error).split())[:120]
                 yield shard, Lost(f"{first}; its log is {job.paths.stderr}")
@@ -146,7 +149,9 @@ class SlurmPool(Pool):
         """Ask every job to stop: its calls in flight may finish, unless asked again; a queued one is taken out."""
         self.queue.clear()
         self._stops += b"."
+        # The length of the file is the number of stops; see `ShardJob._stops`.
         write_file(_stop_file(self._folder), [self._stops])
+        # A queued job never sees the file, and could wait for days.
         for job in () if self._local else [*self.running]:
             if job.state == "PENDING":
                 job.cancel()
@@ -165,6 +170,8 @@ class SlurmPool(Pool):
         tasks = [*self.queue]
         self.queue.clear()
         try:
+            # A signal between the submission and the assignment would leave jobs that nobody
+            # cancels.
             with _deferred_signals():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
                 self.running |= {
@@ -187,6 +194,7 @@ def _deferred_signals() -> Iterator[None]:
     """
     arrived: list[int] = []
     with handled_signals(arrived.append):
+        # Child processes inherit the mask.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
