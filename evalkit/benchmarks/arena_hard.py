@@ -54,6 +54,7 @@ _ANSWER: Final = (
 )
 
 STRONG = 2 / 3
+# Margins are 1 for much better and 1/3 for better: two thirds divides them.
 """The smallest margin of "much better", if verdicts have strengths."""
 
 STRONG_WEIGHT = 3.0
@@ -69,6 +70,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     questions = list(published_rows(benchmark, source, *_QUESTION))
     answers: Answers = {}
     for row in published_rows(benchmark, source, *_ANSWER):
+        # {model: {question: its answer}}.
         model_answers = answers.setdefault(
             str(row.get("model", row.get("model_id"))), {}
         )
@@ -77,6 +79,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             raise DatasetError(problem, where=row.place, remedy="remove one of them")
         model_answers[_uid(row)] = row
     baselines = _baselines(answers, source, questions)
+    # The baseline's own answers are what models are compared with.
     models = [model for model in answers if model not in baselines.values()]
     if not models:
         problem = f"has only answers of {', '.join(answers)}"
@@ -86,6 +89,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             remedy="add the answers of a model to compare with it",
         )
     question_ids = {_uid(row) for row in questions}
+    # Both counts before the first row, as the counts of a source must be complete.
     for model in models:
         if absent := len(question_ids - answers[model].keys()):
             source.left_out[f"questions that {model} has no answer to"] = absent
@@ -101,6 +105,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                     "baseline": baseline,
                     "subset": _category(row),
                 }
+                # A question of several models is several cases.
                 name = _uid(row) if len(models) == 1 else f"{model}/{_uid(row)}"
                 yield _case(
                     row,
@@ -115,7 +120,9 @@ def _baselines(
 ) -> dict[str, str]:
     categories = sorted({_category(row) for row in questions})
     if source.baseline is not None:
+        # The user's baseline is that of every category.
         return dict.fromkeys(categories, find_baseline(answers, source, ()))
+    # The published baseline of each category.
     usual = FACTS["arena_hard"]["tables"]["baselines"]
     return {
         name: find_baseline(answers, source, [usual[name]] if name in usual else [])
@@ -187,18 +194,23 @@ def _rule(view: View) -> Measures:
     better, a third for better.
     """
     margins, _, parts = contests(view)
+    # (cases * orders,) margins, and the case of each.
     margin = margins.ravel()
     case = np.repeat(np.arange(len(view.cases)), margins.shape[1])
+    # FUZZ: a margin of 0 up to rounding is a tie.
     won = np.isfinite(margin) & (np.abs(margin) > FUZZ)
+    # Sizes that differ mean that the judge stated strengths.
     graded = bool(won.any()) and float(np.ptp(np.abs(margin[won]))) > FUZZ
     weights = np.where(
         graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0
     )
+    # True counts 1 and False 0, a tie half.
     credit = np.where(won, margin > 0, 0.5)
     note = None if graded else "verdicts have no strengths: each counts once"
     tally = view.tally.of(case)
     read = np.isfinite(margin)
     if len(categories := view.subsets("subset", "category")) > 1:
+        # Parts by model are divided by category too.
         parts |= {
             f"{end}/{name}": part_rows & category_rows
             for end, part_rows in parts.items()
@@ -207,6 +219,7 @@ def _rule(view: View) -> Measures:
     return [
         mean(
             f"arena_hard/score{end}", tally, credit,
+            # A missing game is lost, and bounds allow any credit for it.
             part_rows[case] & read, part_rows[case] & ~read,
             each=weights, note=note, why=NO_MODEL,
         )
@@ -234,6 +247,7 @@ def _games(row: LocatedRow) -> Iterator[Cells]:
     if isinstance(row.get("games"), list) and row["games"]:
         games = row["games"]
     else:
+        # A row without games is one missing judgment.
         games = [None]
     for index, game in enumerate(games):
         game = game if isinstance(game, Mapping) else {}
@@ -241,6 +255,7 @@ def _games(row: LocatedRow) -> Iterator[Cells]:
         yield {
             "id": row.get("question_id") or row["uid"],
             "judge": row.get("judge") or row.file.parent.name,
+            # The first game shows the baseline first, the second one the model.
             **pair_in(prompt, models if index == 0 else models[::-1]),
             "metadata": {
                 "baseline": models[0],
@@ -263,6 +278,7 @@ def _verdict(game: Json) -> Cells:
     words = game.get("judgment")
     score = game.get("score")
     cells = {"text": text(words.get("answer")) if isinstance(words, Mapping) else words}
+    # A game without a score is one that the judge's answer could not be read from.
     if not score:
         return {**cells, "error": "score is null"}
     try:
@@ -279,6 +295,7 @@ def _margin_of(score: str) -> float:
     """Return the margin of the response shown first: 1 for much better, a third for better."""
     from evalkit.config import OutputConfig
 
+    # Read as the judge's own mark, so that A>>B has the same margin as in a run.
     return float(
         read_marks(
             Reply(f"[[{score}]]"),

@@ -47,11 +47,13 @@ NEEDS_BINARY = "responses have no scores: set mode=pointwise rubric=binary"
 
 STRICT = "an answer with an unreadable verdict counts as hallucinated"
 
+# A judged answer is true if it hallucinates; the score is 1 if it does not.
 _VERDICTS = {"true": 0.0, "false": 1.0}
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
+    # Questions alone have nothing to judge.
     if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
         problem = "has questions but no answers to judge"
         raise DatasetError(
@@ -62,6 +64,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     questions = _questions(source.path)
     answers = list(published_rows(benchmark, source, _ANSWER))
     models = models_of({row.file for row in answers})
+    # One file for each model: the answers to one question are one case.
     for group in grouped(answers, lambda row: row["question_id"]):
         first = group[0]
         question = questions.get(str(group[0]["question_id"]))
@@ -71,6 +74,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 "id": str(first["question_id"]),
                 "prompt": first["question"],
                 "reference": "\n".join(
+                    # The answers' file may have the correct ones, or else the file of
+                    # questions.
                     best_answers(first) or best_answers(question or {})
                 )
                 or None,
@@ -97,6 +102,7 @@ def models_of(files: Iterable[Path]) -> dict[Path, str]:
     """Return the model of each file, as `m` in m_output_qa_prompt.json; duplicates are named by file."""
     stems = {file: file.name.partition(".json")[0] for file in files}
     models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
+    # Two files of one model, such as two runs, are named by file.
     counts = Counter(models.values())
     return {
         file: model if counts[model] == 1 else stems[file]
@@ -106,6 +112,7 @@ def models_of(files: Iterable[Path]) -> dict[Path, str]:
 
 def best_answers(row: Row) -> list[str]:
     """Return the correct answers, which are numbered in some files."""
+    # Best Answer1, Best_Answer2 and so on, in the order of the columns.
     names = [name for name in row if name.replace("_", " ").startswith("Best Answer")]
     return [str(row[name]) for name in names if row[name] not in (None, "")]
 
@@ -123,9 +130,11 @@ def _rule(view: View) -> Measures:
     if scored is None or view.outcome.listed:
         return [nothing(name, NEEDS_BINARY), nothing(f"{name}_strict", NEEDS_BINARY)]
     scale = Scale.of(view.config.rubric)
+    # Above the middle; FUZZ keeps a mean of samples at the middle out of it.
     right = scored.raw > (scale.min + scale.max) / 2 + FUZZ
     has_score = np.isfinite(scored.raw)
     tally = view.tally.of(scored.case)
+    # `Misleading-hard` becomes part of a metric's name.
     kinds = {
         name.replace("-", "_"): cases
         for name, cases in view.subsets("subset", "Category").items()
@@ -133,6 +142,7 @@ def _rule(view: View) -> Measures:
     measures: Measures = []
     for end, model_rows in by_model(view.systems).items():
         for kind, cases in with_all(len(view.cases), kinds).items():
+            # (responses,) those of this model to questions of this kind.
             rows = model_rows & cases[scored.case]
             measures.append(
                 tally.rate(
@@ -145,6 +155,7 @@ def _rule(view: View) -> Measures:
             )
             strict = tally.rate(
                 f"{name}_strict{end}{kind}",
+                # An unreadable verdict is not right, and no row is lost.
                 right & has_score,
                 rows,
                 rows & False,
@@ -162,6 +173,8 @@ def _sniff(start: Peek) -> bool:
             for file in sorted(start.path.glob("*.json*"))
             if file.name != QUESTIONS_FILE
         )
+        # The questions are in the folder with the judged answers, of which one shows
+        # the format.
         start = next((peek(file) for file in other_files), start)
     return start.has("question", "response", "is_hallucination")
 

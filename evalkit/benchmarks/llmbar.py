@@ -39,6 +39,7 @@ SETS: Final = ("natural", "neighbor", "gptinst", "gptout", "manual")
 
 RESULTS, EVALUATORS = "result.json", "evaluators"
 
+# Keys of the published results: whether the outputs were swapped.
 ORDERS = ("swap = False", "swap = True")
 
 PATTERN = r"Output \((?P<winner>[ab])\)"
@@ -47,6 +48,7 @@ _SIDES = {"a": "A", "b": "B"}
 
 
 _CASE: Final[Mapping[str, Field]] = {
+    # The number of a row in its set is all that identifies it.
     "id": lambda row: f"{_folder(row)}/{row.number}",
     "prompt": "input",
     "response_a": "output_1",
@@ -72,23 +74,28 @@ def _rule(view: View) -> Measures:
     subsets = view.subsets() or {"": np.ones(len(view.cases), dtype=bool)}
     scored = view.outcome.scores is not None and not view.outcome.listed
     passes = np.stack(
+        # A tie of scores is given to the output that each order shows first: A, then B.
         [
             np.where(view.passes[:, 0] == TIE, side, view.passes[:, 0])
             for side in (A, B)
         ],
         axis=1,
     )
+    # Only single scores have such ties; comparisons name a winner.
     passes = passes if scored else view.passes
     read = (passes != NONE).all(axis=1)
     same = passes[:, 0] == passes[:, -1]
     orders = dict[str, list[Statistic]]()
+    # Both tables by set: the accuracy of each order, and the agreement of orders.
     agreed = dict[str, Statistic]()
     for name, cases in subsets.items():
         rows = cases[view.pairs.case]
+        # [0] is the metric over all cases, [1] that of this set.
         orders[name] = [
             labeled_rates(
                 view, name, winners == view.pairs.label, winners != NONE, {"": cases}
             )[1]
+            # One array of winners for each order.
             for winners in passes.T
         ]
         why = "no pair was read in both orders"
@@ -97,11 +104,13 @@ def _rule(view: View) -> Measures:
         )
     measures: Measures = []
     for group, names in _groups(tuple(subsets)).items():
+        # The sets of the paper, of which the run may have only some.
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
         if names != [""]:
             note = without(published, names)
         else:
             note = "the cases have no set: read as one set"
+        # Both orders of each set have equal weight.
         accuracy = [order for name in names for order in orders[name]]
         together = [agreed[name] for name in names]
         measures.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
@@ -115,8 +124,10 @@ def _rule(view: View) -> Measures:
 
 
 def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
+    # All sets but Natural are adversarial.
     adversarial = [name for name in names if name not in ("natural", "")]
     groups = {"": list(names), **({"/adversarial": adversarial} if adversarial else {})}
+    # The empty name is all sets together.
     return groups | {f"/{name}": [name] for name in names if name}
 
 
@@ -146,10 +157,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         for row in _judged_by(judge, file)
     ]
     ratings = [row for row in rows if "score_1" in _results(row)]
+    # `--scores` reads ratings only.
     if options.scores and not (rows := ratings):
         raise ConfigError(
             "has winners but no scores", where=str(path), remedy="remove --scores"
         )
+    # Some strategies judge one order only; without any, both are missing.
     orders = [
         order for order in ORDERS if any(_results(row).get(order) for row in rows)
     ] or ORDERS
@@ -166,7 +179,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         else ()
     )
     first = next(file for files in evaluators.values() for file in files)
+    # The folder is named after the strategy, such as CoT or Vanilla.
     strategy = first.parent.name if first.name == RESULTS else first.stem
+    # Texts of one strategy can be read again by its pattern.
     output = None if ratings or len(evaluators) > 1 else _output(records, strategy)
     return ParsedFile(records, output, benchmark=NAME, notes=notes, below=True)
 
@@ -177,6 +192,7 @@ def _published(folder: Path) -> dict[str, list[Path]]:
     for file in (
         sorted(folder.glob(f"**/{EVALUATORS}/*/*/{RESULTS}")) if folder.is_dir() else ()
     ):
+        # JUDGE/STRATEGY from the path .../JUDGE/STRATEGY/result.json.
         by_evaluator.setdefault("/".join(file.parts[-3:-1]), []).append(file)
     return by_evaluator
 
@@ -187,6 +203,7 @@ def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
         file = path / RESULTS if path.is_dir() else path
         return {
             options.judge
+            # The folder above the strategy is named after the judge.
             or (file.parent.parent.name if file.name == RESULTS else file.stem): [file]
         }
     published = _published(path)
@@ -206,6 +223,7 @@ def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
 def _set_of(file: Path) -> str | None:
     """Return the set of a result, by its published folder."""
     parts = file.resolve().parts
+    # SET/evaluators/JUDGE/STRATEGY/result.json: the set is the fifth part from the end.
     if len(parts) > 4 and parts[-4] == EVALUATORS:
         return parts[-5].lower()
     return None
@@ -214,6 +232,8 @@ def _set_of(file: Path) -> str | None:
 def _output(records: Sequence[Record], strategy: str) -> Json:
     texts = [record.said.text or "" for record in records]
     concluding = sum("is better" in text for text in texts)
+    # Strategies with reasoning end with a sentence, the others with the output's name
+    # only.
     reasoned = strategy.startswith("CoT") or concluding > len(texts) / 2
     return {
         "format": "regex",
@@ -241,6 +261,7 @@ def _asked(row: LocatedRow) -> JsonObject:
         "judge": row["judge"],
         "metadata": {"subset": of_set} if of_set else {},
     }
+    # Numbers from 1, as in the ids of the dataset's cases.
     return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **fields}
 
 
@@ -261,8 +282,10 @@ def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
 
 def _scores(row: LocatedRow) -> Iterator[Cells]:
     better = choice(row.get("label"), {"1": "1", "2": "2"}, row.place)
+    # One record for each of the two outputs.
     for key in "12":
         text = str((_results(row).get(f"score_{key}") or [""])[0])
+        # A score is rated alone, so the label becomes a grade of each output: 1 or 0.
         yield {
             **_asked(row),
             "key": key,

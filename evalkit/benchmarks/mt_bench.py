@@ -62,6 +62,7 @@ _VOTES: Final = {
     "tie (inconsistent)": "TIE",
 }
 
+# The winner with the models in the other order.
 _TURNED: Final = {"A": "B", "B": "A", "TIE": "TIE"}
 
 EXPERTS = "expert"
@@ -77,6 +78,7 @@ Pair: TypeAlias = tuple[str, int, str, str]
 
 _VOTES_FILES = ("human_judgments.jsonl", "human_judgments.json", "human.jsonl")
 
+# Game 1 shows the models in the order of the row, game 2 in the opposite one.
 _GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
 
 _HUGGING_FACE: Final = (
@@ -87,6 +89,7 @@ _HUGGING_FACE: Final = (
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, turn and pair of models with human votes, with all votes."""
     rows = list(published_rows(benchmark, source))
+    # The file of people's votes may have models' judgments too.
     votes = [row for row in rows if str(row["judge"]).startswith(PEOPLE)]
     if len(votes) < len(rows):
         source.left_out["models' judgments among human votes"] += len(rows) - len(votes)
@@ -101,6 +104,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _pair(row: LocatedRow, sides: tuple[str, str] = ("model_a", "model_b")) -> Pair:
+    # Sorted by name, so that both orders of two models are one pair.
     first, second = sorted(str(row[side]) for side in sides)
     return str(row["question_id"]), int(row.get("turn", 1)), first, second
 
@@ -115,6 +119,8 @@ def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
     votes: dict[str, str | None] = {}
     for row in rows:
         voter = _named(row["judge"])
+        # One voter may have voted on a pair more than once, under names such as
+        # expert_1#2.
         again = sum(name.partition("#")[0] == voter for name in votes)
         votes[f"{voter}#{again + 1}" if again else voter] = _winner(row)
     return votes
@@ -122,6 +128,7 @@ def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
 
 def _winner(row: LocatedRow) -> str | None:
     vote = choice(row["winner"], _VOTES, row.place)
+    # The vote names a side of the row, whose models may be in the other order.
     if vote and _turned(row):
         return _TURNED[vote]
     return vote
@@ -130,6 +137,7 @@ def _winner(row: LocatedRow) -> str | None:
 def _case(row: LocatedRow) -> Row:
     """Return the two responses in a row, the models sorted by name."""
     question, turn, model_a, model_b = _pair(row)
+    # The conversation of the model that sorts first is response A.
     first, second = "ba" if _turned(row) else "ab"
     return {
         "id": f"{question}/{turn}/{model_a}/{model_b}",
@@ -160,6 +168,7 @@ def _turns_of(messages: Any, role: str, turns: int, location: str) -> str:
             where=location,
             remedy="fix the row",
         )
+    # Turn 2 is judged with turn 1 before it.
     return turns_text(texts[:turns])
 
 
@@ -184,6 +193,8 @@ def _rule(view: View) -> Measures:
     )
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):
+            # Votes are on cases of two responses, so the first pair of each case is its
+            # pair.
             measures += _agreement(
                 view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties
             )
@@ -195,7 +206,9 @@ def _rule(view: View) -> Measures:
 def _verdicts(view: View) -> Codes:
     """Return each pair's verdict; a tie if the orders differ."""
     passes = view.passes
+    # Columns 0 and -1: the same if there is only one order, which then always agrees.
     agreed = np.where(passes[:, 0] == passes[:, -1], passes[:, 0], TIE)
+    # One unreadable order leaves the pair without a verdict.
     return np.where((passes == NONE).any(axis=1), NONE, agreed).astype(np.int8)
 
 
@@ -229,12 +242,16 @@ def _agreement(
         for case, case_votes in cases
         for two in combinations(case_votes, 2)
     ]
+    # (votes,) each: the vote's case and its winner; without ties if they do not count.
     case, vote = votes[ties | (votes[:, 1] != TIE)].T
+    # (votes,) the judge's verdict on the case of each vote.
     judge = verdict[case]
     read = verdict[case] != NONE
+    # (vote pairs,) each: the case and two votes on it.
     both, first, second = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     counted = (first != TIE) & (second != TIE) | ties
     by_vote, by_pair = (view.tally.of(indices) for indices in (case, both))
+    # The judge's own ties are omitted too in the setting without ties.
     among = read & (ties | (judge != TIE))
     return [
         by_vote.rate(
@@ -261,11 +278,13 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
         return []
     has_score = np.isfinite(scored.raw)
     scale = Scale.of(view.config.rubric)
+    # The bounds of a missing score are the ends of the scale.
     ends = (scale.min, scale.max)
     tally = view.tally.of(scored.case)
     measures = []
     for model, model_rows in by_name(list(view.systems)).items():
         for end, cases in parts.items():
+            # (responses,) the rows of this model in these cases.
             rows = model_rows & cases[scored.case]
             used = rows & has_score
             lost = rows & ~has_score
@@ -289,19 +308,25 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
     pairs = view.pairs
     # case -> the index of its first response
     offset = np.cumsum([0, *(len(case.responses) for case in view.cases)])
+    # The offset of the case plus the side's index is the row of the response in
+    # `systems`.
     first, second = (
         view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j)
     )
     # each pair twice, once for each of its models
     models = np.concatenate([first, second])
     opponents = np.concatenate([second, first])
+    # 1 if A won, 0 if B won.
     won = np.where(verdict == TIE, 0.5, verdict == A)
+    # The same pairs for the second model, whose credit is the rest.
     credit = np.concatenate([won, 1 - won])
+    # (2 * pairs,) as `models`.
     has_verdict = np.tile(verdict != NONE, 2)
     lost = np.tile(view.lost(verdict != NONE), 2)
     tally = view.tally.of(np.tile(pairs.case, 2))
     measures = []
     for model, model_rows in by_name(list(models)).items():
+        # A model compared with itself wins half by definition.
         rows = model_rows & (models != opponents)
         measures.append(
             mean(
@@ -318,6 +343,7 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows are judgments of one answer or of a pair; votes with a time are LMArena's."""
+    # LMArena's votes have the same columns and a time.
     is_vote = "tstamp" in start.row
     return (
         _is_pair(start.row)
@@ -337,6 +363,7 @@ def _is_joined(row: Json) -> bool:
     """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
     if not all(key in row for key in _HUGGING_FACE):
         return False
+    # A judge in this file is a model; people's names begin with a known prefix.
     return not _named(row["judge"]).startswith((*PEOPLE, *USERS))
 
 
@@ -357,6 +384,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             benchmark=NAME,
             notes=(UNORDERED,),
         )
+    # Votes are keyed by pair: (question, turn, models by name).
     votes, notes = _human_votes(path)
     if len({_is_pair(row) for row in rows}) > 1:
         raise DatasetError(
@@ -368,6 +396,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         records = records_of(
             rows, lambda row: _games(row, kinds, votes), "pair", options
         )
+        # Votes on other pairs would be labels without a verdict.
         judged = {_pair(row, ("model_1", "model_2")) for row in rows}
         unjudged = sum(
             len(group) for pair, group in votes.items() if pair not in judged
@@ -378,6 +407,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         )
     records = records_of(rows, lambda row: _score(row, kinds), "response", options)
     scores = [value for record in records for value in record.said.scores.values()]
+    # Scores are integers, unless a judge gave decimals.
     step = 1.0 if all(score.is_integer() for score in scores) else 0.1
     return ParsedFile(
         records, {"format": "rating"}, scale=(1.0, 10.0, step), benchmark=NAME
@@ -385,6 +415,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _named(judge: Any) -> str:
+    # FastChat writes a judge as [model, prompt], of which the model is the name.
     return str((judge[0] if isinstance(judge, list) and judge else judge) or "")
 
 
@@ -401,6 +432,8 @@ def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
         {"category": kinds[name]} if name in kinds else {}
     )
     return {
+        # The first turn is the question itself, so that files of one turn keep its
+        # name.
         "id": name if turn == 1 else f"{name} turn {turn}",
         "metadata": metadata,
         "judge": _named(row.get("judge")),
@@ -417,6 +450,7 @@ def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
         "response": answers_in(prompt).get("", ""),
         "model": row["model"],
         "text": row.get("judgment"),
+        # -1 is FastChat's value for an answer without a score.
         "score": score if score is not None and score >= 1 else None,
         "error": f"score is {row['score']}",
     }
@@ -427,14 +461,17 @@ def _games(
 ) -> Iterator[Cells]:
     turn = _turn(row, kinds)
     pair = _pair(row, ("model_1", "model_2"))
+    # Without votes, all models' responses to a question are one case.
     if votes:  # human votes are kept for a case's two responses
         turn["id"] += f": {pair[2]} / {pair[3]}"
+    # Votes are by side; labels of a record name the model.
     models = {"A": pair[2], "B": pair[3], "TIE": "TIE"}
     labels = {
         f"label.{voter}": models[vote]
         for voter, vote in votes.get(pair, {}).items()
         if vote
     }
+    # Both games show the prompt in their own order, so texts are read from each.
     for game, order in _GAMES:
         prompt = str(row.get(f"{game}_user_prompt", ""))
         yield {
@@ -446,6 +483,7 @@ def _games(
             **decided(
                 f"{game}_winner",
                 row.get(f"{game}_winner"),
+                # The margin is positive for the response shown first.
                 {order[0]: 1.0, order[1]: -1.0, "tie": 0.0},
             ),
         }
@@ -469,6 +507,7 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
     )
     rows = [] if file is None else list(located_rows(file))
     people = [row for row in rows if _named(row.get("judge")).startswith(PEOPLE)]
+    # A winner that is none of these cannot be compared.
     votes = [row for row in people if str(row.get("winner")) in _VOTES]
     notes = _omitted("human votes without a winner", len(people) - len(votes))
     notes += _omitted("models' judgments among human votes", len(rows) - len(people))

@@ -57,10 +57,12 @@ def _case(rows: Sequence[Row], **fields: Any) -> Row:
         }
         for row in rows
     ]
+    # Names in order of first occurrence: systems may have different dimensions.
     names = dict.fromkeys(name for row in rows for name in row["scores"])
     return {
         **fields,
         "responses": outputs,
+        # One list of grades for each dimension, in the order of the responses.
         "grades": {name: [row["scores"].get(name) for row in rows] for name in names},
     }
 
@@ -79,6 +81,8 @@ def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each dialogue and fact, with the replies of all systems."""
     chats = grouped(
         published_rows(benchmark, source),
+        # A case is one dialogue with one fact: the file has a dialogue with several
+        # facts.
         lambda row: (row.file, row["source"], row["context"]),
     )
     for index, rows in enumerate(chats, 1):
@@ -93,6 +97,7 @@ def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each document, with the summaries of all systems."""
     for group in grouped(
         published_rows(benchmark, source),
+        # UniEval's file has doc_id, SummEval's own has id.
         lambda row: (row.file, row.get("doc_id", row.get("id"))),
     ):
         rows = [_annotated(row) if row.keys() >= _ANNOTATED else row for row in group]
@@ -113,6 +118,7 @@ def _annotated(row: LocatedRow) -> Row:
         raise DatasetError(
             "the annotations have no article", where=row.place, remedy=remedy
         )
+    # Three experts, each with a score for every dimension.
     experts = listed(row["expert_annotations"], "expert_annotations", row.place)
     scores = {
         name: sum(annotation[name] for annotation in experts) / len(experts)
@@ -122,8 +128,10 @@ def _annotated(row: LocatedRow) -> Row:
         "doc_id": row["id"],
         "system_id": row["model_id"],
         "source": row[_ARTICLE],
+        # The first of several references is the one of the dataset.
         "reference": listed(row["references"], "references", row.place)[0],
         "system_output": row["decoded"],
+        # SummEval has no overall grade: the mean of its dimensions is used.
         "scores": {**scores, "overall": sum(scores.values()) / len(scores)},
     }
 
@@ -173,12 +181,16 @@ def _coefficient(statistic: Statistic) -> str:
 
 def _differences(values: Floats) -> Floats:
     """Return the signs of all differences within each row: (rows, values, values)."""
+    # [..., i, j] is value i minus value j. Rounding keeps equal means equal.
     return np.sign(np.round(values[..., :, None] - values[..., None, :], 9))
 
 
 COEFFICIENTS: Final[Mapping[str, Callable[[Floats], Floats]]] = {
     "pearson": lambda values: values - values.mean(axis=-1, keepdims=True),
+    # The sum of signs is a linear function of mid-ranks, so the correlation is the
+    # same.
     "spearman": lambda values: _differences(values).sum(axis=-1),
+    # All (i, j) at once: pairs that are tied are 0, as in tau-b.
     "kendall": lambda values: _differences(values).reshape(len(values), -1),
 }
 """What each coefficient correlates, centered by row: values; mid-ranks; or signs of differences,
@@ -188,6 +200,7 @@ which is tau-b."""
 def _correlation(x: Floats, y: Floats) -> Floats:
     """Return the correlation of each row of two centered arrays, NaN if either is constant."""
     under = np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    # Constant values have a spread of 0; 1e-12 absorbs rounding.
     return divide((x * y).sum(axis=-1), np.where(under > 1e-12, under, 0.0))
 
 
@@ -195,10 +208,12 @@ def system_level(
     name: str, scored: ScoreColumns, systems: NDArray[np.object_], cases: int
 ) -> list[Statistic]:
     """Return the correlation of the systems' mean scores with their mean grades."""
+    # Only responses with both, so that both means of a system are over the same ones.
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
     names, columns = by_name(list(systems)), list[Floats]()
     for system_rows in names.values():
+        # Three columns by system: the sum of scores, the sum of grades and the count.
         rows = used & system_rows
         columns += Tally(scored.case[rows], cases).columns(
             scored.score[rows], scored.grade[rows], np.ones(rows.sum())
@@ -208,7 +223,9 @@ def system_level(
         def value(totals: Floats) -> Floats:
             if len(names) < 2:
                 return undefined(totals)
+            # (resamples, systems) each: every third column.
             sums, grades, counts = (totals[:, k::3] for k in range(3))
+            # A system that a resample lacks divides by 0, which `divide` makes NaN.
             return _correlation(
                 centered(divide(sums, counts)), centered(divide(grades, counts))
             )
@@ -248,6 +265,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """
     rows = list(located_rows(path))
     names = _dimensions(rows[0]) if rows else []
+    # Without `overall`, the first dimension is the score.
     usual = names[0] if names and OVERALL not in names else OVERALL
     chosen = options.dimension or usual
     if rows and chosen not in names:
@@ -256,10 +274,13 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             where=f"--dimension {chosen}",
             remedy=did_you_mean(chosen, names),
         )
+    # The benchmark whose dimensions the file has; other data of this format has none.
     benchmark = next(
         (name for name in _ASKED if {*_dimensions_of(name)} <= {*names, OVERALL}), None
     )
+    # Questions without an id are numbered in order of first occurrence.
     numbers = NumberedNames()
+    # {question: grades by dimension}, each a list in the order of its outputs.
     questions = {
         question: _grades_of(group, names)
         for group in grouped(rows, lambda row: _question(row, numbers))
@@ -290,6 +311,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
     return ParsedFile(
         records_of(rows, cells, "response", options),
+        # Weight 1 for the chosen dimension: it is the score, and the others are shown
+        # with it.
         weights={name: float(name == chosen) for name in names},
         benchmark=benchmark,
         notes=(f"scores and human grades of '{chosen}'",),
@@ -309,6 +332,7 @@ def _question(row: LocatedRow, numbers: NumberedNames) -> str:
     name = row.get("doc_id")
     if name is not None:
         return str(name)
+    # The separator keeps a source and a context apart.
     return numbers[f"{_source(row)}\0{row.get('context') or ''}"]
 
 

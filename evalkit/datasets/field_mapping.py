@@ -20,7 +20,9 @@ WHOLE = "row"
 `row["Question 1"]`."""
 CONVERSATION = "conversation"
 """The filter that renders messages as text, as in `{{ messages[:-1] | conversation }}`."""
+# An error names at most this many columns.
 _MOST_NAMED = 12
+# The last message is the response, and all before it are the prompt.
 _TURNS = {"prompt": "[:-1]", "response": "[-1]"}
 """The usual part of a conversation for a field."""
 
@@ -48,6 +50,7 @@ def template(text: str, where: str) -> Callable[[Row], str]:
     Raises:
         ConfigError: If it is not a template; `where` is its config key.
     """
+    # The row's names are found once; the template is compiled once for all rows.
     names, fill = _names(text, where), _environment().from_string(text).render
     return lambda row: str(
         _evaluated(lambda: fill({WHOLE: row, **row}), row, names, where)
@@ -61,6 +64,7 @@ def condition(text: str, where: str) -> Callable[[Row], bool]:
         ConfigError: If it is not an expression; `where` is its config key.
     """
     names = _names("{{ (" + text + ") }}", where)
+    # An undefined name is an error in a condition: as None it would silently be false.
     holds = _environment().compile_expression(text, undefined_to_none=False)
     return lambda row: bool(
         _evaluated(lambda: bool(holds({WHOLE: row, **row})), row, names, where)
@@ -79,6 +83,7 @@ def _names(text: str, where: str) -> frozenset[str]:
         raise ConfigError(
             problem, where=where, remedy="fix the expression; put texts in quotes"
         ) from None
+    # Names that Jinja itself offers, such as `range`, are no columns.
     return frozenset(variables - {WHOLE} - set(environment.globals))
 
 
@@ -90,9 +95,12 @@ def _evaluated(
     from evalkit.evaluators.prompting.bounds import bounded
 
     try:
+        # A template comes from a config that may be someone else's, so its work is
+        # limited.
         with bounded():
             return evaluate()
     except UndefinedError as bad:
+        # A name that no column has is the usual cause, and gets a suggestion.
         if missing := sorted(names - row.keys()):
             raise RowFault(
                 *missing_column_error(missing[0], row, f" for {where}")
@@ -121,9 +129,12 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
     close = did_you_mean(name, columns)
     problem = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
     messages = next(
+        # A column of messages may hold the field that is missing, as its first or last
+        # turn.
         (
             column
             for column in columns
+            # Only such a name can be written in an expression.
             if column.isidentifier() and is_conversation(row[column])
         ),
         None,
@@ -151,6 +162,7 @@ def _environment() -> Any:
 
 
 def _conversation(value: Any) -> str:
+    # One message is a conversation of one.
     messages = [value] if is_message(value) else value
     if not is_conversation(messages):
         raise ValueError(
@@ -182,12 +194,15 @@ CHECKLIST: Final = "checklist"
 MESSAGES: Final = "messages"
 """The column of a conversation, or of several, one for each response; in the metadata unless it is
 a field."""
+# In order of precedence: `responses` wins over a pair, a pair over a single response.
 _SHAPES: Final = ("responses", "response_a", "response")
+# By shape: the fields of the text and of the model of each response.
 _ENDS: Final = {
     "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
     "response": (("response", "model"),),
 }
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
+# The default of each field: absent.
 _NONE: Final[Mapping[str, Callable[[Row], Any]]] = dict.fromkeys(
     FIELDS, lambda _: ABSENT
 )
@@ -205,9 +220,12 @@ _LABEL_NAMES: Final = frozenset(
         "winner",
     }
 )
+# Rows may all have different columns; so many layouts are kept, and then all are
+# dropped.
 _MOST_LAYOUTS: Final = 1000
 DEEPEST: Final = 2 * MAX_DEPTH + 20
 """Levels of a row: a checklist has two at each depth."""
+# Types whose values are JSON already; a float may be NaN, so it is not one of them.
 _KEPT: Final = frozenset({str, int, bool, type(None)})
 Getter = Callable[[Row], Any]
 
@@ -262,20 +280,24 @@ class Columns:
         self._checklist = frozenset(
             {CHECKLIST} if checklists or CHECKLIST in fields else ()
         )
+        # Mapped columns that no row has shown yet; a template fails by itself.
         self._unseen = {
             field: name
             for field, name in fields.items()
             if not is_template(name) and field not in checked
         }
+        # The columns of the last new layout, for the message about a missing one.
         self._last: Row = {}
         self._getters = {
             field: getter(fields.get(field, field), f"dataset.fields.{field}")
             for field in FIELDS
         }
+        # {names of columns: layout}: most files have one layout for all rows.
         self._layouts: dict[tuple[str, ...], Layout] = {}
 
     def layout(self, row: Row) -> Layout:
         """Return the layout for rows with these columns."""
+        # The order of columns is part of the key: metadata keep it.
         columns = tuple(row)
         layout = self._layouts.get(columns)
         if layout is None:
@@ -317,6 +339,7 @@ class Columns:
             DatasetError: If there is one; names the first such field.
         """
         for field, column in self._unseen.items():
+            # The column exists, so its shape is why the field is not used.
             if column in self._last:
                 raise DatasetError(
                     f"{field} is not used, because the responses are in other columns",
@@ -326,19 +349,23 @@ class Columns:
             raise self._missing(field, source, self._last)
 
     def _laid_out(self, row: Row) -> Layout:
+        # Names only: keeping the values would keep the row in memory.
         self._last = dict.fromkeys(row)
         shape = self._shape(row)
         ends = _ENDS.get(shape, ())
+        # Fields that rows of this shape use; `labels` is read too but stays a column.
         used = (
             _OF_A_CASE
             | ({name for end in ends for name in end} or {"responses"})
             | self._checklist
         )
+        # `None` means that the column is not in these rows.
         getters = {
             field: get
             for field in (*used, "labels")
             if (get := self._present(field, row)) is not None
         }
+        # Columns of fields and joins are not metadata.
         taken = {self.column(field) for field in used} | self._added
         metadata = tuple(column for column in row if column not in taken)
         return Layout(shape, {**_NONE, **getters}, frozenset(getters), ends, metadata)
@@ -348,10 +375,13 @@ class Columns:
         column = self.column(field)
         get = self._getters[field]
         if is_template(column):
+            # A template is read for every row, and fails where a column is missing.
             return get
         if column in row:
             self._unseen.pop(field, None)
+            # A plain column: the fastest reader, because it runs for each row.
             return itemgetter(column)
+        # A path may exist in some rows only, so each row is asked.
         if "." in column and column.split(".")[0] in row:
             return self._noting(field, get)
         return None
@@ -366,6 +396,7 @@ class Columns:
         return seen
 
     def _shape(self, row: Row) -> str:
+        # The mapping says which shape is meant, whatever other columns there are.
         for shape in _SHAPES:
             if shape in self._mapped or (
                 shape == "response_a" and "response_b" in self._mapped
@@ -374,6 +405,7 @@ class Columns:
         present = [shape for shape in _SHAPES if shape in row]
         if present:
             return present[0]
+        # Only the second response of a pair: the first one is reported as missing.
         if "response_b" in row:
             return "response_a"
         return "response"
@@ -383,12 +415,14 @@ class Columns:
             return DatasetError(
                 f"no field '{field}'", where=location, remedy=f"pass {self._call}"
             )
+        # The remedy names the column as the user wrote it.
         column = self.column(field)
         problem, remedy = missing_column_error(
             column, row, f" for {field}" if column != field else ""
         )
         near = remedy.startswith(("did you mean", "if it is"))
         key = f"dataset.fields.{field}"
+        # One response is the default shape, but two may be what the user has.
         if field == "response" and field not in self._mapped:
             key += ", or two for a pair in dataset.fields.response_a and dataset.fields.response_b"
         return DatasetError(
@@ -444,6 +478,7 @@ def needed(
 
 def column_value(row: Row, path: str) -> Any:
     """Return the value of a column or a path such as `conversation.0.content`; `ABSENT` if there is none."""
+    # A column may have a dot in its name, and wins over a path.
     if path in row:
         return row[path]
     value: Any = row
@@ -452,6 +487,7 @@ def column_value(row: Row, path: str) -> Any:
             value = value[step]
         elif (
             isinstance(value, list)
+            # A number is an index of a list, from the end if it is negative.
             and step.lstrip("-").isdigit()
             and -len(value) <= int(step) < len(value)
         ):
@@ -463,6 +499,7 @@ def column_value(row: Row, path: str) -> Any:
 
 def plain_row(row: Row) -> Row:
     """Return a row with JSON values; the row itself if it has only such values, as most have."""
+    # Most rows pass here, without a copy.
     if _KEPT.issuperset(map(type, row.values())):
         return row
     return {str(column): plain(value) for column, value in row.items()}
@@ -481,6 +518,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         if isfinite(value):
             return value
+        # Infinity is not JSON, so it becomes a text.
         if isnan(value):
             return None
         return str(value)
@@ -490,8 +528,10 @@ def plain(value: Any, depth: int = 0) -> Any:
         return [plain(part, depth + 1) for part in value]
     if isinstance(value, date | time):
         return value.isoformat()
+    # NumPy arrays and scalars both have `tolist`.
     if callable(listed := getattr(value, "tolist", None)):  # a NumPy array or number
         return plain(listed(), depth + 1)
     if isinstance(value, bytes):
+        # Bytes that are not UTF-8 stay visible as escapes.
         return value.decode("utf-8", "backslashreplace")
     return str(value)

@@ -57,8 +57,10 @@ Placed: TypeAlias = tuple[str, Row]
 """A row with its location."""
 
 
+# Rows that are converted to Python at a time.
 _BATCH = 1024
 _BUFFER = 2**20
+# The first bytes of an Arrow file; a stream has none.
 _FILE_MARK = b"ARROW1"
 
 
@@ -80,6 +82,7 @@ def _batches(file: Any) -> Iterator[Any]:
         yield from file.iter_batches(
             batch_size=_BATCH, row_groups=[group], use_threads=False
         )
+        # The pool keeps freed memory for later batches, which would add up.
         import_module("pyarrow").default_memory_pool().release_unused()
 
 
@@ -96,6 +99,7 @@ def read_arrow(path: Path) -> Iterator[Placed]:
     ipc = optional("pyarrow.ipc", str(path), "arrow")
     with _errors_in_one_line(path, "an arrow"), open_file(path) as begin:
         is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
+        # The mark is part of the file.
         begin.seek(0)
         if is_file:
             with ipc.open_file(begin) as file:
@@ -122,9 +126,12 @@ def placed(batches: Any, name: str) -> Iterator[Placed]:
 def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
     names = None
     for batch in batches:
+        # The names are checked once: all batches have one schema.
         names = names or unique_columns(batch.schema.names, name)
+        # A file may be one batch of all rows, which would be converted at once.
         for start in range(0, batch.num_rows, _BATCH):
             part = batch.slice(start, _BATCH)
+            # Columns to rows: (columns, rows) lists are zipped into tuples by row.
             values = zip(*(column.to_pylist() for column in part.columns), strict=True)
             yield from map(dict, map(zip, repeat(names), values))
 
@@ -192,9 +199,12 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     Raises:
         PluginError: If it cannot be imported or called.
     """
+    # A name of a plug-in that is not installed falls through to the error about
+    # formats.
     if not name or not is_offered(DATASETS, name):
         return None
     offered = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
+    # A class is constructed first; its instance must be callable.
     reader = construct(offered, name=name, where=WHERE) if isclass(offered) else offered
     if not callable(reader):
         raise PluginError(
@@ -210,9 +220,11 @@ def _rows(
 ) -> Iterator[tuple[str, JsonObject]]:
     try:
         for location, row in reader(path):
+            # A row of a wrong type would fail much later, without its location.
             if not isinstance(row, Mapping):
                 raise TypeError(f"{location}: the row is not a mapping")
             yield str(location), dict(row)
+    # Errors of this package have a location; the end of a generator is not an error.
     except (EvalkitError, OSError, GeneratorExit):
         raise
     except Exception as error:  # third-party code can raise anything
@@ -224,7 +236,9 @@ def _rows(
 
 Reader = Callable[[Path], Iterable[Placed]]
 
+# A cell may be as long as the longest row.
 _LONGEST_CELL = LONGEST_ROW
+# JSON in one value must be read into memory at once; so many bytes at most.
 _LARGEST_OBJECT = 500_000_000
 MOST_COLUMNS = 10_000
 """The most columns of a table."""
@@ -236,6 +250,7 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     Raises:
         ConfigError: If there is no such format.
     """
+    # A run's recorded cases are JSON Lines.
     name = "jsonl" if format == RECORDED else (format or inner_suffix(path)).lower()
     if name not in _READERS:
         if reader := other_reader(format or name):
@@ -261,6 +276,7 @@ def _json_decoder(unset: list[str]) -> json.JSONDecoder:
     """Return a decoder of rows that counts in `unset` each NaN, which it reads as a float."""
 
     def constant(name: str) -> Any:
+        # Infinity becomes a text, which no number accepts.
         if name != "NaN":
             return name
         unset.append(name)
@@ -279,6 +295,7 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
         return {
             name: (
                 "NaN"
+                # NaN is the only value that differs from itself.
                 if part != part and not top and name in ("points", "weight")
                 else _without_nan(part, top=False)
             )
@@ -286,6 +303,7 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
         }
     if isinstance(value, list):
         return [_without_nan(part, top=False) for part in value]
+    # Everything else is kept, also a text "NaN".
     if value == value:
         return value
     return None
@@ -316,10 +334,12 @@ def _json_lines(path: Path) -> Iterator[Placed]:
     with open_lines(path) as lines:
         for number, line in lines:
             try:
+                # The fast reader rejects NaN, so that only such rows are read again.
                 value = from_json(line, allow_inf_nan=False, cache_strings="keys")
             # the fallback is slower, has better messages, and reads half surrogates and NaN
             except ValueError:
                 text = decoded(line, number, path)
+                # An empty line is no row.
                 if not text.strip():
                     continue
                 value = _slowly(text, f"{path}:{number}", number)
@@ -347,6 +367,7 @@ def _slowly(text: str, location: str, number: int) -> Any:
 
 
 def _remedy(line: bytes, number: int) -> str:
+    # The usual mistake: a JSON file with the suffix of JSON Lines.
     if number == 1 and line.lstrip().startswith(b"["):
         return "if the whole file is one array, set dataset.format=json"
     return "write one JSON object per line"
@@ -361,6 +382,7 @@ def _texts(path: Path) -> Iterator[str]:
 def _read_json(path: Path) -> Iterator[Placed]:
     """Yield the rows of a JSON array, of a table in one object, or of an object in each line."""
     with open_texts(path) as pieces:
+        # The first character that is not blank.
         start = Text(path, pieces).next()
     if start == "{":
         yield from _bounded_columns(_read_object(path))
@@ -372,6 +394,8 @@ def _read_array(path: Path) -> Iterator[Placed]:
     unset: list[str] = []
     for location, value in read_array(path, _json_decoder(unset)):
         try:
+            # `unset` is filled while a row is decoded, so most rows need no second
+            # look.
             yield location, _record(_without_nan(value) if unset else value, location)
         except RecursionError:
             raise DatasetError(
@@ -387,11 +411,14 @@ def _read_object(path: Path) -> Iterator[Placed]:
         DatasetError: If it is too large, not JSON, or no table.
     """
     with open_lines(path) as lines:
+        # Line 1: an object that ends there may be a row, or a table.
         first = _line_object(next(lines, (1, b""))[1])
+        # Whether another line follows decides between the two.
         second = next((line for _, line in lines if line.strip()), b"")
     if first is not None and second.strip():
         yield from _read_jsonl(path)
         return
+    # One byte more than allowed shows that a file is too large.
     with reading(path), open_bytes(path) as file:
         content = file.read(_LARGEST_OBJECT + 1)
     if len(content) > _LARGEST_OBJECT:
@@ -402,6 +429,7 @@ def _read_object(path: Path) -> Iterator[Placed]:
         )
     unset: list[str] = []
     try:
+        # Excel and others write a mark of byte order at the beginning.
         value = _json_decoder(unset).decode(content.decode("utf-8-sig"))
         value = _without_nan(value) if unset else value
     except json.JSONDecodeError as bad:
@@ -434,6 +462,7 @@ def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
     """
     names: set[str] = set()
     for location, row in rows:
+        # Most rows add no name, so the union is computed for few of them.
         if not row.keys() <= names:
             names.update(row)
             if len(names) > MOST_COLUMNS:
@@ -454,20 +483,25 @@ def too_wide(where: str, columns: int) -> DatasetError:
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
+    # The first lines show the delimiter and the header, and are then read as rows.
     first = list(islice(texts, SAMPLE))
     layout = layout_of(first, delimiter)
     rows = csv.reader(chain(first, texts), delimiter=layout.delimiter, strict=True)
+    # The line where the next row begins: a quoted cell may have line breaks.
     line = 1
     try:
+        # Lines above the header, such as a title.
         for _ in range(layout.above):
             next(rows, None)
         line = rows.line_num + 1
         header = named_columns(next(rows, []))
+        # Columns without a name are dropped, so they may be several.
         unique_columns([name for name in header if name], f"{path}:{line}")
         line = rows.line_num + 1
         for cells in rows:
             location = f"{path}:{line}"
             line = rows.line_num + 1
+            # Rows of blank cells are common at the end of exports.
             if any(not is_blank(cell) for cell in cells):
                 yield location, named_cells(header, cells, location)
     except csv.Error as bad:
@@ -483,6 +517,7 @@ def _read_excel(path: Path) -> Iterator[Placed]:
     """Yield the rows of the only sheet with a table; `#SHEET` after the path names another."""
     file = path
     sheet_name = ""
+    # `#` may be part of a real file name, which wins.
     if not path.exists() and "#" in path.name:
         name, _, sheet_name = path.name.rpartition("#")
         file = path.with_name(name)
@@ -492,11 +527,14 @@ def _read_excel(path: Path) -> Iterator[Placed]:
         remedy = did_you_mean(sheet_name, list(sheets))
         raise DatasetError(problem, where=str(file), remedy=remedy)
     chosen = sheet_name or _table_sheet(sheets, file)
+    # The first sheet needs no name in locations.
     where = str(file) if chosen == next(iter(sheets), "") else f"{file}#{chosen}"
+    # (rows, columns) cells of the sheet.
     rows = [[_json_cell(cell) for cell in cells] for cells in sheets.get(chosen, ())]
     above = header_position(rows[:SAMPLE])
     header = named_columns([str(cell) for cell in rows[above]] if rows else [])
     unique_columns([name for name in header if name], where)
+    # Excel counts rows from 1; the header is the row before.
     for number, cells in enumerate(rows[above + 1 :], above + 2):
         if any(not is_blank(cell) for cell in cells):
             yield f"{where}:{number}", named_cells(header, cells, f"{where}:{number}")
@@ -509,6 +547,8 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     )
     try:
         refuse_stream(path)
+        # A small file may unpack to gigabytes, so its sizes are checked before it is
+        # read.
         check_bounds(path)
         book = calamine.CalamineWorkbook.from_path(str(path))
         return {
@@ -532,6 +572,8 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
     tables = []
     for name, rows in sheets.items():
         filled = [sum(not is_blank(cell) for cell in row) for row in rows]
+        # A table has more than two rows with two or more cells: notes are in one
+        # column.
         if sum(count > 1 for count in filled) > 2:
             tables.append(name)
     if len(tables) > 1:
@@ -548,6 +590,7 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
 
 def _json_cell(cell: Any) -> Any:
     """Return a cell of a sheet as a JSON value: an integer if it is one, text for a date."""
+    # Excel stores all numbers as floats: 1.0 is the label 1.
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
     if isinstance(cell, str | bool | int | float):

@@ -66,13 +66,16 @@ def find_files(
     """
     if named.startswith(SHIPPED):
         return [_shipped(named.removeprefix(SHIPPED))]
+    # Each place is tried as a plain path first, so brackets in a file name are no glob.
     for path in _places(named, base):
         if path.is_dir():
             return _inside(path, format)
         if path.exists():
             return [path]
+    # Without a glob, the name is wrong, and near names are suggested.
     if not has_magic(named):
         raise _not_there(_places(named, None)[0], key)
+    # The first place with a match wins: files of two folders are not mixed.
     for path in _places(named, base):
         if matches := _matching(path):
             return matches
@@ -108,6 +111,7 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
     if named is None:
         return True
     if isinstance(named, list):
+        # Of a list, each name must exist where it is tried last.
         return not all(
             path.exists() for name in named for path in _places(name, base)[-1:]
         )
@@ -147,6 +151,7 @@ def _spooled() -> Path:
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "stdin"
     with path.open("wb") as file:
+        # In chunks: standard input may be larger than memory.
         while chunk := sys.stdin.buffer.read(_CHUNK):
             file.write(chunk)
     return path
@@ -154,6 +159,7 @@ def _spooled() -> Path:
 
 def _matching(pattern: Path) -> list[Path]:
     rooted = pattern if pattern.is_absolute() else Path.cwd() / pattern
+    # The search begins in the last folder whose name has no wildcard.
     start = next(p for p in rooted.parents if not has_magic(str(p)))
     is_absolute = pattern.is_absolute()
     matches = (
@@ -161,13 +167,16 @@ def _matching(pattern: Path) -> list[Path]:
         for p in start.glob(str(rooted.relative_to(start)))
         if p.is_file() and not p.name.startswith(".")
     )
+    # Sorted, so that the order of rows does not depend on the file system.
     return sorted(p if is_absolute else relative(p) for p in matches)
 
 
 def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
+    # Hidden files and those with an underscore are written by tools, such as _SUCCESS.
     named = sorted(
         p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_"))
     )
+    # A set format means that all files have it, whatever their suffix.
     if readable := [p for p in named if format or is_readable(p)]:
         return readable
     if benchmark := recognize_benchmark(folder):
@@ -200,6 +209,7 @@ def _shipped(name: str) -> Path:
 
 
 def _not_there(path: Path, key: str) -> DatasetError:
+    # The folder decides: a wrong folder would suggest names of an unrelated one.
     folder = path.parent
     if not folder.is_dir():
         return DatasetError(
@@ -227,6 +237,7 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
     dataset = _loaded(config, base)
     named = str(config.path)
     split = config.hub_split
+    # Several splits: the user must say which.
     if isinstance(dataset, dict):
         if split is None and len(dataset) == 1:
             dataset = next(iter(dataset.values()))
@@ -242,6 +253,7 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
                 where="dataset.split",
                 remedy=did_you_mean(split or "", list(dataset)),
             )
+    # A saved dataset is one split, and knows its name.
     elif (
         split is not None
         and (saved_split := getattr(dataset, "split", None))
@@ -265,9 +277,11 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
         library="the library datasets",
         install=extra,
     )
+    # A folder on disk wins over a name of the hub.
     folder = next((path for path in _places(named, base) if path.is_dir()), None)
     try:
         library.disable_progress_bars()
+        # Files of `save_to_disk`; other folders are loaded as data files.
         if folder is not None and any(
             (folder / f).is_file() for f in ("state.json", "dataset_dict.json")
         ):
@@ -291,6 +305,7 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
 
 _CARDS = ("README.md", ".huggingface.yaml")
 _HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
+# A relative path without `..`, drive or scheme.
 _INSIDE = re.compile(r"(?!.*\.\.)[^/\\~:]+(?:/[^/\\~:]+)*/?")
 _LISTS = ("data_files", "data_dir")
 
@@ -307,6 +322,7 @@ def _check_card(folder: Path) -> None:
             continue
         with reading(card):
             text = read_file(card).decode("utf-8", "replace")
+        # In a README the header is between lines of dashes; the other file is all YAML.
         header = _HEADER.match(text) if name == _CARDS[0] else None
         if name == _CARDS[0] and header is None:
             continue
@@ -316,6 +332,7 @@ def _check_card(folder: Path) -> None:
             raise DatasetError(
                 f"its header is not YAML ({bad})", where=str(card), remedy="fix it"
             ) from None
+        # The library would open these paths and URLs, also outside the folder.
         for path in _paths_in(content):
             if not _INSIDE.fullmatch(path):
                 raise DatasetError(
@@ -330,6 +347,7 @@ def _paths_in(value: Any, *, listed: bool = False) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, part in value.items():
             if key != "split":
+                # Below such a key every text is a path, at any depth.
                 yield from _paths_in(part, listed=listed or key in _LISTS)
     elif isinstance(value, list):
         for part in value:
@@ -351,12 +369,14 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
     Raises:
         DatasetError: If it is not a frame, or a row is not a mapping.
     """
+    # By what a frame can do, so that no library must be imported.
     if callable(getattr(frame, "to_batches", None)):  # an Arrow table
         yield from placed(frame.to_batches(), NAME)
     elif callable(getattr(frame, "iter_rows", None)):  # polars
         yield from numbered(NAME, frame.iter_rows(named=True))
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas
         yield from numbered(NAME, _pandas(frame))
+    # An iterator could be read only once, but rows are read several times.
     elif isinstance(frame, Iterable) and not isinstance(
         frame, str | bytes | Mapping | Iterator
     ):
@@ -375,9 +395,11 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
 
 def _pandas(frame: Any) -> Iterator[Row]:
     names = unique_columns([str(column) for column in frame.columns], NAME)
+    # Slices keep the memory of converted values small.
     for start in range(0, len(frame), _FRAME_BATCH):
         part = frame.iloc[start : start + _FRAME_BATCH]
         is_filled = part.notna()
+        # (columns, rows of the slice): values, with None for NaN, NaT and NA.
         columns = [
             [
                 value if is_present else None
@@ -387,6 +409,7 @@ def _pandas(frame: Any) -> Iterator[Row]:
             ]
             for i in range(len(names))
         ]
+        # Columns to rows.
         yield from (
             dict(zip(names, values, strict=True))
             for values in zip(*columns, strict=True)
@@ -394,6 +417,7 @@ def _pandas(frame: Any) -> Iterator[Row]:
 
 
 Rows = Iterable[Placed]
+# A scheme has two or more characters, so that C: is a drive.
 _SCHEME = re.compile(r"[a-zA-Z][\w+.-]+(?=:)")
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 HUB = "hf"
@@ -453,6 +477,7 @@ def open_source(
     """
     if frame is not None:
         return Source("frame", lambda: frame_rows(frame))
+    # From here on the path decides, from the most special to the most general.
     named = config.path
     if isinstance(named, list):
         return _several(named, base, logs)
@@ -467,6 +492,7 @@ def open_source(
         return _standard_input(config.format)
     if fetched := _fetched(named, config.format, fetch or {}):
         return fetched
+    # The files of `save_to_disk` show what a folder is.
     saved_to_disk = config.format is None and any(
         (p / name).is_file() for p in _places(named, base) for name in _SAVED
     )
@@ -477,6 +503,7 @@ def open_source(
         "split": config.hub_split,
         "revision": config.revision,
     }
+    # Settings of the hub would be ignored for a file.
     if foreign := next((key for key, value in hub.items() if value is not None), None):
         raise ConfigError(
             "applies only to Hugging Face datasets",
@@ -489,6 +516,7 @@ def open_source(
         if isinstance(reading, str):
             reading = load_reading(Path(reading).expanduser())
         return tables(files, named, reading)
+    # Messages may be mapped in a log; other fields mean that it is read as a table.
     mapped = config.fields.keys() - {MESSAGES}
     if (
         len(files) == 1
@@ -503,6 +531,7 @@ def open_source(
 
 def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Source:
     """Return a source with a case for each sample that is in several logs."""
+    # A log that is named twice is no second log.
     several = len(set(names)) == len(names) > 1
     if logs and several:
         source = logs([find_place(name, base) for name in names], ", ".join(names))
@@ -523,6 +552,7 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
     Raises:
         ConfigError: If a file has no reader.
     """
+    # All readers are found before the first row is read.
     readers = [(path, reader_for(format, path)) for path in paths]
 
     def rows() -> Iterator[Placed]:
@@ -546,6 +576,7 @@ def _named(
     left_out: Counter[str] = Counter()
 
     def rows() -> Iterator[Placed]:
+        # The source may be read again, which must not count twice.
         left_out.clear()
         with reading(path):
             yield from named_rows(benchmark, path, baseline, left_out)
@@ -576,6 +607,7 @@ def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
         for location, row in rows:
             yield name + location.removeprefix(path), row
     except DatasetError as bad:
+        # Errors carry the temporary path, which means nothing to the user.
         if bad.where.startswith(path):
             where = name + bad.where.removeprefix(path)
         else:
@@ -593,6 +625,7 @@ def _fetched(
         return None
     if scheme[0] in fetch:
         return fetch[scheme[0]](named, format)
+    # Without slashes it may be a file name with a colon.
     if not named.startswith(f"{scheme[0]}://"):
         return None
     schemes = ", ".join(f"{scheme}:" for scheme in sorted(fetch))

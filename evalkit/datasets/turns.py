@@ -36,6 +36,7 @@ _RESPONSES: Final = {
 }
 ENDS: Final = {end: name for name, end in _RESPONSES.items()}
 """The name of messages by that of the response that they are."""
+# Fields that messages replace, so they cannot be mapped too.
 _REPLACED: Final = ("prompt", "response", "response_a", "response_b", "responses")
 LARGEST: Final = 1_000_000_000
 """The most characters that the units of one conversation may have with their contexts."""
@@ -60,14 +61,17 @@ def _numbered(messages: Sequence[Message], unit: Unit) -> tuple[list[Message], i
     numbered = []
     for message in messages:
         if replied and (message.is_input or (unit == "step" and message.acts)):
+            # The number belongs to the message that begins the unit.
             number = number + 1
             replied = False
+        # A turn ends with the next input after a reply.
         replied = replied or not message.is_input
         numbered.append(
             replace(
                 message, parts=[replace(part, turn=number) for part in message.parts]
             )
         )
+    # Inputs after the last reply begin a unit in which nothing is judged.
     return numbered, number if replied else number - 1
 
 
@@ -82,11 +86,13 @@ class _Conversation:
         self.unit: Unit = "step" if config.unit == "step" else "turn"
         self._messages, self.units = _numbered(messages, self.unit)
         self._whole = config.unit == "conversation"
+        # (number of the unit, message); parts of one message have one number.
         outputs = [
             (message.parts[0].turn, message)
             for message in self._messages
             if not message.is_input
         ]
+        # A later message of the same unit replaces the label of an earlier one.
         self.labels = {
             number: message.label
             for number, message in outputs
@@ -97,6 +103,7 @@ class _Conversation:
             for number, message in outputs
             if message.span is not None
         }
+        # (part, whether it is input) in order of the conversation.
         inputs = [
             (part, message.is_input)
             for message in self._messages
@@ -104,6 +111,8 @@ class _Conversation:
         ]
         # one text for each part, in order
         self._shown = [render([part], self.unit) for part, _ in inputs]
+        # The same parts with the mark of what is judged; the indices are those of
+        # `_shown`.
         self._judged = [
             render([replace(part, judged=True)], self.unit) for part, _ in inputs
         ]
@@ -111,7 +120,9 @@ class _Conversation:
         self._spans: dict[int, tuple[int, int]] = {}
         for at, (part, is_input) in enumerate(inputs):
             if not is_input:
+                # A whole conversation is unit 1.
                 number = 1 if self._whole else part.turn
+                # The first index stays, and the end moves behind this part.
                 self._spans[number] = self._spans.get(number, (at, at))[0], at + 1
         # a whole conversation ends with its last input, not with its last reply
         if self._whole and self._spans:
@@ -137,10 +148,13 @@ class _Conversation:
         if after:
             # every unit is shown with the whole conversation
             return sum(lengths) * self.units
+        # All parts before the unit and the unit itself: the sum of lengths up to its
+        # end.
         # every unit is shown with all parts before it
         ends = {end for _, end in self._spans.values()}
         done = 0
         for at, length in enumerate(lengths, 1):
+            # Running sum, so that long conversations need one pass.
             done += length
             total += done if at in ends else 0
         return total
@@ -171,6 +185,8 @@ class Conversations:
         self._config = config
         self._tally = tally
         self._joins = joins
+        # Pairs of conversations are compared turn by turn; scored ones need not be
+        # aligned.
         self._apart = mode in SCORED_MODES
         if unused := next((name for name in _REPLACED if name in config.fields), None):
             remedy = (
@@ -189,12 +205,15 @@ class Conversations:
                 where=f"dataset.join.{added}",
                 remedy=remedy,
             )
+        # Messages are read in the fields of responses.
         fields = {
             _RESPONSES.get(name, name): column for name, column in config.fields.items()
         }
+        # Without a mapping, the column is `messages`.
         if not _RESPONSES.keys() & config.fields.keys():
             fields["response"] = MESSAGES
         joined = frozenset(config.join)
+        # A missing column of messages has its own message in `_conversation`.
         checked = frozenset(_RESPONSES.values())
         self.columns = Columns(
             fields, joined, checklists=mode == CHECKLIST, checked=checked
@@ -215,7 +234,10 @@ class Conversations:
             raise fault.at(location) from None
         for join in self._joins:
             join.count(row, location)
+        # A whole conversation has no turn, so its metadata may have any name.
         added = () if self._config.unit == "conversation" else UNIT_KEYS
+        # Columns with the text of prompt and responses are replaced by the
+        # conversation.
         metadata = {
             column: row[column] for column in layout.metadata if column not in _REPLACED
         }
@@ -227,6 +249,7 @@ class Conversations:
         entries, conversations = self._read(
             row, values, [end for end, _ in layout.ends], location
         )
+        # `ends` may be fewer than the entries, which then have models of their own.
         for entry, (_, model) in zip(entries, layout.ends, strict=False):
             if values[model] is not ABSENT:
                 entry.setdefault("model", values[model])
@@ -235,11 +258,13 @@ class Conversations:
             for name in ("context", "reference", "checklist")
             if values[name] is not ABSENT
         }
+        # A text of the data must not look like a heading of a conversation.
         kept |= {
             name: without_markers(text)
             for name, text in kept.items()
             if isinstance(text, str)
         }
+        # An id of 0 is an id.
         id_ = values["id"] if values["id"] not in (ABSENT, None, "") else number
         base = {
             **metadata,
@@ -249,6 +274,8 @@ class Conversations:
         }
         if self._config.unit == "conversation":
             yield self._row({**base, "id": id_}, conversations, entries, 1)
+        # Scored one by one, conversations of a row need not have the same number of
+        # turns.
         elif self._apart and len(conversations) > 1:
             for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
                 yield from self._units(
@@ -261,14 +288,17 @@ class Conversations:
         self, row: Row, values: Json, ends: Sequence[str], location: str
     ) -> tuple[list[JsonObject], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""
+        # Messages may be JSON in a text, as in a CSV file.
         message_lists = [json_value(values[end]) for end in ends]
         if (
+            # A list of lists: several conversations in one column.
             len(message_lists) == 1
             and isinstance(message_lists[0], list)
             and any(isinstance(messages, list) for messages in message_lists[0])
         ):
             message_lists = message_lists[0]
         listed = row.get("responses")
+        # Responses without messages: one conversation will be made for each.
         if (
             isinstance(listed, list)
             and len(listed) >= len(message_lists) == 1
@@ -282,6 +312,7 @@ class Conversations:
             ]
         else:
             entries = []
+        # Entries belong to conversations by position, so both must be equally many.
         if len(entries) == len(message_lists):
             entries = entries
         else:
@@ -293,6 +324,7 @@ class Conversations:
         conversations = []
         for messages, entry, text in zip(message_lists, entries, texts, strict=True):
             answer = entry.get("text", text)
+            # A row without messages becomes a conversation of one turn.
             if (
                 messages in (None, ABSENT)
                 and isinstance(answer, str)
@@ -317,6 +349,7 @@ class Conversations:
         )
         if value is ABSENT:
             column = self.columns.column(_RESPONSES[name])
+            # The remedy names a column that could be meant.
             messages_column = next(
                 (
                     candidate
@@ -353,6 +386,8 @@ class Conversations:
                 where=location,
                 remedy="remove it, or fix the roles of its messages",
             )
+        # With `after`, every unit is shown with the whole conversation: quadratic in
+        # its length.
         after = self._config.after
         if (
             self._config.unit != "conversation"
@@ -385,6 +420,7 @@ class Conversations:
         location: str,
     ) -> Iterator[Row]:
         unit = conversations[0].unit
+        # Pairs are compared unit by unit, so only those that all conversations have.
         shared = min(conversation.units for conversation in conversations)
         most = max(conversation.units for conversation in conversations)
         # one note for each unit that not every conversation has
@@ -393,6 +429,7 @@ class Conversations:
         label = json_value(base["label"])
         people = json_value(base["labels"])
         people = people if isinstance(people, dict) else {}
+        # A list of labels must say which unit each one is of.
         if isinstance(label, list) and len(label) != shared:
             problem = (
                 f"{len(label)} label{'s' * (len(label) != 1)} for {shared}"
@@ -403,8 +440,11 @@ class Conversations:
                 where=location,
                 remedy=f"write one label for each {unit}, or one that is not a list",
             )
+        # A label that is not a list is about the whole conversation, not about its
+        # turns.
         outcomes = [label] if not isinstance(label, list) else []
         outcomes += [entry.get(key) for entry in entries for key in ("label", "grade")]
+        # The first label of the whole conversation, from the row or from its responses.
         outcome = next(
             (outcome for outcome in outcomes if outcome not in (ABSENT, None)), None
         )
@@ -415,11 +455,15 @@ class Conversations:
             self._tally.add(WHOLE.format(unit), location)
         if outcome is not None and OUTCOME in base:
             self._tally.add(TAKEN, location)
+        # A grade of a response is about the whole conversation, so only its model is
+        # kept.
         plain = [
             {key: entry[key] for key in ("model",) if key in entry} for entry in entries
         ]
+        # Numbers from 1; lists of labels from 0.
         for number in range(1, shared + 1):
             unit_label = conversations[0].labels.get(number)
+            # A label in the messages themselves wins over the list of the row.
             if unit_label is None:
                 unit_label = label[number - 1] if isinstance(label, list) else ABSENT
             span = conversations[0].trace_spans.get(number)
@@ -435,6 +479,7 @@ class Conversations:
                 CONVERSATION: id_,
                 TURN: number,
                 TURNS: shared,
+                # From 1 / turns to 1, to compare conversations of different lengths.
                 POSITION: number / shared,
                 "label": unit_label,
                 "labels": {
@@ -453,8 +498,10 @@ class Conversations:
         number: int,
     ) -> Row:
         """Return a row with the prompt and the responses of a unit."""
+        # For each conversation, the parts before the unit.
         befores = [conversation.before(number) for conversation in conversations]
         # the number of parts with which all contexts begin
+        # The common beginning is the prompt; what differs is shown with each response.
         shared = len(befores[0])
         for texts in befores[1:]:
             pairs = enumerate(zip(befores[0][:shared], texts, strict=False))
@@ -466,6 +513,8 @@ class Conversations:
         for conversation, before, entry in zip(
             conversations, befores, entries, strict=True
         ):
+            # Several conversations have different continuations, so each response has
+            # its own.
             if self._config.after and len(conversations) > 1:
                 after = conversation.after(number)
             else:
@@ -473,6 +522,7 @@ class Conversations:
             responses.append(
                 {
                     **entry,
+                    # What differs before the unit, the unit, and what follows.
                     "text": "\n\n".join(
                         [*before[shared:], *conversation.own(number), *after]
                     ),
@@ -483,6 +533,8 @@ class Conversations:
             "prompt": "\n\n".join(befores[0][:shared]),
             "responses": responses,
         }
+        # One conversation: what follows is context, since the response is what is
+        # judged.
         if (
             self._config.after
             and len(conversations) == 1
@@ -509,6 +561,7 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
     prompt = as_messages("user", row["prompt"]) if row.get("prompt") is not None else []
     several = isinstance(row.get("responses"), list)
     if several:
+        # A list of responses needs no names.
         named = {"responses": row["responses"]}
     else:
         named = {name: row[name] for name in ENDS if name in row}
@@ -526,6 +579,7 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
     else:
         fields = {ENDS[name]: name for name in named}
     read = config.model_copy(update={"fields": fields})
+    # Only the last unit is judged; the earlier ones are its context.
     *_, last = Conversations(read, mode, (), Tally()).rows(conversation_row, 1, "case")
     return last
 
@@ -553,6 +607,7 @@ def _is_conversation(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
+        # Either role and content, or the parts of OpenTelemetry.
         and all(
             is_message(message)
             or (

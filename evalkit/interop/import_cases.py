@@ -67,6 +67,7 @@ CLASSES = "responses with conflicting classes: the first is kept"
 DIFFERENT = "cases with conflicting values of {}: the first is kept"
 
 
+# The keys of the responses of a pair, in no order.
 Pair = frozenset[str]
 
 
@@ -80,6 +81,8 @@ class _Question:
 
     def add(self, record: Record) -> None:
         self.records.append(record)
+        # Later records fill what the first one of a response lacks; conflicts are
+        # counted elsewhere.
         for answer in record.shown:
             before = self.answers.setdefault(answer.key, answer)
             if before == answer:
@@ -103,16 +106,20 @@ def to_cases(
 ) -> tuple[list[Case], list[Judgment], list[str]]:
     """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
     tally: Counter[str] = Counter()
+    # Keys identify responses from here on: labels and orders refer to them.
     records = list(_with_unique_keys(parsed.records, tally))
     questions = _grouped(records, lambda record: record.question)
     notes = []
+    # One case with all responses would show pairs that nobody judged as missing.
     if why := _pairs_apart(questions.values()):
         questions = _grouped(records, _pair_name)
         if len(questions) > len({record.question for record in records}):
             notes.append(why)
     cases = []
     judgments = []
+    # Questions are removed as they are used, so that a large file is not held twice.
     for name in [*questions]:
+        # The order of responses defines A and B of each pair.
         question = questions.pop(name)
         order = (
             sorted(question.answers.values(), key=_by_name)
@@ -137,6 +144,7 @@ def _with_unique_keys(
 
     A response without a text is the first response with its key.
     """
+    # {(question, key): {text: key of that text}}.
     texts: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         keys: dict[str, str] = {}
@@ -146,6 +154,7 @@ def _with_unique_keys(
             key = answer.key
             if text := answer.text.strip():
                 if keys_by_text and text not in keys_by_text:
+                    # A new text of a known key: the key stays with the first text.
                     tally[TEXTS] += 1
                 key = keys_by_text.setdefault(
                     text,
@@ -153,15 +162,19 @@ def _with_unique_keys(
                     if keys_by_text
                     else answer.key,
                 )
+            # A key may be twice in one record, which needs two responses.
             if any(
                 earlier.key == key for earlier in answers
             ):  # a system compared with itself
                 key = f"{key} again"
+            # The first of two equal keys is the one that labels meant.
             keys.setdefault(answer.key, key)
             answers.append(answer if key == answer.key else replace(answer, key=key))
+        # Nothing changed: the same record, without a copy.
         if all(map(is_, answers, record.shown)):
             yield record
             continue
+        # Labels name responses by key, so they follow the new keys.
         better = (
             None if record.better is None else keys.get(record.better, record.better)
         )
@@ -184,10 +197,14 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
     judged = possible = 0
     for question in questions:
         n = len(question.answers)
+        # Fewer than three responses have at most one pair, which is never apart.
         if n < 3 or all(len(record.shown) == 1 for record in question.records):
             continue
         judged = judged + len(question.pairs())
+        # All pairs of n responses.
         possible = possible + n * (n - 1) // 2
+        # A case has a gold label for its first pair only: next to annotators' labels,
+        # the others would look like one more annotator's.
         if any(record.better for record in question.records) and any(
             record.labels for record in question.records
         ):
@@ -196,6 +213,7 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
 
 
 def _pair_name(record: Record) -> str:
+    # A key that begins with its model also tells two texts of the model apart.
     names = sorted(
         answer.key if answer.key.startswith(answer.model or "") else str(answer.model)
         for answer in record.shown
@@ -218,7 +236,9 @@ def _by_name(answer: Answer) -> tuple[str, str]:
 
 def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
     records = question.records
+    # Indices of responses in a case: the position in this list.
     keys = [answer.key for answer in order]
+    # (annotator, choice, responses): the file's own label counts as an annotator's.
     gold = (
         (LABEL, record.better, record.shown)
         for record in records
@@ -234,6 +254,8 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         name: chosen(choices)
         for name, choices in _choices(by_person, keys, DIVIDED, tally).items()
     }
+    # The case's label is that of its first pair; labels of its other pairs are an
+    # annotator's.
     if set(case_labels) - {FIRST}:
         people[LABEL] = chosen(case_labels)
     return Case(
@@ -269,9 +291,12 @@ def _choices(
     tally: Counter[str],
 ) -> dict[str, dict[Unit, Winner]]:
     """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
+    # {annotator: {pair of indices: winners}}; more than one winner is a conflict.
     choices_by_person: dict[str, dict[Unit, set[Winner]]] = {}
     for person, choice, answers in choices_given:
+        # Ascending indices, so A is the response that comes first in the case.
         positions = sorted(keys.index(answer.key) for answer in answers)
+        # A label must name one of its two responses, or a tie.
         if len(positions) != 2 or choice not in (
             TIE,
             keys[positions[0]],
@@ -298,6 +323,8 @@ def _choices(
 def _annotations(
     records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
 ) -> dict[str, Annotation]:
+    # Both kinds of labels are read the same way: {annotator: {key of a response:
+    # label}}.
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
     annotations: dict[str, Annotation] = {}
     for name, attribute, conflict in (
@@ -307,16 +334,22 @@ def _annotations(
         labels: dict[str, set[Any]] = {}
         people: dict[str, JsonObject] = {}
         for record in records:
+            # Grades of a response itself, which several records of a question may
+            # repeat.
             for answer in record.shown if len(records) > 1 else ():
                 labels.setdefault(answer.key, set()).add(getattr(answer, attribute))
+            # A grade or class is that of the only response of its record.
             for person, label in getattr(record, name).items():
                 if (
                     people.setdefault(person, {}).setdefault(record.shown[0].key, label)
                     != label
                 ):
                     tally[conflict] += 1
+        # None is no label, so it conflicts with nothing.
         if conflicting := sum(len(entries - {None}) > 1 for entries in labels.values()):
             tally[conflict] += conflicting
+        # (responses,) labels in the order of the case; None marks a response without a
+        # label.
         annotations |= {
             person: tuple(entries.get(key) for key in keys)
             for person, entries in people.items()
@@ -330,6 +363,7 @@ def _first(
     if len(records) == 1:
         only: str | None = getattr(records[0], attribute) or None
         return only
+    # Distinct values in order of first occurrence; the first one counts.
     values = dict.fromkeys(
         value for record in records if (value := getattr(record, attribute))
     )
@@ -343,6 +377,7 @@ def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
     differing: set[str] = set()
     for record in records[1:]:
         for key, value in record.metadata.items():
+            # The first value of a key counts.
             if metadata.setdefault(key, value) != value:
                 differing.add(key)
     tally.update(DIFFERENT.format(f"'{key}'") for key in differing)
@@ -352,19 +387,27 @@ def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
 def _judgments(
     question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
 ) -> list[Judgment]:
+    # {(order shown, judge): sample numbers}: repeats are numbered within these.
     taken: dict[tuple[Any, ...], set[int]] = {}
     judgments = []
     for record in question.records:
+        # Indices of the responses in the case, in the order in which the judge saw
+        # them.
         order = tuple([keys.index(answer.key) for answer in record.shown])
+        # The same pair in ascending order identifies the unit.
         unit = tuple(sorted(order))
+        # An equal tuple is shared, because a large file has one for each judgment.
         order = unit if order == unit else order
         for judgment in (record.said, *record.others):
             samples = taken.setdefault((order, judgment.judge), set())
             sample = judgment.sample
             if sample is None or sample in samples:
+                # The lowest free number; the count of those in use is where the search
+                # begins.
                 sample = next(
                     number for number in count(len(samples)) if number not in samples
                 )
+            # The first judgment of an order needs no note: its number is 0 by default.
             if samples and judgment.sample != sample:
                 tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
@@ -384,6 +427,7 @@ def _judgment(
 ) -> Judgment:
     value = recorded.value
     read = recorded.read
+    # Records have the value in the order shown; a judgment has that of its unit.
     if value is not None and order != unit:
         value = -value + 0.0
     return Judgment(

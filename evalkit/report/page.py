@@ -78,6 +78,7 @@ def render(
         data: JSON by the id of its script element; it must not contain `<`.
         script: the name of the page's script in `assets/`.
     """
+    # The page's own script comes last.
     code = "\n".join(
         asset(name)
         for name in ("switches.js", *(["pictures.js", script] if script else []))
@@ -89,6 +90,7 @@ def render(
             values,
             style=asset("report.css"),
             script=code,
+            # The page's policy allows only the script with this hash.
             script_hash=base64.b64encode(
                 hashlib.sha256(code.encode()).digest()
             ).decode(),
@@ -97,6 +99,7 @@ def render(
     )
     # A mark that changes the direction of text would reorder the text next to it.
     text = printable(page.replace("\r\n", "\n"))
+    # Half surrogates in answers cannot be encoded: they become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -186,6 +189,7 @@ def draw_report(
             `frontier`, …).
         prompts: renders the prompts again; without it none is shown.
     """
+    # One pass over cases and judgments: the page's cases and all counts at once.
     page_cases = PageBudget(prompts)
     counts = RunCounts(cluster=_clusters(result))
     for case, verdicts, judgments in select_cases(
@@ -201,15 +205,18 @@ def draw_report(
         | {"figures": figures}
     )
     data = {"words": script_json(SCRIPT), "data": cases.json}
+    # The images that the cases refer to become part of the same JSON.
     sources = picture_sources([cases.json])
     if sources:
         values["pictures"] = True
+        # The JSON of the cases ends with a brace, before which the images are added.
         data["data"] = f'{cases.json[:-1]},"images":{script_json(sources)}}}'
     return render("report.html.j2", values, script="report.js", data=data), figures
 
 
 def _clusters(result: RunResult) -> dict[str, int]:
     """Return the cluster of each case by its id; nothing where each case is its own."""
+    # As many clusters as cases: each case is its own.
     clusters = result.manifest.get("clusters") or {}
     if clusters.get("count") == clusters.get("cases"):
         return {}
@@ -239,6 +246,7 @@ def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
     return {
         "title": " · ".join(_title(result)),
         "findings": findings_of(result, details),
+        # What became of the gate comes before the run's own notes.
         "notes": [*_gate(result), *map(note_words, result.manifest.get("notes") or [])],
         "judges": list(_judges(result)),
         "subsets": ((details or {}).get("panel") or {}).get("subsets", ()),
@@ -259,9 +267,11 @@ def metric_table(metrics: Collection[Metric], level: str) -> JsonObject:
 
 
 def _judge_columns(metrics: Metrics) -> list[str]:
+    # Only judges of a panel have metrics of their own.
     names = {
         name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)
     }
+    # In the order of the columns, not of the metrics.
     return [name for name in JUDGE_COLUMNS if name in names]
 
 
@@ -302,6 +312,7 @@ def _decision_of(result: RunResult, state: str) -> Text:
     """Return why a gate on the decision about the judge has its state."""
     text = gettext("{use}: {sentence}")
     if state == "undecided":
+        # An undecided rule names the uses that the intervals leave possible.
         text = gettext("{use} (the intervals do not exclude {possible}): {sentence}")
     decision = result.decision
     return text.fill(
@@ -317,6 +328,7 @@ def _embedded(cases: CaseData) -> list[Words]:
         name: f"{getattr(cases, name):,}"
         for name in ("total", "whole", "short", "left_out", "unlike")
     }
+    # Only sentences about cases that are missing or shortened.
     return [
         filled(PAGE[name], **counts)
         for name in ("short", "left_out", "unlike")
@@ -360,6 +372,7 @@ def _title(result: RunResult) -> list[str]:
 
 
 def _facts(result: RunResult) -> list[tuple[str, Words]]:
+    # The start to the minute, in UTC.
     started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
     facts: list[tuple[str, Words]] = (
         [("started", (f"{started} UTC",) * 2)] if started else []
@@ -374,8 +387,10 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
 
 def _imported(brought: Json) -> Words:
     """Return where the judgments of an imported run come from."""
+    # Facts that an import may not have recorded have defaults.
     facts = {"format": "?", "texts": 0, "differences": None, **brought}
     english, chinese = (text.format(**facts) for text in PAGE["imported_text"])
+    # Without judges' texts, nothing could be read again and compared.
     if not facts["texts"] or facts["differences"] is None:
         return english, chinese
     reread, reread_zh = (text.format(**facts) for text in PAGE["reread_text"])
@@ -394,6 +409,7 @@ def _spent(result: RunResult) -> list[tuple[str, Words]]:
             for kind, n in result.tokens.items()
         )
     )
+    # Without every price the cost is unknown, and not 0.
     if result.cost_usd is None:
         cost = PAGE["unknown"]
     else:
@@ -416,6 +432,7 @@ def run_files(
     the page can show prompts; where that cannot be, it shows none.
     """
     details = {
+        # Points on the frontier of tie thresholds, as JSON.
         "frontier": [asdict(point) for point in scores.frontier],
         **scores.details,
     }
@@ -474,6 +491,8 @@ def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
         return render_prompts(
             evaluator, spec_of(config.judge), arbiter.spec if arbiter else None
         )
+    # Without the files of its prompts, a run is still scored: the page shows no
+    # prompts.
     except EvalkitError:
         return None
 
@@ -482,8 +501,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
+# Pixels around a drawing, and above it for its title.
 _MARGIN, _HEAD = 16, 40
+# Group 1 is the width, group 2 the height, both in pixels.
 _OPENING = re.compile(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
+# Light colors only: an SVG in a document has the document's light background.
 _COLOR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FONT = (
@@ -494,20 +516,24 @@ _FONT = (
 
 def alone(figure: Figure, language: str) -> str:
     """Return a figure as an SVG document with its title, in `en` or `zh`, on a light background."""
+    # The first element of the drawing is replaced by one of a document.
     opening = _OPENING.match(figure.svg)
     assert opening is not None, figure.name
     width = int(opening[1]) + 2 * _MARGIN
     height = int(opening[2]) + _HEAD + 2 * _MARGIN
+    # Both languages are in the drawing; the style sheet hides one.
     hidden = "en" if language == "zh" else "zh"
     body = str(figure.svg)[opening.end() :]
     title = escape(figure.title[language == "zh"])
     elements = Markup(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img"'
+        # The view starts at negative coordinates, so that the drawing needs no shift.
         f' lang="{language}"><style>{_style()}\nsvg .{hidden} {{ display: none; }}</style><rect'
         f' class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}"'
         f' height="{height}"/><text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
+    # XML forbids most control characters, which answers may contain.
     return _NOT_XML.sub("�", elements)
 
 
@@ -516,6 +542,7 @@ def _style() -> str:
     """Return the page's style rules for drawings, with light colors."""
     sheet = asset("report.css")
     colors = dict(_COLOR.findall(sheet))
+    # Rules of `svg` itself are about its size in the page.
     rules = [
         line
         for line in sheet.splitlines()
@@ -526,6 +553,7 @@ def _style() -> str:
         "svg .ground { fill: var(--page); }",
         "svg text.heading { font-size: 15px; font-weight: 600; }",
     ]
+    # A file has no variables of the page, so colors are inserted.
     return re.sub(
         r"var\((--\w+)\)",
         lambda name: colors[name[1]],

@@ -28,6 +28,7 @@ from evalkit.scoring.leaderboard import Leaderboard, Standing
 
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""
+# A word of three or more characters that is neither a number nor a YAML constant.
 _WORD = re.compile(
     r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE
 )
@@ -61,10 +62,12 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
 
 def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     """Return the values of the page's template."""
+    # Before folding: the page counts all jobs.
     jobs = len(board.rows)
     notes = [
         finding(board.by or "leaderboard", "info", text) for text in no_effect(board)
     ]
+    # A folded row has the names of all its jobs.
     folded = folded_names(board)
     rows = (replace(row, name=folded[row.job]) for row in board.folded)
     board = replace(board, rows=tuple(rows))
@@ -77,7 +80,9 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     level = f"{100 * board.confidence:g}%"
     datasets = facts.datasets or {}
     several = len({row.dataset for row in board.rows}) > 1
+    # The first metrics are shown; a switch shows all.
     main = board.main_columns()[:MAIN]
+    # Names of datasets only if there are several.
     figures = _figures(board, names, datasets if several else {})
     return {
         "title": facts.title,
@@ -113,6 +118,7 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
 
 def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
     keys = dict.fromkeys(key for setting in settings for key in setting)
+    # Keys that some jobs do not have vary too.
     return [key for key in keys if len({setting.get(key) for setting in settings}) > 1]
 
 
@@ -140,6 +146,7 @@ def _self_explanatory(
 def _short(key: str, varying: Sequence[str]) -> str:
     """Return the last part of a key, or the whole key if another key has the same last part."""
     last = key.rpartition(".")[2]
+    # `judge.model` is `model`, unless another key ends with the same word.
     alike = [name for name in varying if name.rpartition(".")[2] == last]
     if len(alike) == 1:
         return last
@@ -154,6 +161,7 @@ def _name(
 ) -> str:
     """Return a job's name: its settings as briefly as possible."""
     parts = (
+        # A word explains itself: `gpt-4o`, but `temperature=0`.
         settings[key] if key in brief else f"{_short(key, varying)}={settings[key]}"
         for key in varying
         if key in settings
@@ -188,6 +196,7 @@ def _row(
     return {
         "rank": row.rank,
         "ranks": None
+        # A range of ranks only if the rank is open.
         if row.rank_low == row.rank_high
         else (row.rank_low, row.rank_high),
         "name": row.name if not varying else "",
@@ -207,10 +216,12 @@ def _figures(
     board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]
 ) -> list[Figure]:
     figures: list[Figure] = []
+    # Figures dataset by dataset: jobs on different data are not compared.
     for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == fingerprint]
         pair = (
             pareto_front(rows, board.by, names),
+            # The level of significance: 0.05 at 95%.
             significance_groups(rows, board.contrasts, 1 - board.confidence, names),
         )
         figures += [

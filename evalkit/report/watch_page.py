@@ -22,13 +22,16 @@ REPORTED: Final = {"models": gettext("model"), "fingerprints": gettext("fingerpr
 
 def watch_findings(baseline: Baseline) -> list[Finding]:
     """Return what is known after the last look, the conclusion first."""
+    # Looks with all answers; only these are compared.
     looks = baseline.complete
     last = baseline.looks[-1]
     findings = [] if last.complete else [_incomplete(last)]
     findings += [_conclusion(baseline, looks)]
+    # Scores are compared by distance, other verdicts by whether they are equal.
     scores = bool(looks) and any(
         isinstance(answer, int | float) for answer in looks[-1].answers
     )
+    # The first looks have no facts: they are what later ones are compared with.
     if looks and (facts := looks[-1].facts) is not None:
         if (
             facts.excess is not None
@@ -75,6 +78,7 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
 
 
 def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
+    # Looks after those of the baseline.
     later = len(looks) - BASELINE
     if (first := baseline.changed) is not None:
         text: Message = gettext(
@@ -110,6 +114,7 @@ _LIMIT: Final = f"{1 / FALSE_ALARMS:g}"
 
 
 def _evidence(look: Look) -> str:
+    # An e-value: a look without facts has the evidence of no data, 1.
     size = look.facts.evidence if look.facts is not None else 1.0
     if size < 100:
         return f"{size:.2g}"
@@ -139,8 +144,10 @@ def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
     for attribute, kind in REPORTED.items():
         for judge, before in (getattr(looks[0], attribute) if looks else {}).items():
             now = getattr(looks[-1], attribute).get(judge, ())
+            # No report, or one in common with the first look, is no change.
             if not now or {*now} & {*before}:
                 continue
+            # The first look that reported nothing of the first look's set.
             since = next(
                 look.number
                 for look in looks
@@ -165,9 +172,11 @@ def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
 
 def render_watch(baselines: Sequence[Baseline]) -> str:
     """Return one self-contained HTML page on a watch."""
+    # The last baseline is the current one.
     baseline = baselines[-1]
     later = [
         (look, look.facts)
+        # The most recent looks, without those of the baseline.
         for look in baseline.complete[BASELINE:][-MOST:]
         if look.facts is not None
     ]

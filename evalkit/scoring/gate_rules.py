@@ -46,11 +46,13 @@ def _classes_only(
 
 def _stated(config: RunConfig) -> bool:
     """Return whether verdicts can have a confidence or a probability."""
+    # Classes have probabilities only if the judge gives log-probabilities.
     if config.rubric.classes:
         return _weighs(config)
     return config.rubric.real or config.mode.name != "pointwise"
 
 
+# By the words of the catalog: whether a config can have such a metric.
 SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
     {
         "a cascade": lambda config: config.judge.cascades,
@@ -83,7 +85,9 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
 
 def is_available(spec: MetricSpec, config: RunConfig) -> bool:
     """Return whether a run with this config can have a metric; a third-party mode can have any."""
+    # A rubric with classes has metrics of its own, whatever the mode.
     mode = CLASSES[0] if config.rubric.classes else config.mode.name
+    # A third-party mode is not in EVERY: nothing is known about its metrics.
     if spec.scope != "run" or (mode in EVERY and mode not in spec.modes):
         return False
     if spec.benchmark and spec.group != config.dataset.benchmark:
@@ -110,6 +114,7 @@ def fits(
         "probe": probe_names(config),
         "judge": [metric_part(member.label) for member in config.judge.members],
     }
+    # Config values must match exactly.
     for placeholder, allowed in configured.items():
         value = free.pop(placeholder, None)
         if value is not None and value not in allowed:
@@ -119,6 +124,8 @@ def fits(
         for name, value in free.items()
         if value not in spec.extra_values.get(name, ())
     }
+    # Names from the data are compared without case and punctuation, as metrics spell
+    # them.
     return not free or {_folded(value) for value in free.values()} <= {
         _folded(value) for value in values_in_cases()
     }
@@ -158,6 +165,8 @@ def _expanded(
     values_in_cases: Sequence[str],
 ) -> list[str]:
     """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
+    # Two values from cases would make a product of names, mostly of metrics that do not
+    # exist.
     if sum(placeholder not in spec.values for placeholder in placeholders) > 1:
         return []
     if not placeholders:
@@ -166,6 +175,7 @@ def _expanded(
     fixed_values = configured.get(placeholder, spec.values.get(placeholder))
     values = fixed_values or (*values_in_cases, *spec.extra_values.get(placeholder, ()))
     return [
+        # One placeholder at a time; the last call returns complete names.
         match
         for value in values
         for match in _expanded(
@@ -242,6 +252,7 @@ class Gate:
     @property
     def state(self) -> State:
         """Failed if any rule failed, undecided if any is undecided, otherwise held."""
+        # A failed rule decides, however many others hold.
         states = {ruling.state for ruling in self.rulings}
         if "failed" in states or (self.strict and "undecided" in states):
             return "failed"
@@ -270,6 +281,7 @@ def judge_metrics(
 ) -> Iterator[Ruling]:
     """Yield the ruling of every bound of every metric's rule; a missing metric fails."""
     for name, rule in gate.rules.items():
+        # A rule may have several bounds, each with a ruling.
         for number, sign, limit in rule.bounds():
             metric = metrics.get(name)
             text = f"{'' if number == 'value' else number + ' '}{sign} {limit:g}"
@@ -280,8 +292,10 @@ def judge_metrics(
                     "failed",
                     f"no such metric in this run; {did_you_mean(name, metrics)}",
                 )
+            # Only a bound on the value can be decided by the interval.
             elif number == "value" and (rule.by or gate.by) == "interval":
                 state, why = _by_interval(metric, sign, limit)
+                # More labels narrow an interval; they help only while it is undecided.
                 if state == "undecided":
                     needed = labels_for(metric, limit, confidence)
                 else:
@@ -310,24 +324,29 @@ def judge_decision(
         sentence: the decision in words.
         choices: the cases that the gate is limited to.
     """
+    # Uses from least to most.
     order = USES.index
     why = f"{decision.use}: {sentence}"
     state: State = "undecided"
+    # Order is decided apart from the other uses.
     if demanded == "order":
         excluded = decision.order is False or decision.reason == "constant"
     else:
         excluded = order(decision.possible) < order(demanded)
+    # Even the best use that the intervals allow is too little.
     if excluded:
         state = "failed"
     elif not decision.allows(demanded):
         possible = f"the intervals do not exclude {decision.possible}"
         why = f"{decision.use} ({possible}): {sentence}"
+    # Good enough overall, but not in some slices.
     elif any(order(where.allows) < order(demanded) for where in decision.where):
         state = "failed"
         setting = limited_to_rest(decision.where, demanded, choices)
         why = f"{why} To limit the gate to the rest: {setting}"
     else:
         state = "held"
+    # A judge without any metric still has a decision.
     metric = replace(decision.metric or Metric("", None), name=DECISION)
     ruling = _ruling(metric, f">= {demanded}", state, why)
     return replace(ruling, labels_needed=decision.labels_needed)
@@ -359,6 +378,7 @@ def _by_number(
             f"it has no {missing} ({metric.note or 'none was requested'})",
         )
     return (
+        # An undecided rule passes unless the gate is strict.
         "held" if _SIGNS[sign](value, limit) else "failed"
     ), f"{_ENDS[number]} {value:.4g}"
 
@@ -376,6 +396,7 @@ def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
                 " alone"
             ),
         )
+    # Whether each end meets the bound: one element means that both agree.
     kept = {_SIGNS[sign](end, limit) for end in (metric.low, metric.high)}
     text = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
     if len(kept) == 2:
@@ -426,10 +447,12 @@ def judge_lead(
 
     text = lead_text(rule, theirs.name)
     try:
+        # Worse means more if less is better.
         sign, limit = (
             ("<=", rule.margin) if less_is_better(rule) else (">=", -rule.margin)
         )
         comparison = compare_runs([mine, theirs], scoring, [rule.metric])
+    # Runs that cannot be compared leave the rule undecided instead of failing it.
     except ConfigError as error:
         return Ruling(rule.metric, text, "undecided", str(error))
     if (difference := comparison.difference(rule.metric)) is None:
@@ -440,6 +463,7 @@ def judge_lead(
             "the runs' values cannot be compared: their scales differ",
         )
     metric = difference.metric
+    # If the difference never varies, its interval shows nothing, and the value decides.
     if by == "value" or UNVARYING in (metric.note or ""):
         state, why = _by_number(metric, "value", sign, limit)
     else:

@@ -63,6 +63,7 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
     """
     _check(judgment)
     # response -> its position as shown
+    # All pairs or responses of a ranking keep the order in which the judge saw them.
     position = {index: at for at, index in enumerate(judgment.shown)}
     overall = scores_of(judgment.ranking)
     by_criterion = {n: scores_of(ranking) for n, ranking in judgment.rankings.items()}
@@ -70,6 +71,7 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
         replace(
             judgment,
             unit=unit,
+            # Responses of the new unit in the order shown: [i, j] or [j, i].
             shown=tuple(sorted(unit, key=position.__getitem__)),
             sample=sample,
             value=_margin(overall, unit),
@@ -97,9 +99,11 @@ def scores_of(ranking: Ranking | None) -> dict[int, float]:
     if ranking is None or ranked < 2:
         return {}
     scores: dict[int, float] = {}
+    # The number of responses ranked below the current group.
     below = ranked
     for group in ranking:
         below -= len(group)
+        # Each member beats all below it, and half of the others in its group.
         scores |= dict.fromkeys(group, (below + (len(group) - 1) / 2) / (ranked - 1))
     return scores
 
@@ -112,6 +116,7 @@ def _check(judgment: Judgment) -> None:
             f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where
         )
     for ranking in (judgment.ranking or (), *judgment.rankings.values()):
+        # A response may be ranked once only, but some may be omitted.
         ranked = [index for group in ranking for index in group]
         if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
             raise ConfigError(
@@ -124,6 +129,7 @@ def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
     """Return the difference of a pair's scores or the score of a single response, `None` if one is missing."""
     values = [scores[index] for index in unit if index in scores]
     if len(values) == len(unit):
+        # A pair: first minus second. A single response: its score minus nothing.
         return values[0] - sum(values[1:])
     return None
 
@@ -230,6 +236,7 @@ class JudgmentColumns:
 
     def _by_shape(self, read: Callable[[Unit, Unit], int]) -> Ints:
         """Return a number for each row from its unit and order shown."""
+        # One number for each shape, then looked up for each row: shapes are few.
         return np.array([read(*shape) for shape in self.shapes], dtype=np.int64)[
             self.shape
         ]
@@ -244,6 +251,7 @@ class JudgmentColumns:
         """The distinct units that were judged, without those implied by rankings."""
         return tuple(
             {
+                # Indices of shapes that rows use; [0] is the unit without its order.
                 self.shapes[shape][0]
                 for shape in np.unique(self.shape[self.origin != IMPLIED])
             }
@@ -257,6 +265,7 @@ class JudgmentColumns:
     @property
     def giver(self) -> Places:
         """The author of each judgment, an index into `judges`, (n,)."""
+        # Without an arbiter, the judge gave the judgment itself.
         return np.where(self.arbiter < 0, self.judge, self.arbiter).astype(np.int32)
 
     @property
@@ -273,6 +282,7 @@ class JudgmentColumns:
 
     def where(self, rows: Bools) -> JudgmentColumns:
         """Return the selected rows in order."""
+        # Columns are never changed, so all rows are the same object.
         if rows.all():
             return self
         kept: JsonObject = {}
@@ -288,6 +298,7 @@ class JudgmentColumns:
         rows = np.ones(len(self), dtype=bool)
         if judge is not None:
             rows &= self.judge == (
+                # -1 matches no row: this judge made no judgments.
                 self.judges.index(judge) if judge in self.judges else -1
             )
         if third is not None:
@@ -296,7 +307,9 @@ class JudgmentColumns:
 
     def of_units(self, size: int) -> JudgmentColumns:
         """Return the judgments of units of `size` responses, stated or implied by a ranking."""
+        # (shapes,) the number of responses of each.
         sizes = np.array([len(unit) for unit, _ in self.shapes], dtype=np.int64)
+        # A ranking is a judgment of its whole list, so it is not one of a unit.
         return self.where((self.origin != RANKING) & (sizes[self.shape] == size))
 
 
@@ -326,12 +339,14 @@ def read_judgments(
             responses.
     """
     rows = _ColumnBuilder(cases, names, classes)
+    # By judge and case: how many rankings were read, to number implied scores.
     counts: Counter[tuple[str, str]] = Counter()
     for judgment in judgments:
         if not is_list(judgment):
             rows.add(judgment, STATED)
             continue
         rows.add(judgment, RANKING)
+        # Pairs keep the sample of their ranking: both orders are compared by sample.
         for pair in implied(judgment, 2, judgment.sample):
             rows.add(pair, IMPLIED)
         # Both orders of a list score the same responses, so they are samples of one score.
@@ -343,6 +358,7 @@ def read_judgments(
 
 
 _TYPES: Final = {
+    # Type codes of `array`: i 32 bits, b 8 bits, d a double, q 64 bits.
     **dict.fromkeys(("shape", "sample", "judge", "arbiter"), "i"),
     **dict.fromkeys(("kind", "origin"), "b"),
     **dict.fromkeys(("value", "confidence", "cost", "latency", "seen"), "d"),
@@ -366,6 +382,8 @@ class _ColumnBuilder:
         self._cases = {case.id: position for position, case in enumerate(cases)}
         self._names = tuple(names)
         self._classes = classes
+        # {name of a class: its code}, with the codes of an abstention and of a missing
+        # answer.
         self._class_codes: dict[str | None, int] = {}
         if classes is not None:
             self._class_codes |= {classes.abstain: ABSTAINED, None: MISSING}
@@ -375,9 +393,13 @@ class _ColumnBuilder:
         self._rows: dict[str, array[Any]] = {
             name: array(kind) for name, kind in (_TYPES | _WIDE).items()
         }
+        # {content of a judgment: the row that holds it}.
         self._known = dict[tuple[Any, ...], int]()
+        # These three have an entry for each judgment, the others one for each distinct
+        # content.
         self._case = array("q")
         self._answer = array("q")
+        # The row of each judgment among the stored rows.
         self._source = array("q")
 
     def add(self, judgment: Judgment, origin: int) -> None:
@@ -396,6 +418,8 @@ class _ColumnBuilder:
             if key is not None and len(self._known) < _MOST_KNOWN:
                 self._known[key] = source
         keys = judgment.keys
+        # The last key identifies the completion. Without keys, each judgment has a
+        # number of its own, below 0.
         self._answer.append(hash(keys[-1]) if keys else -1 - len(self._case))
         self._case.append(case)
         self._source.append(source)
@@ -405,7 +429,10 @@ class _ColumnBuilder:
         judges = self._judges
         arbiter = judgment.arbiter
         if (weighted := judgment.weighted) is not None and origin != RANKING:
+            # The rows with expectations; the arrays below have entries for these rows
+            # only.
             rows["weighted"].append(len(rows["sample"]))
+            # 1 + names values for each row: the overall value first.
             rows["expected"].append(_number(weighted.value))
             rows["expected"].extend(
                 [weighted.criteria.get(name, np.nan) for name in self._names]
@@ -426,11 +453,14 @@ class _ColumnBuilder:
         )
         completion = judgment.completion
         rows["shape"].append(
+            # A number for each new shape, in order of first occurrence; renumbered at
+            # the end.
             self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes))
         )
         rows["sample"].append(judgment.sample)
         rows["judge"].append(judges.setdefault(judgment.judge, len(judges)))
         rows["arbiter"].append(
+            # -1: no arbiter.
             -1 if arbiter is None else judges.setdefault(arbiter, len(judges))
         )
         rows["kind"].append(_KIND_CODES[kind_of(judgment)])
@@ -439,6 +469,7 @@ class _ColumnBuilder:
         rows["confidence"].append(_number(judgment.confidence))
         rows["cost"].append(_number(completion.cost_usd if completion else None))
         rows["latency"].append(
+            # A latency of 0 is unknown, as for answers of a batch.
             _number(completion.latency or None if completion else None)
         )
         rows["seen"].append(_number(judgment.seen))
@@ -457,8 +488,10 @@ class _ColumnBuilder:
                 remedy=remedy,
             )
         self._rows["choice"].append(self._class_codes[name])
+        # Probabilities of classes, normalized over the classes of the rubric.
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
         total = sum(stated.get(class_name, 0.0) for class_name in classes.names)
+        # classes values for each row; NaN if there are no probabilities.
         self._rows["chances"].extend(
             stated.get(class_name, 0.0) / total if total else np.nan
             for class_name in classes.names
@@ -466,6 +499,7 @@ class _ColumnBuilder:
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
+        # Sorted, so that the columns do not depend on the order of the input.
         shapes = sorted(self._shapes, key=_shape_order)
         judges = sorted(self._judges)
         count = len(self._rows["sample"])
@@ -475,13 +509,16 @@ class _ColumnBuilder:
             ["weighted", "expected", "mass", "open"] if self._rows["weighted"] else []
         )
         names += ["choice", "chances"] if classes is not None else []
+        # `pop` frees each plain array as soon as it is converted.
         columns: JsonObject = {name: np.array(self._rows.pop(name)) for name in names}
+        # The flat array becomes (n, names).
         columns["criteria"] = columns["criteria"].reshape(count, len(self._names))
         columns["shape"] = _renumbered(columns["shape"], self._shapes, shapes)
         columns["judge"], columns["arbiter"] = (
             _renumbered(columns[name], self._judges, judges)
             for name in ("judge", "arbiter")
         )
+        # From rows with expectations to all rows, NaN for the rest.
         if (weighted := columns.pop("weighted", None)) is not None:
             columns["expected"] = columns["expected"].reshape(-1, 1 + len(self._names))
             for name in ("expected", "mass", "open"):
@@ -490,14 +527,17 @@ class _ColumnBuilder:
                 columns[name][weighted] = values
         if classes is not None:
             columns["chances"] = columns["chances"].reshape(-1, len(classes))
+        # Fewer stored rows than judgments: each judgment takes the row of its content.
         if count < len(self._source):
             source = np.array(self._source)
             columns = {name: values[source] for name, values in columns.items()}
         columns["case"] = np.array(self._case)
         columns["answer"] = np.array(self._answer)
+        # The last key sorts first: by case, then shape, sample, judge, arbiter.
         order = np.lexsort(
             [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         )
+        # Judgments that were read in this order need no copy.
         if (np.diff(order) < 0).any():
             for name in columns:
                 columns[name] = columns[name][order]
@@ -516,6 +556,7 @@ _MOST_KNOWN: Final = 10_000
 
 def _content(judgment: Judgment) -> tuple[Any, ...] | None:
     """Return what a judgment without a completion says, whatever its case; `None` if it says more."""
+    # What identifies or weighs a single answer makes it unlike all others.
     if (
         judgment.completion is not None
         or judgment.weighted is not None
@@ -538,6 +579,8 @@ def _content(judgment: Judgment) -> tuple[Any, ...] | None:
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
+    # Units by their first and last response; the unit's own order before the swapped
+    # one.
     unit, order = shape
     if unit:
         return (unit[0], unit[-1], order != unit, unit, order)
@@ -550,6 +593,7 @@ def _renumbered(
     """Return indices into `original` as indices into `ordered`, which holds the same items; -1 stays -1."""
     new = {entry: index for index, entry in enumerate(ordered)}
     # The last entry maps -1 to itself.
+    # Index -1 selects the last entry.
     table = np.array([*(new[entry] for entry in original), -1], dtype=np.int32)
     return table[indices]
 
@@ -583,11 +627,14 @@ def of_one_judge(
         ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made
             the judgments.
     """
+    # Rankings count with the pairs or responses that they imply.
     selected = judgments.of_units(size)
     is_unit = [
+        # By shape: a unit of distinct responses with valid indices.
         len(set(unit)) == size and 0 <= unit[0] <= unit[-1]
         for unit, _ in selected.shapes
     ]
+    # By shape: the responses shown are those of the unit.
     is_order = [tuple(sorted(order)) == unit for unit, order in selected.shapes]
     # shape (judgments,)
     is_known, ordered = (
@@ -596,6 +643,7 @@ def of_one_judge(
     twice = np.zeros(
         len(selected), dtype=bool
     )  # equal judgments are neighbors in sorted columns
+    # Row k equals row k + 1 in all columns of the key.
     twice[:-1] = np.all(
         [
             column[1:] == column[:-1]
@@ -604,11 +652,13 @@ def of_one_judge(
         axis=0,
     )
     for rows, problem, remedy in (
+        # `j` is the highest index of the unit.
         (~is_known | (selected.j >= sizes[selected.case]), UNKNOWN_UNIT, ""),
         (~ordered, "unit {unit} was shown as {shown}", ""),
         (twice, TWICE, "keep one of the two judgments"),
     ):
         if rows.any():
+            # The first wrong row is named.
             row = int(np.flatnonzero(rows)[0])
             case = int(selected.case[row])
             unit, order = selected.shapes[selected.shape[row]]

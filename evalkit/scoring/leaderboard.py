@@ -237,6 +237,7 @@ class Leaderboard(Shown):
                 dataset,
                 "undecided" if undecided else "none",
                 None,
+                # The best undecided job is the one for which more labels are needed.
                 (undecided or rows)[0],
             )
         top = usable[0]
@@ -244,11 +245,14 @@ class Leaderboard(Shown):
         rivals = tuple(
             row
             for row in (*usable[1:], *undecided)
+            # An undecided job that is ranked above the top may be better, even if it
+            # differs.
             if row.job not in apart or row.rank < top.rank
         )
         cheaper = tuple(
             row
             for row in usable[1:]
+            # A cheaper job must be good for at least as much.
             if USES.index(row.decision.use) >= USES.index(top.decision.use)
             and clearly_cheaper(row.metrics.get(COST), top.metrics.get(COST))
         )
@@ -287,6 +291,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     interval that is valid for all jobs of its dataset together (Bonferroni): Tango's for paired
     proportions, or the paired bootstrap. Non-inferiority is decided by its lower end.
     """
+    # First, because the rates become metrics of the jobs.
     contradicting = _contradictions(contenders, scoring)
     contenders = [
         _with_contradiction(contender, contradicting) for contender in contenders
@@ -300,6 +305,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     datasets = dict.fromkeys(contender.dataset for contender in contenders)
     groups = [_Group.of(contenders, dataset, by, scoring) for dataset in datasets]
     contrasts = tuple(
+        # Holm over all datasets together: one leaderboard is one family of tests.
         tests.adjusted([contrast for group in groups for contrast in group.contrasts()])
     )
     differ = tests.differing(contrasts, scoring.confidence)
@@ -323,6 +329,7 @@ def _twins(
     alike = {}
     for row in rows:
         cost = row.metrics.get(COST)
+        # Equal verdicts are twins only if the decision and the cost are equal too.
         alike[row.job] = (row.decision.use, None if cost is None else cost.value)
     groups = [
         tuple(job for job in group if alike[job] == kind)
@@ -366,6 +373,7 @@ def _with_contradiction(
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
+    # Classes: accuracy would reward a judge that always chooses the most frequent one.
     if all(BALANCED in contender.metrics for contender in contenders) and any(
         _value(contender, KAPPA) is not None for contender in contenders
     ):
@@ -488,6 +496,7 @@ class _Group:
                 for rival, job in enumerate(order)
                 if frozenset((row.job, job)) in differ
             ]
+            # Significantly different jobs ranked above this one.
             better = sum(rival < position for rival in apart)
             if position == top:
                 behind = None
@@ -528,6 +537,8 @@ class _Group:
     ) -> bool | None:
         row = ranked[position]
         cost = known(row.metrics, COST)
+        # Consistency is not agreement, so it says nothing about the best judge for its
+        # price.
         if self.by == CONSISTENCY or cost is None:
             return None
         if not row.decision.trusted:
@@ -540,11 +551,15 @@ class _Group:
                 or not rival.decision.trusted
             ):
                 continue
+            # The first way off the front: a job that is significantly better for no
+            # more.
             better = (
                 rival_position < position and frozenset((row.job, rival.job)) in differ
             )
             if better and (price.value or 0.0) <= (cost.value or 0.0) * (1 + 1e-9):
                 return False
+            # The second way: a clearly cheaper job that is not worse by more than the
+            # margin.
             as_good = rival.rank <= row.rank and clearly_cheaper(price, cost)
             if as_good and self._within(
                 self._difference(rival.job, row.job, self.scoring.confidence)
@@ -562,8 +577,10 @@ def clearly_cheaper(cost: Metric | None, reference: Metric | None) -> bool:
         or reference.value is None
     ):
         return False
+    # The value must be lower by enough to matter; then the intervals must be apart.
     if cost.value > CHEAPER * reference.value or cost.value >= reference.value:
         return False
+    # Without intervals, the values decide.
     high, low = (
         (cost.high, reference.low)
         if cost.high is not None and reference.low is not None
@@ -582,6 +599,7 @@ def _leads(
         for contender in group
         for case, number in contender.cluster.items()
     }
+    # Coefficients need resampling; rates are compared pair by pair.
     statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by or "")
     if statistic is None:
         runs = tests.align(
@@ -592,6 +610,7 @@ def _leads(
         )
 
         def counted(leader: str, rival: str) -> tests.Lead:
+            # (verdicts,) hits of both jobs, aligned: 1, 0 or NONE.
             first, second = (runs.codes[positions[job]] for job in (leader, rival))
             return tests.Lead.of(first, second, NONE, runs.tally, runs.clusters)
 
@@ -602,6 +621,7 @@ def _leads(
         else [*contender.verdicts]
         for contender in group
     ]
+    # All cases of all jobs, so that the same cases have the same numbers.
     names = (
         case
         for job_verdicts in verdicts
@@ -610,11 +630,13 @@ def _leads(
     numbers, clusters = tests.number_cases(names, cluster)
     values = [_value(contender, by) or 0.0 for contender in group]
     # shape (jobs, resamples)
+    # All jobs are resampled together, so that differences are paired.
     draws = resample(
         [statistic(job_verdicts, numbers) for job_verdicts in verdicts],
         scoring,
         clusters,
     )
+    # A difference of two coefficients in [-1, 1].
     attributes = {"n": clusters.count, "limits": (-2.0, 2.0)}
 
     def resampled(leader: str, rival: str) -> tests.ResampledLead:
@@ -661,6 +683,7 @@ def _kappa(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic
         )
         if name is not None and isinstance(label, str)
     ]
+    # Transposed: the cases, and the labels and classes.
     cases, *both = zip(*labeled, strict=True)
     # both: shape (2, verdicts), the labels and the chosen classes; they share one set of codes
     names, codes = np.unique(both, return_inverse=True)

@@ -110,14 +110,17 @@ def score_run(
     Raises:
         ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
+    # Statistics first: their intervals are computed together, with the same resamples.
     scored = score_without_intervals(config, cases, judgments)
     columns = _searched(config, cases)
     metrics = _metrics(config, scored, given_weights(cases), columns)
+    # A sequence is valid at every look, so its interval replaces that of a single look.
     metrics, sequence = with_sequences(
         config, metrics, scored.measures, scored.clusters
     )
     sliced, table = slice_results(config, cases, scored.measures, scored.clusters)
     details = {**scored.details, **table, **sequence}
+    # Tables that need measured metrics are completed here.
     if "transport" in details:
         details["transport"] = with_results(details["transport"], metrics)
     if "panel" in details:
@@ -137,6 +140,7 @@ def score_run(
 
 def _searched(config: RunConfig, cases: Sequence[Case]) -> SearchedColumns:
     """Return the columns that are searched for slices, by `scoring.slices` and `scoring.search`."""
+    # The search resamples slices, which needs resamples.
     if config.scoring.search == "none" or not config.scoring.bootstrap:
         return SearchedColumns(())
     only_listed = config.scoring.search == "listed"
@@ -179,9 +183,11 @@ def score_without_intervals(
     kind = run.kind
     judges = [*run.judge_verdicts.values()]
     weights = given_weights(kind.cases)
+    # Metrics of all judges together, then those of each.
     metrics, tables = computed([*EACH, *EXTRAS, *RUN], run.values(clusters))
     measures = [*metrics]
     details = dict(tables)
+    # Each judge's metrics have the prefix `judge/NAME/`.
     for name, values in run.values_by_judge(clusters):
         corrected = computed(CORRECTIONS, values)[0]
         measures += prefix_judge(
@@ -189,7 +195,9 @@ def score_without_intervals(
         )
     fitted = None
     subsets = list[Statistic]()
+    # A cascade has no vote, so neither a refit nor subsets.
     if (panel := run.panel) is not None and run.cascade is None:
+        # Weights from Dawid and Skene depend on the data: their intervals need a refit.
         if kind.refit and panel.vote == DAWID_SKENE:
             fitted = kind.refit(panel, run.verdicts, judges)
         else:
@@ -197,6 +205,7 @@ def score_without_intervals(
         best, subsets, table = _subsets(run, panel, clusters, weights)
         measures += best
         details |= {"panel": table} if table else {}
+    # Verdicts as objects, which custom metrics read.
     objects = kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
     if custom := custom_metrics():
         measures += custom_statistics(custom, config, kind.cases, objects)
@@ -230,6 +239,7 @@ def verdict_statistics(
     Raises:
         ConfigError: as `score_run`.
     """
+    # No clusters: nothing here is modeled or corrected.
     run = _resolve_run(config, cases, judgments, clusters)
     measures = [*computed([*EACH, *RUN], run.values())[0]]
     for name, values in run.values_by_judge():
@@ -292,6 +302,7 @@ class _Run:
 
     def values(self, clusters: Clusters | None = None) -> RunValues:
         """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
+        # Judges of a cascade saw different units, and are not comparable.
         judges = None if self.cascade is not None else [*self.judge_verdicts.values()]
         judge_values: RunValues = {"judges": judges or None, "cascade": self.cascade}
         return (
@@ -312,6 +323,7 @@ class _Run:
         config = self.kind.config
         cases = self.kind.cases
         for name, verdicts in [*self.judge_verdicts.items()][
+            # The first stage of a cascade alone judged every unit.
             : None if self.cascade is None else 1
         ]:
             yield (
@@ -349,6 +361,7 @@ def _resolve_run(
         cascade = cascade_of(
             config, cases, judgments, clusters or Clusters.of(config, cases)
         )
+        # Labels that calibrate the cascade must not be used to validate it.
         cases = cascade.blind(cases)
     scored: Iterable[Judgment] = judgments
     if config.mode.name == CHECKLIST:
@@ -358,9 +371,11 @@ def _resolve_run(
         )
         items = columns.verdicts
         # Samples are combined by item, so a response has one score.
+        # From here on a checklist is scored as a judge that gave these scores.
         config = config.with_({"mode.samples": 1})
         scored = scored_judgments(cases, by_name)
     read = judgment_columns(config, cases, scored)
+    # Judgments that the cascade did not use are paid for, but do not count.
     counted = use_expectations(
         config, read if cascade is None else read.where(cascade.used)
     )
@@ -368,18 +383,22 @@ def _resolve_run(
     panel = _panel(config, counted)
     by_judge = dict[str, JudgmentColumns]()
     if panel is not None:
+        # [name]: the judgments of one judge.
         by_judge = {name: counted.select(name) for name in panel.names}
     judge_verdicts = {name: kind.resolve(judged) for name, judged in by_judge.items()}
     judges = [*judge_verdicts.values()]
     notes = kind.notes
     if cascade is not None:
         verdicts = kind.decide(cascade, counted, judges)
+    # In order of precedence: a cascade decides, a panel votes, one judge is read as it
+    # is.
     elif panel is not None:
         if config.mode.name == "pairwise" or config.rubric.classes:
             notes += unasked_notes(panel.names, counted)
         verdicts = kind.vote(panel, counted, judges)
     else:
         verdicts = kind.resolve(counted)
+    # Margins of rewards have a scale that is fitted, which a note reports.
     if config.rubric.real and config.mode.scores:
         fits = (
             reward_margins(
@@ -409,6 +428,7 @@ def _checklist_metrics(
     by_judge: Mapping[str, ItemColumns],
 ) -> Measures:
     """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
+    # Costs are those of the answers, read again without criteria.
     read = read_judgments(cases, judgments, ())
     measures = [
         *computed([*EACH, cost_statistics], values_of(config, cases, read, items))[0]
@@ -417,6 +437,7 @@ def _checklist_metrics(
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         measures += [] if rule is None else rule(items)
     if len(by_judge) > 1:
+        # One judge's metrics are those of the run.
         for name, columns in by_judge.items():
             values = values_of(config, cases, read.select(name), columns)
             measures += prefix_judge(name, computed(EACH, values)[0])
@@ -443,12 +464,14 @@ def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
     config = run.kind.config
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
+    # Classes have no margins, and so no threshold.
     if config.rubric.classes:
         return ()
     winners = None if run.panel is None else winners_at(run.panel, config, judges)
     if winners is None:
         margins = None
     else:
+        # (judges * pairs,) margins of all judges, whose thresholds are varied together.
         margins = np.concatenate([judge_columns.margin for judge_columns in judges])
     return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
@@ -461,11 +484,13 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     """
     judged = set(judgments.by)
     members = [member.label for member in config.judge.members]
+    # Judges that the config does not name, as of an imported run, are sorted.
     expected = members if judged <= set(members) else sorted(judged)
     names = [name for name in expected if name in judged]
     check_names(names)
     if names and max(len(names), len(members)) > 1:
         return Panel.of(config, expected, names)
+    # A panel of two of which one judged is still a panel.
     return None
 
 
@@ -488,6 +513,7 @@ def _subsets(
         ),
         right,
         # A unit that a judge was asked about and did not answer counts: it is not right.
+        # (pairs,) by the case of each: only cases that every judge was asked about.
         _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled,
         verdicts.tally,
         clusters.folds(kind.cases),
@@ -512,6 +538,7 @@ def _if_unlabeled(
     measures: Sequence[Statistic | Metric],
 ) -> Sequence[Statistic | Metric]:
     """Return a judge's rates corrected by labels if some answers have a label and others have none."""
+    # The note says that labels are a random sample of the answers.
     if any(metric.note and RANDOM in metric.note for metric in measures):
         return measures
     return ()
@@ -525,10 +552,12 @@ def _metrics(
 ) -> dict[str, Metric]:
     measures = scored.measures
     clusters = scored.clusters
+    # Statistics are measured together; the others are metrics already.
     statistics = [item for item in measures if isinstance(item, Statistic)]
     metrics = measure(statistics, config.scoring, clusters) | {
         metric.name: metric for metric in measures if isinstance(metric, Metric)
     }
+    # Intervals that include the uncertainty of the weights, where those are wider.
     if scored.fitted is not None:
         refits = measure(
             scored.fitted.statistics(measures, weights), config.scoring, clusters
@@ -536,10 +565,13 @@ def _metrics(
         metrics |= {
             name: widened(metrics[name], again) for name, again in refits.items()
         }
+    # The number of clusters behind each metric, for the number of labels needed.
     counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
+    # None is the run itself; each judge has its own decision.
     for judge in (None, *judges_of(metrics)):
         judge_metrics = metrics_of(metrics, judge)
         start = "" if judge is None else f"judge/{judge}/"
+        # The same metrics without the prefix, as the decision names them.
         clusters_of = {
             name.removeprefix(start): n
             for name, n in counts.items()
@@ -553,9 +585,11 @@ def _metrics(
             if statistic.name.startswith(start)
         }
         decision = decide(judge_metrics, config.scoring.confidence)
+        # The search looks for slices where the decision does not hold.
         searched = search_slices(config.scoring, columns, by_name, decision, clusters)
         for name, metric in searched.items():
             metrics[start + name] = replace(metric, name=start + name)
+        # Slices that were found may demand more labels.
         judge_metrics = {**judge_metrics, **searched}
         needed = labels_needed(judge_metrics, clusters_of, config.scoring.confidence)
         metrics[start + needed.name] = replace(needed, name=start + needed.name)

@@ -110,6 +110,7 @@ class Benchmark:
 
     def looks_like(self, row: Row) -> bool:
         """Return whether a row belongs to this benchmark, by its columns."""
+        # A row may have more columns than the shape.
         return any(columns <= row.keys() for columns in self.shapes)
 
     def is_folder(self, folder: Path) -> bool:
@@ -167,6 +168,7 @@ def benchmark(
         code: Its other attributes: `read`, `rule` unless it has an `item_rule`, and those that are
             not in its entry.
     """
+    # The entry in the catalog, without the parts that are not attributes.
     facts = {"kind": FACTS[name]["title"], **FACTS[name]}
     source = facts.pop("source")
     published = facts.pop("importer", {})
@@ -177,6 +179,7 @@ def benchmark(
     }
     facts["metrics"] = tuple(
         metric_row(f"{name}/{metric}", {"source": source, **row})
+        # Metrics have the source of the benchmark unless they name their own.
         for metric, row in facts["metrics"].items()
     )
     if "item_rule" in code:  # in other modes than checklist
@@ -186,14 +189,18 @@ def benchmark(
     if "substitute" in facts:
         facts["substitute"] = facts["substitute"][0], Text(facts["substitute"][1])
     if sniff is not None and judgments is not None:
+        # The importer has the name of the benchmark unless the entry has another.
         facts["importer"] = Importer(
             **{"name": name, **published}, sniff=sniff, read=judgments
         )
+    # Attributes in code win over those of the entry.
     return Benchmark(name, **{**facts, **code})
 
 
 def foreign_row(benchmark: Benchmark, row: Row, location: str) -> ForeignError:
     """Return the error for a row of another kind; it names a missing column."""
+    # The shape with the fewest missing columns; equal ones by name, so that errors are
+    # stable.
     nearest = min(
         benchmark.shapes,
         key=lambda columns: (len(columns - row.keys()), sorted(columns)),
@@ -213,6 +220,7 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
     if not source.path.is_dir():
         return [source.path]
     accepted = shapes or benchmark.shapes
+    # Only first rows are read here: a folder may have large files of other kinds.
     first_rows = [(file, first_row(file)) for file in files_in(source.path)]
     named = [
         (file, row)
@@ -225,6 +233,7 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
         if any(columns <= row.keys() for columns in accepted)
     ]
     if not files:
+        # The first row of any file shows what the folder holds instead.
         row = next((row for _, row in first_rows if row is not None), None)
         raise ForeignError(
             benchmark, "the folder has no such file", row, str(source.path)
@@ -254,6 +263,7 @@ def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
     for file in files_in(source.path):
         try:
             content = load_object(file)
+        # A file that is not one object is reported as a row of another kind.
         except DatasetError:
             content = {}
         if not benchmark.looks_like(content):
@@ -270,6 +280,7 @@ def published_rows(
         DatasetError: If a row does not, or a folder has no such file.
     """
     for file in benchmark_files(benchmark, source, *shapes):
+        # Numbers begin again in each file.
         for number, (location, row) in enumerate(
             checked_rows(benchmark, file, *shapes), 1
         ):
@@ -342,6 +353,7 @@ def choice(value: Any, meanings: Mapping[str, str], location: str) -> str | None
     if value is None:
         return None
     text = str(value).strip()
+    # A label may have become a float in a table with missing values.
     text = text.removesuffix(".0")
     if text not in meanings:
         accepted = ", ".join(meanings)

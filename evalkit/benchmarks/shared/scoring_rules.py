@@ -81,6 +81,7 @@ class View:
     @property
     def read(self) -> Bools:
         """Which pairs have a readable verdict in every order."""
+        # (pairs, orders) to (pairs,): a pair is read only if all its orders are.
         return np.asarray((self.passes != NONE).all(axis=1))
 
     def lost(self, read: Bools) -> Bools:
@@ -90,6 +91,7 @@ class View:
     @property
     def whole(self) -> Bools:
         """Which cases have no pair whose verdict is withheld, (cases,)."""
+        # (cases,) the number of withheld pairs of each case.
         return np.asarray(self.tally(self.outcome.withheld) == 0)
 
     @property
@@ -100,9 +102,12 @@ class View:
         """
         passes = self.outcome.passes
         if passes is None:
+            # Scores have one order: a last axis of 1 keeps the shape (pairs, orders).
             return self.outcome.lean[:, None]
         if passes.both:
             return passes.winner
+        # One order was judged, which may be the first or the second: keep the one that
+        # was read.
         return np.where(
             passes.read[:, :1], passes.winner[:, :1], passes.winner[:, 1:]
         ).astype(np.int8)
@@ -127,9 +132,11 @@ class View:
 
     def of_first(self, values: NDArray[Any], missing: float) -> NDArray[Any]:
         """Return the values of each case's first two responses, from those of all pairs."""
+        # The remaining axes of `values` are kept: (cases, ...).
         first_values = np.full(
             (len(self.cases), *values.shape[1:]), missing, dtype=values.dtype
         )
+        # Indices of responses: the pair of the first two.
         first = (self.pairs.i == 0) & (self.pairs.j == 1)
         first_values[self.pairs.case[first]] = values[first]
         return first_values
@@ -143,6 +150,7 @@ class View:
 
         The name is the metadata value of the first of `keys` that a case has, by default `subset`.
         """
+        # (cases,) the name of each case's subset, empty if it has none.
         subset_names = [
             next(
                 (
@@ -168,7 +176,9 @@ class View:
         columns = self.outcome.ranks or self.outcome.judgments
         if scored is None or name not in columns.names:
             return None
+        # (judgments, criteria) to the column of this criterion.
         values = columns.criteria[:, columns.names.index(name)]
+        # The offset of a case plus the index in it is the row of the response, from 0.
         return group_mean(
             scored.offset[columns.case] + columns.i, values, len(scored.case)
         )
@@ -177,6 +187,7 @@ class View:
         """Return the winner of each comparison of two responses, `i` < `j`, by score or else as judged."""
         scored = self.outcome.scores
         if scored is None:
+            # The judged pair is looked up by its case and its two indices.
             return self.outcome.lean[self.pairs.find(case, i, j)]
         # the index of each case's first response
         start = scored.offset[case]
@@ -227,6 +238,7 @@ def blend(
     why: str = "nothing to count",
 ) -> Statistic | Metric:
     """Return the weighted mean of statistics, times `total`; undefined if one of them is, or has no value."""
+    # Metrics without a value are in `parts` too, and make the blend undefined.
     statistics = [part for part in parts if isinstance(part, Statistic)]
     if not statistics or len(statistics) < len(parts):
         return nothing(
@@ -240,11 +252,16 @@ def blend(
         shares = np.ones(len(parts))
     else:
         shares = np.array(weights, dtype=np.float64)
+    # The weights become shares with the sum `total`.
     shares *= total / shares.sum()
+    # The columns of all parts are joined; `ends` are where those of each part begin and
+    # end.
     ends = np.cumsum([0, *(len(part.table.columns) for part in statistics)])
+    # (parts,) @ (parts, 2): the bounds of the blend are the blend of the bounds.
     low, high = shares @ np.array([part.worst for part in statistics], dtype=np.float64)
 
     def value(totals: Floats) -> Floats:
+        # (parts, resamples): each part reads only its own columns of the totals.
         values = [
             part.value(totals[:, ends[k] : ends[k + 1]])
             for k, part in enumerate(statistics)
@@ -260,17 +277,20 @@ def blend(
         value,
         n=sum(part.n for part in statistics),
         missing=sum(part.missing for part in statistics),
+        # A part without bounds leaves the blend without them.
         worst=(None, None)
         if np.isnan(low) or np.isnan(high)
         else (float(low), float(high)),
         proportion=proportion,
         note=note,
+        # The reason of the first part without a value.
         why=next((part.why for part in statistics if np.isnan(part.observed())), why),
     )
 
 
 def with_all(rows: int, parts: Mapping[str, Bools]) -> dict[str, Bools]:
     """Return all rows, and those of each part, by the suffix of their metrics' names."""
+    # The empty suffix is the metric over all rows.
     return {
         "": np.ones(rows, dtype=bool),
         **{f"/{name}": part for name, part in parts.items()},
@@ -280,6 +300,7 @@ def with_all(rows: int, parts: Mapping[str, Bools]) -> dict[str, Bools]:
 def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
     """Return the rows of each model by the suffix of its metrics' names; for a single model, all that have one."""
     models = by_name(list(names))
+    # One model needs no suffix, but rows without a model are not its rows.
     if len(models) < 2:
         return {"": np.array(names, dtype=object) != ""}
     return {f"/{slug(name)}": rows for name, rows in models.items()}
@@ -304,6 +325,7 @@ def rates(
     why: str = "",
 ) -> list[Statistic]:
     """Return the share of hits among all rows, and in each subset of cases."""
+    # (cases,) to the rows of the tally, which may be pairs or responses.
     parts = {
         end: cases[tally.case] for end, cases in with_all(tally.cases, subsets).items()
     }
@@ -344,6 +366,7 @@ def orders_agree(
     """Return the share of pairs whose two orders have the same verdict, or different ones unless they `agree`."""
     if not view.both:
         return [nothing(name, ONE_ORDER)]
+    # True if both orders have the same winner, or different ones if those are counted.
     same = (view.passes[:, 0] == view.passes[:, 1]) == agree
     return [
         *rates(
@@ -362,9 +385,11 @@ def by_dimension(
     measures: Measures = []
     for name in names:
         where = f"{benchmark}/{name}"
+        # (responses,) the human grades on this dimension, not those of the case.
         grades = grades_of(view, name)
         scored = view.outcome.scores
         scores = view.criterion_scores(name)
+        # A run without a criterion `overall` has the weighted mean of all.
         if scores is None and name == "overall":
             scores = view.scores()
         if scored is None:
@@ -376,6 +401,8 @@ def by_dimension(
                 )
             )
         else:
+            # The rule works on scores of this dimension as if they were those of the
+            # run.
             measures += build(
                 view, where, replace(scored, score=scores, raw=scores, grade=grades)
             )
@@ -387,6 +414,7 @@ def grades_of(view: View, name: str) -> Floats:
     grades: list[float] = []
     for case in view.cases:
         case_grades = (case.metadata.get("grades") or {}).get(name) or []
+        # A list of another length cannot be assigned to responses.
         if len(case_grades) == len(case.responses):
             case_grades = case_grades
         else:

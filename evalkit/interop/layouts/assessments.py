@@ -60,6 +60,7 @@ _CELL: Final[Mapping[Unit, str]] = {
 }
 _EVALUATOR: Final = "evaluator"
 """The judge of criteria whose tool names no judge."""
+# A question lists at most this many commands, and names that fit on a line.
 _MOST_COMMANDS: Final = 6
 _NAMED: Final = 5
 _LONGEST_NAMES: Final = 120
@@ -77,6 +78,7 @@ class Assessed:
 class _Choice:
     """The judges and the labels that are compared, by rater and criterion, and notes about the rest."""
 
+    # (rater, criterion) of each judge and each label.
     judges: tuple[tuple[str, str], ...]
     labels: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = field(default=())
@@ -104,10 +106,14 @@ def read_assessed(
         DatasetError: If no judge gave a verdict, or judges and annotators differ in kind.
         ConfigError: If several criteria could be compared, or there is none of the user's name.
     """
+    # All answers are to be judged: assessments become metadata.
     if options.answers:
         return ParsedFile(list(_answers(units)), notes=tuple(notes))
+    # A tool may list a criterion that never got a value, which would be one more to
+    # choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
+    # Pairs only if every answer has a second response.
     paired = bool(units) and all("response_b" in unit.cells for unit in units)
     choice = _chosen(path, every, options, needs, paired=paired)
     selected = {*choice.judges, *choice.labels}
@@ -115,6 +121,7 @@ def read_assessed(
     kind = _kind(path, units, used, choice)
     if not _is_comparable(kind, used, choice):
         raise _which_criterion(path, choice)
+    # {(rater, criterion): {word of the file: class}}.
     words = class_words(used, choice.judges, choice.labels)
     scales = None
     if kind == "response" and choice.labels:
@@ -132,6 +139,7 @@ def read_assessed(
             units, choice.labels
         ),
     }
+    # Differing scales can only be compared by rank, so grades are kept as numbers.
     return ParsedFile(
         records,
         rubric={"real": True} if scales else {},
@@ -147,6 +155,7 @@ def read_assessed(
 
 def _speaking(units: Sequence[Assessed]) -> list[Assessed]:
     """Return the answers without raters of a criterion that never say anything."""
+    # Keys are (rater, criterion).
     speaking = {
         entry.key
         for unit in units
@@ -168,11 +177,14 @@ def _kind(
     """Return what is judged: pairs if there are two responses and all words name one or a tie."""
     words = {entry.word.casefold() for entry in used if entry.word is not None}
     paired = all("response_b" in unit.cells for unit in units)
+    # The words decide: two responses with grades are graded one by one.
     if paired and words and all(word in WINNERS for word in words):
         return "pair"
     try:
         return unit_of(path, used, choice.judges, choice.labels)
     except DatasetError:
+        # Without labels, several criteria of different kinds are a question, not an
+        # error.
         if choice.labels or len({name for _, name in choice.judges}) == 1:
             raise
     raise _which_criterion(path, choice)
@@ -192,6 +204,7 @@ def _chosen(
         DatasetError: If there are no judges.
         ConfigError: If several criteria could be compared, or the user's name is unknown.
     """
+    # Sets that keep the order of first occurrence.
     by_source: dict[str, dict[tuple[str, str], None]] = {
         JUDGE: {},
         PERSON: {},
@@ -203,10 +216,12 @@ def _chosen(
     judges = [*by_source[JUDGE]]
     code = [*by_source[CODE]]
     if options.dimension:
+        # People first: code and judges are labels only if the user names them.
         labels = _named(path, "--label", options.dimension, people, [*code, *judges])
         judges = [key for key in judges if key not in labels]
     else:
         labels = people
+    # A judge cannot be its own label.
     if options.judge:
         judges = _named(path, "--judge", options.judge, judges, code)
         labels = [key for key in labels if key not in judges]
@@ -217,6 +232,8 @@ def _chosen(
             remedy=_without_judge(path, code, paired=paired),
         )
     judges, labels = _paired(path, judges, labels, options)
+    # What was not selected is counted by kind, so that no assessment vanishes
+    # unnoticed.
     omitted = Counter(
         "scores of code" if entry.source == CODE else f"values of '{entry.name}'"
         for entry in every
@@ -239,8 +256,10 @@ def _named(
         for part in (1, 0):  # the criterion, then the rater
             if named := [key for key in keys if key[part] == name]:
                 return named
+        # Names as notes print them: the rater, then the criterion.
         if named := [key for key in keys if f"{key[0]} {key[1]}" == name]:
             return named
+    # Names of criteria before those of raters, as they are tried.
     present = dict.fromkeys(word for key in (*first, *second) for word in key[::-1])
     raise ConfigError(
         "no rater or criterion has this name",
@@ -278,10 +297,12 @@ def _paired(
     Raises:
         ConfigError: If several could be meant.
     """
+    # In order of first occurrence; questions and names follow it.
     criteria = dict.fromkeys(name for _, name in labels)
     judged = dict.fromkeys(name for _, name in judges)
     if not criteria:
         return judges, []
+    # All pairs of a criterion of labels and one of judges that are about the same.
     pairs = [
         (label, judge)
         for label in criteria
@@ -291,6 +312,8 @@ def _paired(
     # the user named both, so they are about the same
     if options.dimension and options.judge and len(criteria) == len(judged) == 1:
         pairs = [(next(iter(criteria)), next(iter(judged)))]
+    # One criterion each, one of which has a general name such as `score`, can only be
+    # meant.
     if (
         not pairs
         and len(criteria) == len(judged) == 1
@@ -301,6 +324,7 @@ def _paired(
     exact = [pair for pair in pairs if pair[0] == pair[1]]
     if len(pairs) > 1 and len(exact) == 1:
         pairs = exact
+    # None or several could be meant, so the user decides.
     if len(pairs) != 1:
         options_of = pairs or [(label, judge) for label in criteria for judge in judged]
         raise _question(path, options_of)
@@ -315,6 +339,8 @@ def _is_comparable(kind: Unit, used: Sequence[Assessment], choice: _Choice) -> b
     """Return whether the judges are about one criterion, or about several of one scale."""
     criteria = {name for _, name in choice.judges}
     if choice.labels or len(criteria) == 1:
+        # Without labels, scores of several criteria are averaged, which needs one
+        # scale.
         return True
     return kind == "response" and one_scale(used, choice.judges)
 
@@ -352,9 +378,12 @@ def _names(
 ) -> dict[tuple[str, str], str]:
     """Return the name of each judge: its rater, with the criterion if a rater has several."""
     raters = Counter(rater for rater, _ in judges)
+    # The user's name is a new one if the judge has neither that rater nor that
+    # criterion.
     if len(judges) == 1 and options.judge and options.judge not in judges[0]:
         return {judges[0]: options.judge}
     return {
+        # A tool that names no judge repeats the criterion as the rater.
         key: key[0] if raters[key[0]] == 1 or key[0] == key[1] else f"{key[0]} {key[1]}"
         for key in judges
     }
@@ -380,6 +409,7 @@ def _listed(names: Iterable[str]) -> str:
 def _again(units: Sequence[Assessed], labels: Sequence[tuple[str, str]]) -> int:
     return sum(
         count - 1
+        # All but the last of each annotator's labels of one answer.
         for unit in units
         for key, count in Counter(
             entry.key for entry in unit.entries if entry.source == PERSON
@@ -396,12 +426,15 @@ def _records(
     names: Mapping[tuple[str, str], str],
 ) -> Iterator[Record]:
     """Yield the records of an answer, one for each time that a judge assessed it."""
+    # The cells that all records of this answer share.
     cells = {**log_cells(unit.cells, {name: name for name in unit.cells})}
+    # A later label of one annotator replaces the earlier one.
     for entry in unit.entries:
         value = _verdict(entry, kind, words)
         if entry.key in choice.labels and value is not None:
             cells[f"label.{entry.rater}"] = value
     verdict = _CELL[kind]
+    # Several criteria of one scale and no labels: a judge's scores are one judgment.
     if kind == "response" and not choice.labels and len(choice.judges) > 1:
         yield from _by_criterion(unit, cells, choice)
         return
@@ -430,18 +463,23 @@ def _by_criterion(
     unit: Assessed, cells: JsonObject, choice: _Choice
 ) -> Iterator[Record]:
     """Yield a record for each judge of an answer, with its scores by criterion."""
+    # {judge: its criteria}; criteria without a judge's name belong to one evaluator.
     names: dict[str, list[str]] = {}
     for rater, name in choice.judges:
         names.setdefault(_EVALUATOR if rater == name else rater, []).append(name)
     for rater, criteria in names.items():
+        # {criterion: the last assessment by this judge}.
         chosen_rows = {
             entry.name: entry
             for entry in unit.entries
+            # The same rule as above, or its scores would be those of another judge.
             if entry.source == JUDGE
             and rater == (_EVALUATOR if entry.rater == entry.name else entry.rater)
         }
         if not chosen_rows.keys() & {*criteria}:
             continue
+        # A criterion without a score keeps its cell, so that the judgment counts as
+        # incomplete.
         scores = {
             f"score.{name}": chosen_rows[name].score if name in chosen_rows else None
             for name in criteria
@@ -459,8 +497,11 @@ def _verdict(
 ) -> float | str | None:
     if kind == "response":
         return grade_of(entry)
+    # A word is mapped by rater and criterion: `good` may be a class of one, a pass of
+    # another.
     spoken = entry.word
     if spoken is None and entry.score is not None:
+        # Classes that were written as numbers.
         spoken = f"{entry.score:g}"
     if spoken is None:
         return None
@@ -469,6 +510,7 @@ def _verdict(
 
 def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
     """Yield each answer, with what judges said in the metadata, and labels if they have one criterion."""
+    # With several criteria of labels, none is the label of the answer.
     labels = dict.fromkeys(
         entry.name for unit in units for entry in unit.entries if entry.source == PERSON
     )
@@ -481,11 +523,14 @@ def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
             value = entry.word if entry.word is not None else entry.score
             if entry.source == PERSON and len(labels) == 1:
                 cells[f"label.{entry.rater}"] = value
+                # Words are classes, unless a pair is judged, where they name a
+                # response.
                 if entry.word is not None and not paired:
                     kind = "class"
             elif value is not None:
                 title = "label" if entry.source == PERSON else entry.source
                 metadata[f"{title} {entry.rater} {entry.name}"] = value
+        # Grades must be numbers; other values are dropped.
         if kind == "response":
             for name in [name for name in cells if name.startswith("label.")]:
                 cells[name] = number(cells[name])
@@ -497,6 +542,7 @@ def merged(units: Iterable[Assessed]) -> list[Assessed]:
     by_id: dict[str, Assessed] = {}
     for unit in units:
         id_ = str(unit.cells["id"])
+        # An id in several rows, such as a span by assessment, is one answer.
         before = by_id.get(id_)
         if before is None:
             by_id[id_] = unit

@@ -71,6 +71,7 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
 }
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
 _NAMED: Final = 5
+# Scores of these levels only are read as a scale in steps of one half.
 _LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"
 _SWAPPED: Final = {
@@ -95,10 +96,13 @@ def value_of(row: Row, field: Field) -> Any:
     """
     paths = field if isinstance(field, tuple) else (field,)
     value = None
+    # An absent field, an empty text and an empty list all leave the next field a
+    # chance.
     for path in paths:
         value = path(row) if callable(path) else column_value(row, path)
         if value is not ABSENT and value not in (None, "", []):
             return value
+    # A field with an empty value stays empty: it is not the same as an absent one.
     if value is ABSENT:
         return None
     return value
@@ -165,9 +169,11 @@ def read_log(
             grader that in `options.dimension`.
     """
     cases = [case for case in listed if isinstance(case, dict)]
+    # (cases,) each with its scores, by any grader.
     graded = [(case, list(parts(case))) for case in cases]
     every = [part for _, case_parts in graded for part in case_parts]
     notes = []
+    # A log without any judge can still be read: its scores are all those of `unnamed`.
     if (
         unnamed
         and every
@@ -183,6 +189,7 @@ def read_log(
         ]
         every = [part for _, case_parts in graded for part in case_parts]
     judges = _judges(path, every, options)
+    # {criterion: its text}, filled while the records are made.
     criteria: dict[str, str] = {}
     records: list[Record] = []
     unjudged = 0
@@ -194,6 +201,7 @@ def read_log(
         if not graders and not cells.get("failure") and not options.answers:
             unjudged += 1
             continue
+        # A case without any score has no judge's name; the empty one makes one record.
         # a failed case counts for every judge
         for judge in graders or judges or {"": ""}:
             scores = _scored(
@@ -230,6 +238,8 @@ def read_log(
         notes.append(
             f"scores of judges that are missing: {len(judged) - len(present)} of {len(judged)}"
         )
+    # A score is a mean over all criteria, so judges of different criteria do not
+    # compare.
     if by_judge := _differing(records):
         records = [
             part_record
@@ -243,6 +253,7 @@ def read_log(
             f"judges with different criteria, each criterion read as a judge: {named}"
         )
         criteria = {}
+    # A scale is set only if all scores fit it; otherwise the levels define it.
     if all(0 <= score <= 1 for score in present):
         scale = (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
     else:
@@ -252,6 +263,7 @@ def read_log(
 
 def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
     """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
+    # In order of first occurrence.
     graders = dict.fromkeys(part.grader for part in parts)
     judges = dict.fromkeys(
         part.grader
@@ -263,6 +275,7 @@ def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, st
         raise ConfigError(
             "no such grader", where=f"--label {options.dimension}", remedy=remedy
         )
+    # Code is a judge if the user names it.
     if options.judge in graders:
         return {options.judge: options.judge}
     if options.judge and len(judges) > 1:
@@ -287,6 +300,7 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     cells = cells_of(case, fields)
     labels = cells.pop("labels", {})
     cells["prompt"] = spoken(cells.get("prompt"))
+    # The prompt and the answer as messages: more than one each is a conversation.
     turns = (
         as_messages("user", cells["prompt"]),
         as_messages("assistant", cells.get("response")),
@@ -294,6 +308,7 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     messages = cells.pop("messages", None) or [
         message for part in turns for message in part
     ]
+    # A conversation, a tool call or an image cannot be shown as two texts.
     if (
         any(len(part) > 1 for part in turns)
         or is_more_than_text(messages)
@@ -301,6 +316,7 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     ):
         cells["messages"] = messages
     # evalkit writes the messages of a case under this key
+    # A log that has the key already would overwrite the messages.
     if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
         cells["metadata"] = {
             f"log {key}" if key == MESSAGES else key: value
@@ -336,6 +352,7 @@ def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
         by_judge.setdefault(record.said.judge, {}).update(
             dict.fromkeys(record.said.scores)
         )
+    # Judges without any scores, which failed in all cases, do not differ from others.
     if len({frozenset(names) for names in by_judge.values() if names}) > 1:
         return by_judge
     return {}
@@ -349,6 +366,7 @@ def _split(
     names = by_judge[record.said.judge]
     for name in names:
         judge = judgment.judge if len(names) == 1 else f"{judgment.judge} {name}"
+        # The score becomes the only criterion, so that judges of one criterion compare.
         scores = {_QUALITY: judgment.scores[name]} if name in judgment.scores else {}
         error = None if scores else judgment.error or f"no score of {name}"
         yield replace(
@@ -358,6 +376,7 @@ def _split(
 
 def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
     """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
+    # Two graders may have one name: `style`, then `style 2`.
     scores: dict[str, float] = {}
     for part in parts:
         same = sum(
@@ -372,6 +391,7 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
         part.reason for part in parts if isinstance(part.reason, str) and part.reason
     )
     error = "; ".join(part.error for part in parts if part.error) or "no score"
+    # A failure is a status of its own; an error is only a missing score.
     if failure := "; ".join(part.failure for part in parts if part.failure):
         cells["failure"] = failure
     return (
@@ -405,6 +425,7 @@ def record_of(
     Raises:
         DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
     """
+    # A winner may be spelled as the name of a system.
     models = cells.get("model_a"), cells.get("model_b")
     if unit == "pair":
         answers = _pair(cells)
@@ -412,18 +433,21 @@ def record_of(
         answers = (_single(cells, unit, location, options),)
     swapped = unit == "pair" and is_swapped(cells.get("order"), location)
 
+    # What a label is depends on the unit: a response's key, a class or a grade.
     def label(cell: Any) -> Any:
         if unit == "pair":
             winner = parse_winner(cell, models, options.winners, location)
             if winner is None:
                 return None
             if winner == "TIE":
+                # Index 1 is response B.
                 return TIE
             return answers[winner == "B"].key
         if unit == "class":
             return read_class(cell, options)
         return _grade(cell, location)
 
+    # {annotator: label}, of which those without one are dropped.
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: JsonObject = {
         _LABELS[unit]: {
@@ -486,6 +510,7 @@ def decided(
 
 def below(prefix: str, cells: Cells) -> JsonObject:
     """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
+    # The prefix ends at the first dot: criteria may contain dots.
     start = f"{prefix}."
     return {
         name.removeprefix(start): cell
@@ -496,6 +521,7 @@ def below(prefix: str, cells: Cells) -> JsonObject:
 
 def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer:
     model = cells.get("model")
+    # A response is identified by its model, or else by its text.
     response = text(cells.get("response"))
     key = str(cells.get("key") or model or response or "1")
     name = None if model is None else str(model)
@@ -509,12 +535,14 @@ def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer
 
 
 def _pair(cells: Cells) -> tuple[Answer, ...]:
+    # Two values each: side a, then side b.
     texts = [text(cells.get(f"response_{side}")) for side in "ab"]
     models = [cells.get(f"model_{side}") for side in "ab"]
     keys = [
         str(cells.get(f"key_{side}") or model or words or side)
         for model, words, side in zip(models, texts, "ab", strict=True)
     ]
+    # A key identifies a response of a question, so both sides need different ones.
     # two answers of one model, or equal answers
     if keys[0] == keys[1]:
         keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
@@ -532,6 +560,7 @@ def _pair(cells: Cells) -> tuple[Answer, ...]:
 def read_class(cell: Any, options: Options) -> str | None:
     """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
     if cell is None or (name := normalize_label(cell)) == "":
+        # The user's words first: a class may be spelled `none`.
         return None
     if name in options.winners:
         if options.winners[name] == NONE:
@@ -559,6 +588,7 @@ def is_swapped(value: Any, location: str) -> bool:
     Raises:
         DatasetError: If it is no order.
     """
+    # Without an order, A was shown first.
     if value is None or value == "":
         return False
     spelt = str(value).strip().casefold()
@@ -585,6 +615,7 @@ def judgment_of(
         "confidence": _within("confidence", cells, 0.0, location),
         "answer": cells.get("answer"),
     }
+    # The row's judge, or else the user's.
     judge = str(cells.get("judge") or options.judge or "judge")
     verdict = cells.get("winner")
     if unit == "class":
@@ -593,8 +624,11 @@ def judgment_of(
             return RecordedJudgment(judge, class_name=name, **common)
     elif unit == "pair":
         if (margin := _margin(cells, location, options)) is not None:
+            # The margin is positive for A; records are in the order shown, so a swap
+            # turns it.
             return RecordedJudgment(
                 judge,
+                # Adding 0.0 turns -0.0 into 0.0, which would be written differently.
                 value=-margin + 0.0
                 if is_swapped(cells.get("order"), location)
                 else margin,
@@ -607,6 +641,8 @@ def judgment_of(
             for name, cell in scores.items()
             if (score := number(cell)) is not None
         }
+        # A judgment is valid only if it has all its scores: a mean of some would be
+        # another.
         if len(valid) == len(scores):
             return RecordedJudgment(
                 judge, scores=valid, weighted=cells.get("weighted"), **common
@@ -630,6 +666,7 @@ def _margin(cells: Cells, location: str, options: Options) -> float | None:
         winner := parse_winner(cells.get("winner"), models, options.winners, location)
     ) is None:
         return margin
+    # The winner decides, and the margin says how clearly, unless it is 0.
     if margin is None or MARGINS[winner] * margin == 0:
         return MARGINS[winner]
     if MARGINS[winner] * margin < 0:

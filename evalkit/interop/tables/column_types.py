@@ -46,10 +46,13 @@ Kind: TypeAlias = Literal[
     "text",
 ]
 NumberUnit: TypeAlias = Literal["number", "percent", "fraction", "stars"]
+# A level that is longer than this many characters is a text.
 LONGEST_WORD: Final = 40
 MOST_CLASSES: Final = 12
+# Shares of cells: nearly all state a verdict, mostly they have the type.
 NEARLY_ALL: Final = 0.9
 MOSTLY: Final = 0.8
+# The most distinct texts that are examined for a type.
 _SAMPLED: Final = 1000
 _PLAIN: Final = re.compile(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
@@ -121,6 +124,7 @@ class TypedColumn:
         self.name = name
         self.cells = cells
         self.texts = [None if cell is None else cell_text(cell) for cell in cells]
+        # {text: rows}; each distinct text is read once.
         self.counts = Counter(text for text in self.texts if text is not None)
         if len(self.counts) <= MOST_CLASSES and not all(
             map(str.isprintable, self.counts)
@@ -141,14 +145,18 @@ class TypedColumn:
                 cause = EMPTY
             if cause is None:
                 continue
+            # `error` next to `ok` is a verdict; alone it is a failure.
             if is_unclear_failure(text) and opposite_among(text, self.counts):
                 continue
             causes[text] = cause
+        # Words for nothing that are levels of this column's scale are no longer
+        # missing.
         lowest = [text for text in causes if self._is_level(text, causes)]
         return {text: cause for text, cause in causes.items() if text not in lowest}
 
     def _is_level(self, text: str, causes: Mapping[str, str]) -> bool:
         """Return whether a word for no verdict is a level of a scale here, as `none` next to `minor` and `major`."""
+        # The scale must have other levels: `none` alone has no verdict.
         levels = [word for word in self.counts if word not in causes]
         return 1 < len(levels) <= MOST_CLASSES and ordered([*levels, text]) is not None
 
@@ -179,6 +187,7 @@ class TypedColumn:
         commas = [text for text in stripped if _COMMA.fullmatch(text)]
         if not commas:
             return False
+        # 1,5 next to 1.5 leaves open what a comma means, so it is not a decimal comma.
         points = any("." in text for text in stripped if _PLAIN.fullmatch(text))
         thousands = all(_THOUSANDS.fullmatch(text) for text in commas)
         return not points and not thousands
@@ -195,12 +204,14 @@ class TypedColumn:
 
     @cached_property
     def _numbers(self) -> tuple[NumberUnit, Mapping[str, float]]:
+        # Units in order of preference: equal shares keep the first.
         units: Mapping[NumberUnit, Callable[[str], float | None]] = {
             "number": self._plain,
             "percent": _percent,
             "fraction": _fraction,
             "stars": _stars,
         }
+        # A cheap test first: most columns of texts have no digit.
         candidates = [text for text in self.words if _MAY_BE_NUMBER.search(text)]
         found: dict[NumberUnit, dict[str, float]] = {}
         for unit, read in units.items():
@@ -212,6 +223,8 @@ class TypedColumn:
             # No other unit can have a larger share, and the first of equal ones is chosen.
             if self.share(found[unit]) == 1:
                 break
+        # One unit for the column: a few percentages among plain numbers are not
+        # numbers.
         best = max(found, key=lambda unit: self.share(found[unit]))
         values = found[best]
         if best == "percent" and self.share(values) < 1:
@@ -228,6 +241,7 @@ class TypedColumn:
             return float(text.replace(",", ".").replace("−", "-"))
         if _THOUSANDS.fullmatch(text) and not self.decimal_comma:
             return float(text.replace(",", ""))
+        # 12-Jan would otherwise be read as the named number 12.
         if is_date(text):
             return None
         if named := _NAMED_NUMBER.fullmatch(text):
@@ -284,7 +298,9 @@ class TypedColumn:
             elif (word := fold(text)) in winner_words:
                 winners[text] = winner_words[word]
             elif match := _STRENGTH.fullmatch(word):
+                # The side is the last letter: a, 1 are A; b, 2 are B.
                 winners[text] = "A" if match[1][-1] in "a1" else "B"
+            # [[C]] is the word for a tie in the prompts of MT-Bench.
             elif text.strip().casefold() == "[[c]]":
                 winners[text] = "TIE"
         return winners
@@ -298,6 +314,7 @@ class TypedColumn:
     @cached_property
     def has_few_words(self) -> bool:
         """Whether the values are a few short words that recur."""
+        # A column of two rows may have two words; each other one needs repeats.
         most = min(MOST_CLASSES, max(2, self.total // 2))
         return 0 < len(self.words) <= most and max(map(len, self.words)) <= LONGEST_WORD
 
@@ -305,21 +322,25 @@ class TypedColumn:
     def stated(self) -> Mapping[str, Any]:
         """The verdict that each text states, if nearly all do in one form."""
         readings: Sequence[Callable[[str], Any]] = (
+            # Forms in order of preference; one form must fit nearly all texts.
             lambda text: word_of(_marked(text), POLARITY),
             lambda text: word_of(_marked(text), WINNERS),
             _stated_number,
         )
         sample = list(self.words.items())[:_SAMPLED]
+        # Single words and names of models are levels, not texts that state a verdict.
         if all(len(_PARTS.findall(text)) < 2 or is_model(text) for text, _ in sample):
             return {}
         cells = sum(count for _, count in sample)
         for read in readings:
+            # Counted in cells, so that frequent texts weigh more.
             states = sum(count for text, count in sample if read(text) is not None)
             if not sample or states < NEARLY_ALL * cells:
                 continue
             stated = {
                 text: value for text in self.words if (value := read(text)) is not None
             }
+            # `yes` and `yes, partly` are classes, which one word would merge.
             if self.has_few_words and _qualifies(stated):
                 return {}
             return stated
@@ -340,14 +361,18 @@ class TypedColumn:
     @cached_property
     def kind(self) -> Kind:
         """The type of the column."""
+        # From the strictest type to the loosest: the first that fits counts.
         if not self.total:
             return "empty"
+        # JSON columns are objects: their texts mean nothing as words.
         if any(isinstance(cell, list | dict) for cell in self.cells):
             return "list"
+        # Numbers before flags, unless more cells are flags: 0 and 1 are both.
         if self.is_numeric and self.share(self.numbers) >= self.share(self.flags):
             if self.unit != "number":
                 return self.unit
             whole = all(value.is_integer() for value in self.distinct_numbers)
+            # A unique integer in each of many rows is an id; scores repeat.
             if self.is_unique and whole and self.total > MOST_CLASSES:
                 return "id"
             return "flag" if self.is_binary and len(self.words) == 2 else "number"
@@ -357,13 +382,16 @@ class TypedColumn:
             return "ordered"
         if self.share(self.flags) == 1:
             return "flag"
+        # Only if all levels name a winner: `a` and `b` among other letters are classes.
         if self.share(self.pairs) == 1:
             comparisons = any(
                 _COMPARISON.fullmatch(text.strip()) for text in self.words
             )
             return "comparison" if comparisons else "pair"
+        # Flags with a few other words, which are asked about or missing.
         if self.share(self.flags) >= MOSTLY:
             return "flag"
+        # Few words are classes, unless every one of them states a verdict.
         if self.has_few_words and self.share(self.stated) < 1:
             return "class"
         if self.stated:
@@ -383,6 +411,8 @@ def _qualifies(stated: Mapping[str, Any]) -> bool:
     for text, value in stated.items():
         folded = fold(text)
         first = next(iter(_PARTS.findall(folded)), "")
+        # {(first word, verdict): texts}: two texts of one beginning differ in what
+        # follows.
         if word_of(first, POLARITY) == value:
             begun.setdefault((first, value), set()).add(folded)
     return any(len(texts) > 1 for texts in begun.values())
@@ -392,6 +422,7 @@ def _compared(match: re.Match[str]) -> str:
     first, sign, second = match[1].casefold(), match[2].casefold(), match[3].casefold()
     if sign in _EVEN:
         return "TIE"
+    # A compared with itself.
     if first[-1] == second[-1]:
         return "TIE"
     better = second if sign in _WORSE else first
@@ -430,6 +461,7 @@ def _stars(text: str) -> float | None:
 
 def _marked(text: str) -> str:
     """Return the verdict that is marked in a text, or in brackets at its beginning; otherwise the text."""
+    # A text may mark its verdict twice; different marks leave it open.
     marked = {match[2] or match[3] or match[4] for match in _TAGGED.finditer(text)}
     if len(marked) == 1:
         return str(marked.pop())

@@ -22,6 +22,7 @@ from evalkit.interop.tables.words import fold, matches, tokens
 EACH_ROW: Final = "ROW"
 """The word for rows that are units of their own in `--key ROW`."""
 _BY_POSITION: Final = {
+    # Words for what was shown first or second, in several languages.
     **dict.fromkeys(
         ("first", "1st", "left", "1", "第一", "左", "links", "gauche"), "A"
     ),
@@ -31,10 +32,12 @@ _BY_POSITION: Final = {
 }
 _FEWEST: Final = 20
 _FEWEST_CHANGED: Final = 5
+# A clear opposite: weaker agreement than this is just a bad judge.
 _OPPOSITE: Final = -0.3
 _SURE: Final = -3.5
 """The standard score of an association below which chance does not explain it."""
 _MOST_LEVELS: Final = 12
+# Conflicts in at least this share of repeated units are no slips.
 _OFTEN: Final = 0.2
 _PER_CRITERION: Final = 10
 _MOST_PEOPLE: Final = 6
@@ -62,6 +65,7 @@ def check_opposite(
         OpenTableError: If a judge disagrees with a label far more often than by chance.
     """
     judges, labels = raters
+    # `--map JUDGE:word=value` settles the direction of that column.
     settled = [word.partition(":")[0] for word in mapped if ":" in word]
     for label in labels:
         for judge in judges:
@@ -74,6 +78,7 @@ def check_opposite(
             ]
             options = [word for name in judges for word in ("--judge", name)]
             options += [word for name in labels for word in ("--label", name)]
+            # Only labels that differ: agreement would be 0 by design.
             if _are_corrections(pairs, verdicts[judge], verdicts[label]):
                 _ask_about_corrections(judge, label, len(pairs), options, where)
             shown = _how_opposite(pairs, space)
@@ -85,6 +90,7 @@ def _are_corrections(
     pairs: Pairs, judged: Sequence[Any], labeled: Sequence[Any]
 ) -> bool:
     """Return whether labels are only where a judge is wrong, in a small part of the rows."""
+    # Labels in less than half of the judged rows.
     few = 2 * len(pairs) < sum(verdict is not None for verdict in judged)
     some = len(pairs) >= _FEWEST_CHANGED
     return (
@@ -114,6 +120,7 @@ def _how_opposite(pairs: Pairs, space: Space) -> str:
     if space.unit == "response":
         return _falls(pairs)
     if space.unit == "pair":
+        # Ties have no direction.
         pairs = [pair for pair in pairs if "TIE" not in pair]
     classes = {value for pair in pairs for value in pair}
     if len(pairs) < _FEWEST or len(classes) != 2:
@@ -121,8 +128,11 @@ def _how_opposite(pairs: Pairs, space: Space) -> str:
     judged = Counter(verdict for verdict, _ in pairs)
     labeled = Counter(label for _, label in pairs)
     count = len(pairs)
+    # Cohen's kappa: equal pairs, less what the shares of the classes make equal by
+    # chance.
     chance = sum(judged[name] * labeled[name] for name in judged) / count**2
     equal = sum(verdict == label for verdict, label in pairs) / count
+    # The standard error of that share if there were no association.
     spread = sqrt(chance * (1 - chance) / count)
     if not spread or (equal - chance) / spread > _SURE:
         return ""
@@ -133,7 +143,9 @@ def _how_opposite(pairs: Pairs, space: Space) -> str:
 def _falls(pairs: Pairs) -> str:
     if len(pairs) < _FEWEST:
         return ""
+    # Ranks (rows,) of the judge and of the label.
     first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
+    # The mean of ranks 1 to n, also with ties.
     mean = (len(pairs) + 1) / 2
     covariance = sum(
         (x - mean) * (y - mean) for x, y in zip(first, second, strict=True)
@@ -145,6 +157,8 @@ def _falls(pairs: Pairs) -> str:
     if not spread:
         return ""
     correlation = covariance / spread
+    # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n -
+    # 1).
     sure = correlation * sqrt(len(pairs) - 1) < _SURE
     return (
         f"Spearman {correlation:.2f} in {len(pairs)} rows"
@@ -159,6 +173,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     rank_of = {}
     before = 0
     for value in sorted(counts):
+        # Equal values share the mean of the ranks that they cover.
         rank_of[value] = before + (counts[value] + 1) / 2
         before += counts[value]
     return [rank_of[value] for value in values]
@@ -171,6 +186,7 @@ def _ask_for_direction(
     for name in (label, judge):
         turned = _turned(space.values[name])
         if turned:
+            # The options of one command: each level with its opposite value.
             words = [
                 o
                 for text, value in turned.items()
@@ -190,9 +206,11 @@ def _turned(values: Mapping[str, Any]) -> dict[str, str]:
     present = {value for value in values.values() if value != "TIE"}
     if not 2 <= len(values) <= _MOST_LEVELS:
         return {}
+    # A scale is turned around its ends: 1 to 5 maps 2 to 4.
     if all(isinstance(value, float) for value in present):
         ends = min(present) + max(present)
         return {text: f"{ends - value:g}" for text, value in values.items()}
+    # Three classes have no opposite, and names of systems have no direction.
     if len(present) != 2 or "SYSTEM" in present:
         return {}
     first, second = present
@@ -211,8 +229,10 @@ def check_positions(
     Raises:
         OpenTableError: If a judge has such words, unless the user mapped them.
     """
+    # With one order in all rows, the first response is always the same one.
     if order is None or len(order.words) < 2:
         return
+    # Words that the user mapped, with or without the name of a column.
     known = {fold(word.rpartition(":")[2]) for word in mapped}
     for name, column in judges.items():
         words = {
@@ -220,10 +240,12 @@ def check_positions(
             for word in column.words
             if (side := _BY_POSITION.get(fold(word)))
         }
+        # Only if both words occur: one alone may be a name.
         if set(words.values()) != {"A", "B"} or any(
             fold(word) in known for word in words
         ):
             continue
+        # A is what was shown first, B what was shown second.
         shown = dict(zip("AB", POSITIONS, strict=True))
         by_name = [
             o
@@ -261,16 +283,19 @@ def check_labels_of_units(
     Raises:
         OpenTableError: If many units have different labels of one annotator.
     """
+    # (rows,) the number of each row's unit.
     units = groups(typed, names)
     if len(set(units)) == len(units):
         return
     rows = Counter(units)
+    # Units with more than one row.
     repeated = sum(count > 1 for count in rows.values())
     for label in labels:
         by_unit: dict[int, set[str]] = {}
         for unit, text in zip(units, typed[label].texts, strict=True):
             if text is not None:
                 by_unit.setdefault(unit, set()).add(fold(text))
+        # Units in which an annotator gave different labels.
         conflicts = sum(len(texts) > 1 for texts in by_unit.values())
         if conflicts < 2 or conflicts < _OFTEN * repeated:
             continue
@@ -302,16 +327,19 @@ def check_criteria(
     """
     if criterion is None or space.unit == "pair":
         return
+    # {criterion: all verdicts of all raters}.
     values: dict[str, list[Any]] = {}
     for column in verdicts.values():
         for name, value in zip(criterion.texts, column, strict=True):
             if name is not None and value is not None:
                 values.setdefault(name, []).append(value)
+    # A criterion with few verdicts may have used a part of its scale.
     levels = {
         name: set(found)
         for name, found in values.items()
         if len(found) >= _PER_CRITERION
     }
+    # Every ordered pair: the test is not symmetric.
     for first in levels:
         for second in levels:
             if not _differ(levels[first], levels[second], space):
@@ -327,9 +355,11 @@ def check_criteria(
 
 def _differ(low: set[Any], high: set[Any], space: Space) -> bool:
     """Return whether the first levels are of a scale that ends far below the second ones."""
+    # Different classes altogether; a common one may be the same scale.
     if space.unit == "class":
         return low.isdisjoint(high)
     top, higher = float(max(low)), float(max(high))
+    # 0 to 1 next to 1 to 5, or 1 to 10 next to percentages.
     return (top <= 1 and higher >= 3) or (
         top <= 10 and higher >= 20 and higher >= 5 * top
     )
@@ -364,6 +394,7 @@ def check_people(
     )
     if labeled or graded:
         return brought
+    # Short cells only: a column with a long text is a comment of a person.
     columns = [
         str(column)
         for column, cell in start.row.items()
@@ -373,6 +404,7 @@ def check_people(
     ]
     if not columns:
         return brought
+    # A log cannot be read as a table, so there is no answer to offer.
     if is_log:
         note = f"columns named after people, not read as labels: {', '.join(columns)}"
         return replace(brought, notes=(*brought.notes, note))
@@ -394,5 +426,6 @@ def _is_of_people(name: str) -> bool:
     if not matches(name, "human") or not is_rater_name(name):
         return False
     texts = ("prompt", "response", "context", "reference", "id", "text")
+    # `annotator` alone names who judged, not what they said.
     names = len(tokens(name)) == 1 and matches(name, "rater")
     return not names and not any(matches(name, group) for group in texts)

@@ -77,12 +77,15 @@ class Choices:
 
 def strength(name: str) -> tuple[str, int]:
     """Return whose verdicts a column has by its name, `label` or `judge`, and how clearly it says so: 4 to 0."""
+    # A column that compares verdicts is a result, not a verdict.
     if says_agreement(name):
         return "", 0
+    # In order of clearness: the first rule that fits counts.
     if is_model(name):
         return "judge", 4
     if matches(name, "human"):
         return "label", 4
+    # The last part of a path, as `votes.anna`, names whose vote it is.
     last_part = PATH.split(name)[-1]
     if is_first_name(last_part) and len(tokens(last_part)) <= 3:
         return "label", 3
@@ -90,6 +93,7 @@ def strength(name: str) -> tuple[str, int]:
         return "label", 3
     if matches(name, "judge"):
         return "judge", 3
+    # `expected` and `target` are labels, though no person is named.
     if matches(name, "wanted"):
         return "label", 2
     if matches(name, "verdict"):
@@ -104,6 +108,8 @@ def strength(name: str) -> tuple[str, int]:
 def says_agreement(name: str) -> bool:
     """Return whether a name says that a column compares verdicts: whether they are equal, or a judge is right."""
     about_verdicts = matches(name, "judge") and matches(name, "verdict")
+    # `judge_verdict_correct` compares a verdict with a label; `correct` alone is a
+    # verdict.
     return matches(name, "agreement") or (
         about_verdicts and not _RIGHT.isdisjoint(tokens(name))
     )
@@ -112,6 +118,7 @@ def says_agreement(name: str) -> bool:
 def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether most words of a column are also those of another column, as verdicts of two raters are."""
     column = typed[name]
+    # Raters of one scale use the same words; texts and systems share few.
     words = {fold(word) for word in column.words}
     if not words or len(words) > _MOST_SHARED:
         return False
@@ -122,6 +129,7 @@ def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
             or not values.words
         ):
             continue
+        # model_a and model_b share words and are no verdicts.
         if matches(name_of_other, "system") and matches(name, "system"):
             continue
         shared = words & {fold(word) for word in values.words}
@@ -142,13 +150,16 @@ def fixed_roles(typed: Mapping[str, TypedColumn], choices: Choices) -> list[Role
         for role, column in choices.columns.items()
     ]
     taken = {*choices.columns.values(), *choices.judges, *choices.labels}
+    # The user's roles win over names.
     filled = {role.role for role in roles}
     for role in _pair_roles(typed, taken):
         if role.role not in filled:
             roles.append(role)
             taken.add(role.column)
     filled |= {role.role for role in roles}
+    # A table of pairs has no single response or system.
     compares = {"response_a", "response_b"} <= filled
+    # In this order: a column that an earlier role took is not offered to a later one.
     for name, finder in (
         ("id", _ids),
         ("order", _orders),
@@ -177,6 +188,7 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
         for first, second in _NAMED_PAIRS
         if first in folded and second in folded
     ]
+    # {group: {base name: {side: column}}}.
     sides: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     used = {
         name: column
@@ -186,12 +198,14 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
     from_zero = _numbered_from_zero(used)
     for name, column in used.items():
         sided = [*_sided(name)]
+        # response_0 and response_1 are sides, unless a response_2 follows.
         for base in from_zero:
             sided = [
                 (base, side)
                 for side, part in (("a", "0"), ("b", "1"))
                 if tokens(name) == (*base, part)
             ] or sided
+        # The first column of a side counts.
         for base, side in sided:
             group = _side_group(base, column)
             if group:
@@ -200,8 +214,10 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
         pairs = [
             (columns["a"], columns["b"])
             for columns in sides.get(group, {}).values()
+            # Both sides, or it is no pair: `response_1` alone is one response.
             if len(columns) == 2
         ]
+        # chosen and rejected are surer than columns with a side in their name.
         if group == "response" and named:
             pairs = named
         if pairs:
@@ -251,8 +267,10 @@ def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the words of a name without the one that names a side, and the side."""
     parts = tokens(name)
     for position, part in enumerate(parts):
+        # A side alone, as a column `a`, names nothing.
         if part in _SIDES and len(parts) > 1:
             yield parts[:position] + parts[position + 1 :], _SIDES[part]
+        # Chinese names have no space before the side: 回答甲.
         elif len(part) > 1 and not part.isascii() and part[-1] in _SIDES:
             yield (
                 (*parts[:position], part[:-1], *parts[position + 1 :]),
@@ -262,6 +280,7 @@ def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _side_group(base: Sequence[str], column: TypedColumn) -> str:
     base_name = " ".join(base)
+    # Sided scores and verdicts are raters' columns.
     if any(
         matches(base_name, group) for group in ("value", "human", "label", "verdict")
     ):
@@ -284,6 +303,7 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
             continue
         if matches(name, "rater") or is_named(name):
             continue
+        # A bare `id` before `case_id`, and unique columns before repeated ones.
         length = len(tokens(name))
         found.append(((length > 1, not column.is_unique), name))
     ids = [name for _, name in sorted(found, key=lambda pair: pair[0])]
@@ -291,6 +311,7 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 
 def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:
+    # The spellings that is_swapped reads; another word would fail there.
     order_words = {"ab", "ba", "a", "b", "true", "false", "0", "1"}
     return [
         name
@@ -305,6 +326,7 @@ def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:
     return [
         name
         for name, column in typed.items()
+        # A unique column counts rows, and a constant one repeats nothing.
         if matches(name, "repeat")
         and not is_named(name)
         and len(column.counts) > 1
@@ -315,6 +337,7 @@ def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     """Return the columns whose name is of a group of texts; a verdict only if raters are named."""
+    # Whose verdicts there are by clear names.
     rated = {
         role
         for name, column in typed.items()
@@ -326,11 +349,14 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     for name, column in typed.items():
         if not matches(name, group) or not column.counts or column.kind == "time":
             continue
+        # A column with an exact name and few values is a text only if both raters are
+        # clear.
         exact = len(tokens(name)) == 1
         if column.may_be_verdict and not (exact and rated == {"judge", "label"}):
             continue
         if is_named(name) and column.kind == "stated":
             continue
+        # Exact names first, then names without a rater.
         names.append(((not exact, is_named(name)), name))
     return [name for _, name in sorted(names, key=lambda pair: pair[0])]
 
@@ -362,6 +388,7 @@ def _prompts(typed: Mapping[str, TypedColumn]) -> list[str]:
 def _is_kind_of_task(name: str, column: TypedColumn) -> bool:
     """Return whether a column such as `task` has few single words, which are kinds of tasks and not prompts."""
     kinds = not _KINDS_OF_TASKS.isdisjoint(tokens(name)) and column.kind == "class"
+    # `coding` or `math` in a column `task`.
     return kinds and all(len(word.split()) == 1 for word in column.words)
 
 

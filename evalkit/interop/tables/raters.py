@@ -71,15 +71,19 @@ def find_raters(
         OpenTableError: If the names and values leave them open.
         DatasetError: If no column can be a judge.
     """
+    # The columns that no other role needs and whose values can be verdicts.
     names = candidates(typed, taken, choices)
     raters.judges = dict.fromkeys(choices.judges, "set by --judge")
     raters.labels = dict.fromkeys(choices.labels, "set by --label")
+    # `only`: the judges and labels are exactly those that the user named.
     if choices.only:
         return
+    # `--label NONE`: no column becomes a label.
     if choices.unlabeled:
         choices = replace(choices, labels=(NO_LABELS,))
     free = [name for name in names if name not in raters.judges | raters.labels]
     _assign(free, typed, raters, choices, where)
+    # What the names leave open, the values decide.
     unknown = [
         name
         for name in free
@@ -90,6 +94,8 @@ def find_raters(
     _assign_unknown(unknown, typed, raters, choices, {*taken}, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
+    # One rater's word and score are one label: the form of the judges' verdicts is
+    # kept.
     if not choices.labels:
         _keep_one_form(typed, raters)
         check_agreement(raters.judges, raters.labels, typed, where)
@@ -104,8 +110,10 @@ def _assign(
     where: str,
 ) -> None:
     """Assign columns whose names say whose verdicts they have."""
+    # By role: (how clearly the name says so, the name).
     by_role: dict[str, list[tuple[int, str]]] = {"judge": [], "label": []}
     weak: list[str] = []
+    # Clearness: 4 a model or a person's word, 2 a general word, 1 a weak one, 0 none.
     for name in names:
         role, clear = strength(name)
         if clear > 1:
@@ -124,12 +132,14 @@ def _assign(
         raters.judges |= dict.fromkeys(machines, "name")
     if not choices.labels:
         raters.labels |= dict.fromkeys([name for _, name in by_role["label"]], "name")
+    # A user who names a judge names all: columns of the same role are listed as unused.
     for role in ("judge", "label"):
         chosen = choices.judges if role == "judge" else choices.labels
         if chosen:
             for _, name in by_role[role]:
                 raters.unused[name] = f"not named by --{role}"
     _drop_aggregates(typed, raters, choices)
+    # Weak names are settled by the clear ones: `tone` next to `human_tone`.
     weak = [name for name in weak if name not in raters.unused]
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
@@ -138,10 +148,12 @@ def _assign(
     undecided = [
         name for name in weak if name not in raters.judges and name not in raters.labels
     ]
+    # Without any clear judge, weak names may be the verdicts of the only one.
     if undecided and not raters.judges:
         _weak_judges(undecided, typed, raters)
     if not choices.judges and not choices.labels:
         check_label_and_score(raters.judges, raters.labels, where)
+    # What is still open stays visible as a possible verdict.
     for name in undecided:
         if name not in raters.judges and name not in raters.criteria:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
@@ -153,12 +165,14 @@ def _check_verdicts(raters: Raters, where: str) -> None:
     Raises:
         OpenTableError: If there is one.
     """
+    # A column `verdict` or `result` may be a person's next to `gpt_verdict`.
     plain = [name for name in raters.judges if strength(name)[1] == 2]
     named = [name for name in raters.judges if name not in plain]
     if raters.labels or not plain or len(raters.judges) < 2:
         return
     if named:
         ask_for_label(plain, named, where)
+    # Numbered columns such as verdict_1 and verdict_2 are of one kind.
     kinds = {
         tuple(part for part in tokens(name) if not part.isdigit()) for name in plain
     }
@@ -170,6 +184,8 @@ def _drop_sums(
     typed: Mapping[str, TypedColumn], raters: Raters, group: Sequence[str]
 ) -> None:
     """Drop the columns that sum up a group of raters."""
+    # Outside the group, a column with the clear name of a rater is not a sum, unless
+    # its name says so.
     summed = {
         name
         for name, column in typed.items()
@@ -198,6 +214,7 @@ def _drop_aggregates(
             _drop_sums(typed, raters, list(group))
     if choices.labels or len(raters.labels) < _FEWEST_SUMMED:
         return
+    # An adjudicated label replaces those from which it was resolved.
     resolved = [name for name in raters.labels if is_resolved(name, typed)]
     if len(resolved) == 1:
         for name in list(raters.labels):
@@ -207,6 +224,8 @@ def _drop_aggregates(
                     f"an annotator whose labels are resolved in '{resolved[0]}'"
                 )
         return
+    # A majority of annotators is not one more annotator: it would count their labels
+    # twice.
     for name in list(raters.labels):
         if is_aggregate(name) and len(raters.labels) > _FEWEST_SUMMED:
             del raters.labels[name]
@@ -215,10 +234,12 @@ def _drop_aggregates(
 
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
     """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
+    # The words that remain without those of whose verdicts they are, such as `tone`.
     humans = {_rest(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
     machines = {_rest(name, _MACHINE) for name in raters.judges}
     for name in weak:
         base_name = _rest(name, ())
+        # The judge takes the bare name only if no judge has it already.
         if base_name in humans and not choices.judges and base_name not in machines:
             raters.judges[name] = "the same name as the label"
         elif choices.labels or humans:
@@ -231,6 +252,7 @@ def _is_vote(name: str, judges: Iterable[str]) -> bool:
     """Return whether a column of winners has the name of a judge's column without the judge."""
     if not _VOTES.intersection(tokens(name)):
         return False
+    # (words of a judge's name without the judge): `gpt4_winner` and `winner`.
     plain = {
         tuple(part for part in tokens(judge) if not matches(part, "judge"))
         for judge in judges
@@ -259,10 +281,12 @@ def _one_of_each(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
         (raters.labels, raters.judges),
         (raters.judges, raters.labels),
     ):
+        # Columns of one rater by base name: the score and the word of `gpt4`.
         by_base: dict[tuple[str, ...], list[str]] = {}
         for name in group:
             by_base.setdefault(base(name), []).append(name)
         for names in by_base.values():
+            # The user's choice wins.
             if len(names) < 2 or any(group[name].startswith("set") for name in names):
                 continue
             _keep_one(names, typed, list(opposite), group, raters)
@@ -277,6 +301,8 @@ def _keep_one(
 ) -> None:
     """Keep one of several columns of one rater, if they are its word and its score, or say the same."""
     forms = {_form(typed[name]) for name in names}
+    # Columns of one form that differ are two verdicts, such as two criteria, and both
+    # stay.
     if len(forms) < 2 and not _say_the_same([typed[name] for name in names]):
         return
     kept = _preferred(names, typed, [typed[name] for name in opposite])
@@ -288,6 +314,8 @@ def _keep_one(
 
 def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
+    # Forms, True for scores: a mixed set of labels is narrowed only by judges of one
+    # form.
     judged = {is_score(typed[name]) for name in (raters.criteria or raters.judges)}
     labeled = {is_score(typed[name]) for name in raters.labels}
     if len(labeled) < 2 or len(judged) != 1:
@@ -304,6 +332,7 @@ def _form(column: TypedColumn) -> str:
 
 def _say_the_same(columns: Sequence[TypedColumn]) -> bool:
     """Return whether columns determine each other: each value of one goes with one value of the next."""
+    # Both ways: as many pairs of texts as texts in each column means one to one.
     first, *further_columns = columns
     for column in further_columns:
         pairs = {
@@ -330,6 +359,8 @@ def _preferred(
         words = {fold(word) for word in column.words}
         shared = any(words & {fold(word) for word in rater.words} for rater in opposite)
         alike = any(is_score(column) == is_score(rater) for rater in opposite)
+        # Compared in this order: shared words, then the same form, then words before
+        # numbers.
         return shared and alike, alike, _form(column) == "word"
 
     return max(names, key=likeness)
@@ -341,8 +372,11 @@ def _weak_judges(
     """Read verdicts without a rater's name as those of one judge."""
     by_base: dict[tuple[str, ...], list[str]] = {}
     for name in names:
+        # Names without the words of verdicts and scores; () is a bare `score` or
+        # `label`.
         by_base.setdefault(_rest(name, ("value", "label")), []).append(name)
     bare = by_base.get((), [])
+    # Scores of several names are criteria of one judge, if there is nothing to compare.
     if not bare and len(by_base) > 1:
         scored = all(is_score(typed[name]) for name in names)
         if not raters.labels and scored:
@@ -367,6 +401,7 @@ def _assign_unknown(
 ) -> None:
     """Assign columns whose values judge as those of a named rater do, and ask where two readings differ."""
     judging = [name for name in unknown if judges_like(name, typed, raters)]
+    # Only a judge: labels are searched among all columns, not only the unknown ones.
     if raters.judges and not raters.labels and not choices.labels:
         judging += [name for name in raters.unused if is_alike(name, typed, raters)]
         judging += [name for name in unknown if has_the_scores(name, typed, raters)]
@@ -375,16 +410,20 @@ def _assign_unknown(
         judging += [name for name in typed if tells_a_fault(name, typed, raters)]
         judging += [name for name in typed if has_the_words(name, typed, raters)]
         judging = [name for name in judging if name not in taken]
+    # A column may be in several lists; the first position counts.
     judging = list(dict.fromkeys(judging))
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
+    # Both are clear: a column that judges alike is listed, and not added in silence.
     if raters.judges and raters.labels:
         if not choices.labels and not choices.judges:
             judging = _without_annotators(judging, typed, raters, where)
         for name in judging:
             raters.unused[name] = "values like those of a rater"
         return
+    # Only labels: one column that judges like them is the judge; of several, the user
+    # picks.
     if raters.labels and not raters.judges:
         options = judging or [
             name for name, why in raters.unused.items() if why == MAY_BE_VERDICT
@@ -418,15 +457,19 @@ def _without_annotators(
     Raises:
         OpenTableError: If a column may be one.
     """
+    # Labels in columns named after persons: another column may be one more annotator.
     people = [name for name in raters.labels if not matches(name, "human")]
     if len(people) < len(raters.labels):
         return list(names)
+    # Columns with a common path, such as `votes.anna` and `votes.tom`, are of one
+    # group.
     heads = {PATH.split(name)[0] for name in people if PATH.search(name)}
     siblings = [
         name for name in names if PATH.search(name) and PATH.split(name)[0] in heads
     ]
     raters.labels |= dict.fromkeys(siblings, "next to the labels of people")
     rest = [name for name in names if name not in siblings]
+    # A name that says nothing, but values in the words of the annotators: ask.
     likely = [
         name
         for name in rest
@@ -461,20 +504,25 @@ def _explain_no_judge(
         OpenTableError: If some can be.
         DatasetError: If none can be.
     """
+    # A single column is the judge if its name hints at it, or it has words: a lone
+    # number may be anything.
     clear = names and (strength(names[0])[1] or not typed[names[0]].is_numeric)
     if not raters.labels and len(names) == 1 and clear:
         raters.judges[names[0]] = "the only verdicts"
         raters.unused.pop(names[0], None)
         return
+    # Only labels remain, so whose they are is the question.
     if not names or {*names} <= {*raters.labels}:
         ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
     names = [*names, *(name for name in typed if may_be_names(name, typed))]
+    # Computed columns, such as a BLEU score, are offered, but never taken as judges.
     computed = [
         name
         for name, column in typed.items()
         if matches(name, "computed") and column.is_numeric and name not in used
     ]
+    # Numbers named after a model and its doubt, such as a confidence.
     unsure = [
         name
         for name, column in typed.items()
@@ -523,10 +571,13 @@ def _check_criteria(
     """
     if choices.judges or choices.labels:
         return
+    # Numbers that are ids of verdicts are not verdicts.
     check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
     _check_same_criterion(raters, where)
+    # {words of the criterion: columns}; () is a name without a criterion.
     judged = _by_criterion(raters.judges)
     labeled = _by_criterion(raters.labels)
+    # Only the same criteria on both sides can be compared by criterion.
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
         return
     stack = stack_of(judged, labeled, typed)
@@ -585,11 +636,13 @@ def _criteria(name: str) -> set[str]:
 
 def _overlap(about: set[str], judged: set[str]) -> bool:
     """Return whether words of two names have a beginning in common."""
+    # A beginning of five letters is common to `helpful` and `helpfulness`.
     return any(stem[:5] == judged_stem[:5] for stem in about for judged_stem in judged)
 
 
 def _is_opposite(about: set[str], judged: set[str]) -> bool:
     """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
+    # `toxicity` and `safety` are one criterion in opposite directions.
     return any(begins(part, "adverse") for part in about) != any(
         begins(part, "adverse") for part in judged
     )
@@ -598,6 +651,7 @@ def _is_opposite(about: set[str], judged: set[str]) -> bool:
 def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in names:
+        # Numbers and raters are no part of a criterion.
         words = tuple(
             word
             for word in _rest(name, (*_HUMAN, *_MACHINE))

@@ -58,8 +58,12 @@ from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
 
+# Rows that a copy, or a judge that chose the labels, must explain: fewer agree by
+# chance.
 _SAME_ROWS: Final = 20
 _MOST_SLICES: Final = 3
+# A column by which results are sliced has at most this many values, each in enough
+# rows.
 _SLICE_VALUES: Final = 8
 _SLICE_ROWS: Final = 10
 _CHOSEN: Final = frozenset({"chosen", "winner"})
@@ -109,10 +113,13 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         remedy = "use a table with one row for each verdict"
         raise DatasetError(problem, where=where, remedy=remedy)
     columns = columns_of(rows)
+    # Names in the table are on one line, so names with line breaks could not match.
     choices = choices.on_one_line()
     if choices.reading is not None and choices.reading.stacked:
         columns = stacked_again(columns, choices.reading, choices.labels, where)
+    # From here on, `parts` holds the state of the reading: each step narrows it.
     parts = Parts(columns, typed_columns(columns), [])
+    # A column that is really named NONE is a column, not the word for no labels.
     without_labels = NO_LABELS in choices.labels and NO_LABELS not in parts.typed
     if without_labels:
         labels = tuple(name for name in choices.labels if name != NO_LABELS)
@@ -121,26 +128,37 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     try:
         return _read(parts, where, choices)
     except OpenTableError as question:
+        # Roles are listed up to where the question arose, so that it shows what was
+        # understood.
         raise question.with_roles(_listed(parts)) from None
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
+    # Columns are joined first: a one-hot verdict or two scores of a pair are one
+    # rater's.
     join_one_hot(parts)
     _check_named(parts, choices, where)
     parts.roles = fixed_roles(parts.typed, choices)
     join_sided_scores(parts)
+    # A long table gets a column for each rater, which changes the columns and their
+    # roles.
     _widen(parts, choices)
     _check_raters_named(parts, choices, where)
     if not choices.unlabeled:
         _name_chosen(parts)
     taken = [role.column for role in parts.roles]
+    # Fixed roles may include labels, such as the votes of a long table.
     parts.raters.labels |= {
         role.column: role.why for role in parts.roles if role.role == "label"
     }
     find_raters(parts.typed, taken, choices, where, parts.raters)
+    # One judge and one annotator by criterion: rows by criterion are read from the
+    # beginning.
     if parts.raters.stack is not None:
         return _read_stacked(parts, parts.raters.stack, where, choices)
     parts.roles += _rater_roles(parts)
+    # Empty cells are read before keys and verdicts, which both depend on what is
+    # missing.
     _read_empty_cells(parts, choices, where)
     _find_keys(parts, choices, where)
     judges = {name: parts.typed[name] for name in judge_columns(parts.raters)}
@@ -148,6 +166,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     by_role = parts.by_role()
     compared = compares(by_role)
     if compared and choices.reading is None:
+        # `first` may name what was shown first only if a column gives the order.
         order = by_role.get("order")
         check_positions(
             judges,
@@ -166,7 +185,10 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
             compared=compared,
             where=where,
         )
+    # {rater: its verdicts by row}; the rows are those of `parts.columns`.
     verdicts = _verdicts(parts, space, by_role)
+    # Checks of the data come last: each compares verdicts, so it needs all columns
+    # read.
     _check_copies(parts, choices, where)
     _check_contradictions(parts, verdicts, space, choices, where)
     _check_chosen(parts, verdicts, choices, where)
@@ -187,6 +209,8 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
 
 def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> Table:
     """Read a table of columns by rater and criterion as rows by criterion."""
+    # Rows without an id need one before they are split by criterion, or they would come
+    # apart.
     has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
     columns = stacked(parts.columns, stack, has_id=has_id)
     listed = ", ".join(name for names in stack.raters.values() for name in names)
@@ -196,6 +220,8 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
         choices,
         judges=tuple(stack.judges),
         labels=tuple(stack.labels),
+        # The column of criteria tells the new rows apart; the answer that led here is
+        # used up.
         keys=(*keys, COLUMN),
     )
     table = _read(Parts(columns, typed_columns(columns), []), where, choices)
@@ -206,9 +232,12 @@ def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
     """Read the empty cells of raters as the user mapped them, or ask what they mean next to marks."""
     raters = {name: parts.typed[name] for name in parts.raters.names}
     if EMPTY_CELL not in choices.words:
+        # Next to marks such as x, an empty cell may mean no or not rated: only the user
+        # knows.
         ask_about_marks(raters, choices.words, where)
         return
     for name, column in raters.items():
+        # An empty cell becomes a level that the user's `--map` gives a meaning.
         cells = [EMPTY_CELL if cell is None else cell for cell in column.cells]
         parts.typed[name] = TypedColumn(name, cells)
 
@@ -231,6 +260,8 @@ def _widen(parts: Parts, choices: Choices) -> None:
     """Give each rater of a long table a column."""
     by_role = parts.by_role()
     if not {"id", "prompt"} & by_role.keys():
+        # Without an id, a column whose values occur once with each rater identifies the
+        # units.
         unit = unit_column(parts.typed, len(parts.columns))
         if unit is not None:
             parts.roles = [role for role in parts.roles if role.column != unit]
@@ -239,6 +270,7 @@ def _widen(parts: Parts, choices: Choices) -> None:
     form = long_form(parts.typed, by_role, choices, len(parts.columns))
     if form is None:
         return
+    # Judges stay in rows: each row is one judgment with its judge's name.
     if form.kind == "judges":
         parts.form = form
         parts.roles = [role for role in parts.roles if role.column != form.rater]
@@ -250,8 +282,10 @@ def _widen(parts: Parts, choices: Choices) -> None:
         role for role in parts.roles if role.column not in (form.rater, form.value)
     ]
     by_role = parts.by_role()
+    # The columns that identify a unit, without those of the rater and its verdict.
     keys = _long_keys(parts, form, by_role)
     is_vote = form.rater == form.value
+    # One annotator for each unit: the rows are units already, and need not be widened.
     if form.kind == "people" and (is_vote or not _several(parts.typed, keys)):
         parts.roles.append(
             Role(form.rater, "annotator", "names the annotator of each row")
@@ -261,6 +295,7 @@ def _widen(parts: Parts, choices: Choices) -> None:
         )
         return
     parts.form = form
+    # Equal rows of one unit are copies, not repeated verdicts.
     copies = (
         set(equal_rows(parts.typed)) if {"id", "prompt"} & by_role.keys() else set()
     )
@@ -271,9 +306,11 @@ def _widen(parts: Parts, choices: Choices) -> None:
     wide, raters = widened(parts.columns, form, keys)
     parts.columns = wide
     del wide.cells[form.rater]
+    # From here the table is wide: rows are units, and each rater has a column.
     typed = typed_columns(wide)
     parts.typed = typed
     sample = by_role.get("sample")
+    # The repeats of a long table may be dissolved into the columns of raters.
     if sample is not None and sample not in typed:
         parts.roles = [role for role in parts.roles if role.role != "sample"]
     parts.roles.append(Role(form.rater, "rater", f"{len(raters)} names"))
@@ -286,6 +323,7 @@ def _widen(parts: Parts, choices: Choices) -> None:
 
 
 def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
+    # (columns, rows) to tuples by row: fewer distinct tuples than rows mean repeats.
     texts = [typed[name].texts for name in keys]
     rows = list(zip(*texts, strict=True))
     return len(set(rows)) < len(rows)
@@ -294,6 +332,8 @@ def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
 def _long_keys(parts: Parts, form: LongForm, by_role: Mapping[str, str]) -> list[str]:
     """Return the columns of a long table that tell units apart: those that differ within an id and a rater."""
     keys = find_keys(
+        # A repeat does not tell units apart, and the rater's column would otherwise be
+        # a key.
         parts.typed,
         {role: name for role, name in by_role.items() if role != "sample"}
         | ({"model": form.rater} if "model" not in by_role else {}),
@@ -313,6 +353,7 @@ def _name_chosen(parts: Parts) -> None:
     by_role = parts.by_role()
     name = by_role.get("response_a", "")
     if not _CHOSEN.isdisjoint(tokens(name)):
+        # The label is the same in each row, so it is a constant and not a column.
         parts.constants["label"] = "A"
         parts.notes.append(
             f"the response in '{name}' is read as the label of each pair"
@@ -321,6 +362,7 @@ def _name_chosen(parts: Parts) -> None:
 
 def _rater_roles(parts: Parts) -> list[Role]:
     raters = parts.raters
+    # A column with a fixed role of label is not a judge too.
     label_columns = {role.column for role in parts.roles if role.role == "label"}
     for role in parts.roles:
         if role.role == "label":
@@ -340,12 +382,14 @@ def _rater_roles(parts: Parts) -> list[Role]:
 
 def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
     by_role = parts.by_role()
+    # A column that may be a verdict is not a rater yet, but may tell units apart.
     rated = [name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT]
     names = [*parts.raters.names, *parts.raters.criteria, *rated]
     if parts.form is not None and parts.form.kind == "judges":
         names.append(parts.form.rater)
     chosen = [name for name in choices.keys if name != NO_LABELS]
     if identity := by_role.get("id"):
+        # An id such as `n/a` is missing: rows with it are not one unit.
         column = parts.typed[identity]
         cells = [
             None if text is None or text in column.missing else cell
@@ -353,6 +397,7 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
         ]
         parts.typed[identity] = TypedColumn(identity, cells)
         parts.columns.cells[identity] = cells
+    # `--key NONE`: no column tells units apart, so none is searched for keys.
     if NO_LABELS in choices.keys:
         names += list(parts.typed)
     if EACH_ROW in chosen and EACH_ROW not in parts.typed:
@@ -360,6 +405,8 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
     roles = dict(by_role)
     parts.keys = find_keys(parts.typed, roles, names, chosen, where)
     if not choices.keys and parts.keys.sample is None and parts.keys.unit:
+        # Labels of one annotator that differ within a unit show that rows are not
+        # repeats.
         within = [by_role[role] for role in CASE_ROLES if role in by_role]
         units = dict.fromkeys((*parts.keys.unit, *within))
         check_labels_of_units(parts.typed, [*units], parts.raters.labels, where)
@@ -378,6 +425,7 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
         if name not in used:
             parts.roles.append(Role(name, "key", "tells units apart"))
     if parts.keys.duplicates:
+        # The rows of exact copies, by index; every column loses the same rows.
         dropped = set(parts.keys.duplicates)
         kept = [row for row in range(len(parts.columns)) if row not in dropped]
         parts.columns = parts.columns.take(kept)
@@ -386,6 +434,7 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
 
 def _number_rows(parts: Parts) -> None:
     """Add a column with the number of each row, which makes it a unit."""
+    # Numbers from 1, as a reader of the file counts rows.
     numbers = [row + 1 for row in range(len(parts.columns))]
     parts.columns.cells[EACH_ROW] = numbers
     parts.typed[EACH_ROW] = TypedColumn(EACH_ROW, numbers)
@@ -398,6 +447,7 @@ def _systems(parts: Parts, by_role: Mapping[str, str]) -> list[str]:
         column = by_role.get(f"model_{side}")
         if column is not None:
             names += parts.typed[column].counts
+        # Without names of systems, a verdict may name the column of the response.
         elif f"response_{side}" in by_role:
             names.append(by_role[f"response_{side}"])
     return names
@@ -413,6 +463,7 @@ def _verdicts(
         verdicts[name] = [None if text is None else values.get(text) for text in texts]
         if space.by_row:
             _name_winners(verdicts[name], texts, parts, by_role)
+        # Words such as `first` depend on what was shown first in their row.
         if not set(POSITIONS).isdisjoint(values.values()):
             order = parts.columns.cells[by_role["order"]]
             verdicts[name] = [
@@ -447,12 +498,17 @@ def _name_winners(
     for letter in "ab":
         column = by_role.get(f"model_{letter}")
         response = by_role.get(f"response_{letter}", "")
+        # (rows,) the name of the system on each side, the same in all rows if the
+        # column is it.
         sides[letter.upper()] = (
             [response] * len(texts) if column is None else parts.typed[column].texts
         )
     for row, verdict in enumerate(verdicts):
+        # SYSTEM is the mark of a word that names a system: which side it is varies by
+        # row.
         if verdict != "SYSTEM":
             continue
+        # Both sides may have one system, or neither: then the winner is unknown.
         word = fold(texts[row] or "")
         winners = [
             side for side, names in sides.items() if fold(names[row] or "") == word
@@ -472,12 +528,15 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
     """
     for label in parts.raters.labels:
         for judge in judge_columns(parts.raters):
+            # Whoever named both columns knows them.
             named = judge in choices.judges and label in choices.labels
             if named or choices.answers:
                 continue
             texts = zip(parts.typed[judge].texts, parts.typed[label].texts, strict=True)
             both = [pair for pair in texts if None not in pair]
             equal = all(verdict == right for verdict, right in both)
+            # One value in all rows is no sign of a copy: any two such columns are
+            # equal.
             values = {verdict for verdict, _ in both}
             if len(both) < _SAME_ROWS or not equal or len(values) < 2:
                 continue
@@ -514,6 +573,7 @@ def _check_contradictions(
         None if criterion is None else parts.typed[criterion], verdicts, space, where
     )
     judges = judge_columns(parts.raters)
+    # The user chose all raters, so their directions are settled.
     if {*judges} <= {*choices.judges} and {*parts.raters.labels} <= {*choices.labels}:
         return
     check_opposite(
@@ -533,6 +593,8 @@ def _check_chosen(
         return
     for judge in judge_columns(parts.raters):
         winners = [winner for winner in verdicts[judge] if winner is not None]
+        # A judge may have chosen the responses, which would make its accuracy 1 by
+        # design.
         always = set(winners) == {parts.constants["label"]}
         if judge in choices.judges or len(winners) < _SAME_ROWS or not always:
             continue
@@ -555,11 +617,13 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
     slices = parts.slices
     if parts.keys.criterion is not None:
         slices.append(parts.keys.criterion)
+    # A key may be a slice too, such as a criterion; all other roles are not.
     used = {role.column for role in parts.roles if role.role != "key"}
     rows = len(parts.columns)
     for name, column in parts.typed.items():
         if name in used or name in slices or len(slices) >= _MOST_SLICES:
             continue
+        # Few values, each in enough rows, or an interval of a slice says nothing.
         few = 2 <= len(column.counts) <= _SLICE_VALUES
         if (
             not few
@@ -569,6 +633,7 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
             continue
         if min(column.counts.values()) < _SLICE_ROWS or not parts.raters.labels:
             continue
+        # Only columns about how an answer was made explain where a judge is wrong.
         if name in parts.raters.unused or not matches(name, "process"):
             continue
         slices.append(name)
@@ -577,6 +642,7 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
     if parts.raters.labels and all(map(is_model, parts.raters.labels)):
         # Two models may share mistakes, which agreement cannot show.
         settings["dataset"] = {"label_source": "model"}
+    # Units of one id, such as turns of one conversation, are not independent.
     if len(parts.keys.unit) > 1 and parts.keys.unit[0] == parts.by_role().get("id"):
         settings.setdefault("scoring", {})["cluster"] = parts.keys.unit[0]
     return settings
@@ -595,6 +661,7 @@ _TEXT_ROLES: Final = (
 
 def _listed(parts: Parts) -> list[Role]:
     """Return the role of each column in the order of the table, and why a column is not used."""
+    # Raters are known before they have roles if a question interrupts the reading.
     role_of = {role.column: role for role in parts.roles}
     for rater_role, raters in (
         ("judge", parts.raters.judges),
@@ -602,12 +669,15 @@ def _listed(parts: Parts) -> list[Role]:
     ):
         for name, why in raters.items():
             role_of.setdefault(name, Role(name, rater_role, why))
+    # The columns first, then roles of columns that the reading has dissolved, such as
+    # that of the names of raters.
     names = [*parts.typed, *(name for name in role_of if name not in parts.typed)]
     listed = []
     for name in names:
         column = parts.typed.get(name)
         kind = "" if column is None else column.kind
         role = role_of.get(name)
+        # Texts that are all different look like ids.
         if role is not None and role.role in _TEXT_ROLES and kind == "id":
             kind = "text"
         if role is None and name in parts.slices:

@@ -34,6 +34,8 @@ AFTER = ("temperature", "isotonic")
 
 def _axes(keys: int) -> tuple[Axis, Axis]:
     """Return the axes of a plot of shares, with space for `keys` lines of a legend above it."""
+    # Left and right ends of x in pixels, then bottom and top of y, which grows
+    # downward.
     return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(
         0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys
     )
@@ -45,12 +47,14 @@ def _framed(
     elements: Sequence[Markup],
     words: str = "",
 ) -> Figure:
+    # A line of the legend is 18 pixels high.
     key = legend(44.0, 14.0, keys)
     return figure(name, WIDTH, HEIGHT + 18 * len(keys), [*key, *elements], words=words)
 
 
 def reliability(curves: Json) -> Figure | None:
     """Return accuracy by stated confidence, as stated and recalibrated; `None` if no confidence was stated."""
+    # Bins of stated confidence; empty ones have no accuracy.
     bins = [
         point for point in curves.get("stated") or () if point["accuracy"] is not None
     ]
@@ -63,6 +67,7 @@ def reliability(curves: Json) -> Figure | None:
     ]
     x, y = _axes(len(keys))
     elements = grid(x, y, (LABELS["confidence"], LABELS["accuracy"]))
+    # The diagonal: perfectly calibrated.
     elements.append(line(x(0), y(0), x(1), y(1), "chance"))
     for index, name in enumerate(names):
         points = [
@@ -86,6 +91,7 @@ def reliability(curves: Json) -> Figure | None:
             hint(
                 label,
                 *bar,
+                # The area of a dot grows with the number of verdicts in its bin.
                 dot(at, y(point["accuracy"]), 3 + 5 * sqrt(point["n"] / largest)),
             )
         )
@@ -97,11 +103,16 @@ def sequence(table: Json) -> Figure | None:
     points: Sequence[Json] = table.get("points") or ()
     if len(points) < 2:
         return None
+    # Both ends of each interval, for the scale of y.
     ends = [point[side] for point in points for side in ("low", "high")]
     first = points[0]
     last = points[-1]
+    # x is the logarithm of the number of clusters, so that early looks do not crowd.
     x = Axis(log10(first["clusters"]), log10(last["clusters"]), 44.0, WIDTH - 12)
+    # Rates keep the scale of 0 to 1, differences widen it.
     y = Axis(min(0.0, *ends), max(1.0, *ends), HEIGHT - 44, 30.0)
+    # The lines around the middle of the last interval show the width at which a run
+    # stops.
     middle = (last["low"] + last["high"]) / 2
     elements = [
         text(x.start, y.end - 10, metric_words(table["metric"]), "axis start"),
@@ -110,6 +121,7 @@ def sequence(table: Json) -> Figure | None:
     elements.append(
         text((x.start + x.end) / 2, y.start + 34, LABELS["clusters"], "axis")
     )
+    # Ticks at 1, 2 and 5 times powers of ten.
     for count in [10**power * digit for power in range(7) for digit in (1, 2, 5)]:
         if first["clusters"] <= count <= last["clusters"]:
             at = x(log10(count))
@@ -138,6 +150,7 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
         ("curve also0", "accuracy"),
         ("curve also1", "weak_rate"),
     ]
+    # A curve needs at least two points with a value.
     series = [
         (class_, name)
         for class_, name in kinds
@@ -158,6 +171,8 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
         for point in points_with_value:
             kind, size = (
                 ("dot", 6)
+                # The threshold of the run has a larger dot; 1e-9 absorbs rounding in
+                # the grid.
                 if abs(point["threshold"] - threshold) < 1e-9
                 else ("small", 3)
             )
@@ -184,24 +199,29 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     """Return how often the longer response won, by length ratio; `None` if no pair is decided."""
     used = [
         (index, length_class)
+        # The index of a class is its column; classes without decided pairs leave a gap.
         for index, length_class in enumerate(classes)
         if length_class.decided
     ]
     if not used:
         return None
     x, y = _axes(0)
+    # The width of a column in pixels.
     step = (WIDTH - 56) / len(classes)
     elements = [
         text(x.start, y.end - 10, LABELS["longer_wins"], "axis start"),
         *levels(x, y, percent),
     ]
     elements.append(line(x.start, y(0.5), x.end, y(0.5), "chance"))
+    # Bounds of the ratio of lengths: the longer response divided by the shorter one.
     inner = (f"{low:g}-{high:g}" for low, high in pairwise(RATIOS))
     elements += _ticks([f"≤ {RATIOS[0]:g}", *inner, f"> {RATIOS[-1]:g}"])
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for index, length_class in used:
+        # The middle of the column.
         at = 44 + step * (index + 0.5)
         share = length_class.longer / length_class.decided
+        # Pairs of one cluster are not independent, so clusters are the sample size.
         low, high = share_interval(share, length_class.clusters, level)
         label = (
             f"{length_class.longer} / {length_class.decided} ({length_class.clusters})"
@@ -227,23 +247,28 @@ def histogram(
     """Return the distribution of scores, next to annotators' grades if there are any; `None` without scores."""
     if not judge:
         return None
+    # The values of both, so that their bars are comparable.
     values = sorted({*judge, *annotators})
     low = min(values)
     high = max(values)
     # a bar for each value, or for 12 classes of equal width
     count = len(values) if len(values) <= 12 else 12
     if len(values) > 12:
+        # Ends of classes, one more than there are classes.
         ends = [low + (high - low) * k / count for k in range(count + 1)]
     else:
         ends = None
+    # One list of shares for the judge, then one for annotators.
     bars = [_shares(counts, values, ends) for counts in (judge, annotators) if counts]
     tallest = max(max(shares) for shares in bars)
     y = Axis(0.0, tallest, HEIGHT - 44, 40.0)
     step = (WIDTH - 56) / count
     elements = levels(_axes(0)[0], y, percent)
     for k, shares in enumerate(bars):
+        # Bars of both side by side fill 80% of a column.
         width = step * 0.8 / len(bars)
         for index, share in enumerate(shares):
+            # The left end: one tenth of the column, then the bars before this one.
             bar_x = 44 + step * (index + 0.1) + width * k
             bar = node(
                 "rect",
@@ -279,5 +304,7 @@ def _shares(
     counts = [0] * (len(ends) - 1)
     width = ends[1] - ends[0]
     for value, n in counted.items():
+        # The largest value belongs to the last class; 1e-9 keeps a value at an end in
+        # its class.
         counts[min(len(counts) - 1, int((value - ends[0]) / width + 1e-9))] += n
     return [n / total for n in counts]

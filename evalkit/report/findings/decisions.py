@@ -68,6 +68,7 @@ _TRUST: Final[Mapping[str, Text]] = texts("trust")
 _TRUST_SCORES: Final[Mapping[str, Text]] = texts("trust_scores")
 _TRUST_ORDER: Final[Mapping[str, Text]] = texts("trust_order")
 _LIMITS: Final[Mapping[str, Text]] = texts("limits")
+# By kind of limit: the words for a positive and for a negative value.
 _FAVORED: Final[Mapping[str, tuple[Text | str, Text | str]]] = {
     "lean_a": ("A", "B"),
     "lean_longer": (gettext("longer"), gettext("shorter")),
@@ -89,6 +90,8 @@ def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
 
 def tone(decision: Decision) -> Tone:
     """Return whether a decision is good or bad news."""
+    # Missing answers are a fault to fix before anything else, so the use does not
+    # soften them.
     tone: Tone = "bad" if decision.reason == "missing" else TONES[decision.use]
     limited = decision.limits or decision.where
     if limited and tone == "good":
@@ -103,13 +106,17 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         decision: The decision.
         metrics: The metrics that it is made from.
     """
+    # Limits in order of importance: the first one is joined to the main sentence.
     limits: list[Text] = [limit_text(limit, decision) for limit in decision.limits]
+    # Grades and scores in different units are named first: every figure about scores
+    # depends on it.
     if decision.reason == "units" and decision.trusted:
         limits.insert(0, _LIMITS["units"].fill(**_ranges_of_units(metrics)))
     if decision.trusted:
         text = _trust(decision).fill(
             units=UNITS[decision.unit], evidence=evidence(decision)
         )
+        # Where the judge is not to be trusted comes before all other limits.
         if decision.where:
             limits.insert(0, places_text(decision))
         text = _with_main_limit(text, limits[:1])
@@ -118,6 +125,7 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         text = _undecided(decision, metrics)
     else:
         text = _useless(decision, metrics)
+    # Each remaining limit is a sentence of its own.
     for limit in limits:
         text = gettext("{finding} Also, {limits}.", finding=text, limits=limit)
     needed = decision.labels_needed
@@ -142,6 +150,8 @@ def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
     if not limits:
         return gettext("{finding}.", finding=text)
     sentence = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
+    # Words are counted in English, in which the limit of a sentence's length is
+    # defined.
     if len(in_every_language(sentence)[0].split()) <= LONGEST:
         return sentence
     return gettext("{finding}. But {limits}.", finding=text, limits=limits[0])
@@ -150,6 +160,7 @@ def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
 def _trust(decision: Decision) -> Text:
     """Return what a judge is trusted for."""
     if decision.metric is None or decision.metric.name not in CORRELATIONS:
+        # A rate: no correlation of scores is involved.
         return _TRUST[decision.use]
     if decision.order and decision.use in _TRUST_ORDER:
         return _TRUST_ORDER[decision.use]
@@ -158,6 +169,7 @@ def _trust(decision: Decision) -> Text:
 
 def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
     """Return the ranges of grades and scores whose units differ, as their metric's note has them."""
+    # The ranges are only in the metric's note.
     lean = metrics.get(f"{LEAN}score")
     note = "" if lean is None else lean.note or ""
     match = _RANGES.search(note)
@@ -174,16 +186,20 @@ _RANGES: Final = re.compile(
 
 def evidence(decision: Decision) -> Message:
     """Return the numbers behind a decision, over all units with a label."""
+    # The metric that the decision is made from, and the share of equal verdicts next to
+    # it.
     metric = decision.metric
     share = decision.share
     if metric is None:
         return ""
+    # A rate over decided pairs has no kappa next to it.
     if metric.name == DECIDED:
         return gettext(
             "it is right in {rate} of the {n:,} pairs that it decides",
             rate=percent(metric),
             n=metric.n,
         )
+    # Names of correlations are `group/name`.
     if metric.name in CORRELATIONS:
         name = metric.name.partition("/")[2].capitalize()
         return ngettext(
@@ -194,8 +210,10 @@ def evidence(decision: Decision) -> Message:
             value=interval(metric),
         )
     coefficient = gettext("kappa {value}", value=interval(metric))
+    # Without a share of equal verdicts, kappa is all that there is.
     if share is None or not metric.name.endswith("kappa"):
         return coefficient
+    # Verdicts may be neither right nor wrong, so both shares are given.
     if decision.right is not None and decision.wrong is not None:
         return gettext(
             "right in {rate} and wrong in {wrong} of {n:,} labeled {units}, {kappa}",
@@ -222,21 +240,25 @@ _MARGINS: Final = {"pair": "a", "item": "met"}
 def _limit_kind(limit: Limit, decision: Decision) -> str:
     """Return the key of the text of a limit."""
     kind = limit.kind
+    # The share of labels that are of the class which the limit is about.
     rate = None if limit.rate is None else limit.rate.value
     if kind == "lean_system" and decision.unit == "response":
         if decision.share is None:
             return "lean_system_score"
         return kind
+    # A lean on a rare class needs that share to be understood.
     if kind == "lean_class" and rate is not None and rate < _RARE:
         return "lean_rare_class"
     if kind == "follows_column" and decision.share is None:
         return "follows_column_scores"
+    # The sign says whether more or fewer answers are missing in one group.
     if kind == "missing_gap":
         if (limit.metric.value or 0.0) > 0:
             return "missing_more"
         return "missing_less"
     if kind == "margin":
         about = _MARGINS.get(decision.unit, "class" if limit.subject else "score")
+        # Rare on either side: a class that nearly all have is as rare to lack.
         is_rare = rate is not None and min(rate, 1 - rate) < _RARE
         if is_rare:
             return f"margin_rare_{about}"
@@ -247,12 +269,16 @@ def _limit_kind(limit: Limit, decision: Decision) -> str:
 def limit_text(limit: Limit, decision: Decision) -> Text:
     """Return a limit in words."""
     metric = limit.metric
+    # The count selects singular or plural.
     count = metric.missing if limit.kind == "missing" else metric.n
     text = replace(_LIMITS[_limit_kind(limit, decision)], count=count)
     subject: Text | str = limit.subject
     if decision.unit == "item":
         subject = _ITEM_LABELS.get(limit.subject, limit.subject)
+    # Missing answers are counted among all labeled units, other limits among those with
+    # an answer.
     over = labels(metric) if limit.kind == "missing" else metric.n
+    # The sign of this limit says which way it goes, so it is kept.
     is_signed = limit.kind == "own_family"
     values: dict[str, object] = {
         "subject": subject,
@@ -262,6 +288,7 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
         "rate": percent(metric),
         "missing": metric.missing,
         "all": labels(metric),
+        # The number of units behind a rate.
         "hits": round((metric.value or 0.0) * metric.n),
         "points": points(metric, absolute=not is_signed),
         "reach": _reach(metric),
@@ -272,6 +299,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     if limit.kind == "cut":
         values["share"] = _short_percent(metric)
     if limit.kind in _FAVORED:
+        # False and True are the indices 0 and 1: the words for a positive and for a
+        # negative lean.
         negative = (metric.value or 0.0) < 0
         values["favored"] = _FAVORED[limit.kind][negative]
     if limit.rate is not None:
@@ -283,7 +312,9 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
 
 def _reach(metric: Metric) -> str:
     """Return the largest difference that an interval does not exclude, in points."""
+    # Distances from 0; the larger one is what the data do not exclude.
     ends = [abs(end) for end in (metric.low, metric.high) if end is not None]
+    # Without an interval nothing is excluded: 100 points are all of the scale.
     if not ends:
         return "100"
     return _two_digits(100 * max(ends))
@@ -319,6 +350,7 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
         "evidence": _agreement(decision),
     }
     constant = constant_verdict(metrics)
+    # The constant verdict of a classifier has a name; constant scores have none.
     if decision.reason == "constant" and constant is not None:
         verdict = _ITEM_LABELS.get(constant[0], constant[0])
         values |= {"verdict": verdict, "n": constant[1].n}
@@ -333,6 +365,7 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
     if decision.reason == "orders_disagree" and consistency is not None:
         values |= {"changed": percent(_complement(consistency)), "n": consistency.n}
     if decision.metric is not None:
+        # Above 0 the agreement is real but too weak; otherwise it may be chance.
         values["degree"] = _DEGREES[
             "above" if side(decision.metric, 0.0) == "above" else "not_above"
         ]
@@ -347,6 +380,7 @@ def _agreement(decision: Decision) -> Message:
 
 
 def _complement(rate: Metric) -> Metric:
+    # The ends change places: the complement of the upper end is the lower one.
     low, high = (None if end is None else 1 - end for end in (rate.high, rate.low))
     return Metric(
         rate.name, None if rate.value is None else 1 - rate.value, low, high, rate.n
@@ -355,11 +389,14 @@ def _complement(rate: Metric) -> Metric:
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
     """Return what would decide about a judge."""
+    # The number of labels that the run has.
     n = labels_at_hand(metrics)
     if decision.reason == "missing":
+        # Missing answers have a text of their own, with worst-case bounds.
         return _missing(decision)
     if decision.reason == "one_class":
         share = decision.share
+        # The share of equal verdicts is all that one class of labels shows.
         agreeing = (
             gettext(" (it gives the same answer in {rate})", rate=percent(share))
             if share is not None
@@ -397,6 +434,8 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             n,
         )
         return text.fill(units=counted(decision.unit, None))
+    # What remains needs more labels: too few to decide, but enough to estimate how
+    # many.
     text = gettext(
         "Label {more} more {units} before you decide: {evidence} does not show whether the judge is"
         " useful or hardly better than chance."
@@ -444,6 +483,7 @@ def _with_range(text: Text, decision: Decision) -> Text:
     if labels_needed is None or labels_needed > TOO_MANY:
         return text
     ends = decision.labels_range
+    # A range only if it is one on both sides, and small enough to be of use.
     if ends is not None and ends[0] < labels_needed < ends[1] <= TOO_MANY:
         text = gettext(
             "{finding} It could take {low:,} to {high:,}.",
@@ -451,12 +491,14 @@ def _with_range(text: Text, decision: Decision) -> Text:
             low=ends[0],
             high=ends[1],
         )
+    # More labels of the same prompts would not add independent ones.
     if decision.clusters is not None:
         return gettext(
             "{finding} They must be of new prompts: the labels are of {n:,} clusters only.",
             finding=text,
             n=decision.clusters,
         )
+    # Nothing is left to label in this data set.
     if decision.unlabeled == 0:
         return gettext("{finding} All of the data has labels.", finding=text)
     if decision.unlabeled is not None and decision.unlabeled < labels_needed:
@@ -475,6 +517,8 @@ def _missing(decision: Decision) -> Text:
         return gettext("Fix the missing answers first: most answers are missing.")
     lost = limit_text(Limit("missing", metric), decision)
     text = gettext("Fix the missing answers before you decide: {lost}", lost=lost)
+    # Worst-case bounds are of accuracy: a correlation has none that could be read as a
+    # rate.
     if (
         metric.worst_low is None
         or metric.worst_high is None

@@ -76,7 +76,9 @@ def contest_findings(
     """
     findings = []
     for choice in board.choices:
+        # Rows of one dataset; jobs with the same verdicts are folded into one row.
         rows = [row for row in board.folded if row.dataset == choice.dataset]
+        # Only rows with letters of significance were compared with each other.
         ranked = [row for row in rows if row.letters is not None]
         named = dataset_name(board, choice, datasets)
         findings += choice_findings(board, choice, names, named)
@@ -93,6 +95,7 @@ def dataset_name(
 ) -> str:
     """Return the name of a choice's dataset if the leaderboard has several, otherwise an empty text."""
     several = any(row.dataset != choice.dataset for row in board.rows)
+    # A leaderboard of one dataset needs no names of datasets.
     if several:
         return datasets.get(choice.dataset) or choice.dataset[:12]
     return ""
@@ -115,12 +118,14 @@ def choice_findings(
         most: The most configurations to name.
     """
     name = board.by or "leaderboard"
+    # The tone of the choice is that of the chosen judge's decision.
     first: Tone = "warn" if choice.job is None else tone(choice.job.decision)
     if choice.reason == "none":
         first = "bad"
     findings = [finding(name, first, choice_text(board, choice, names))]
     findings += [finding(name, "warn", text) for text in _limits(choice, names)]
     rows = [row for row in board.folded if row.dataset == choice.dataset]
+    # Each note: its tone, its text, and the reason or share by job.
     notes: list[tuple[Tone, Text, dict[str, Message]]] = [
         (
             "bad",
@@ -137,6 +142,8 @@ def choice_findings(
             {
                 row.job: reason_text(row.decision)
                 for row in rows
+                # No labels at all is said once, in the choice, and not again for each
+                # job.
                 if row.decision.use == "unknown" and row.decision.reason != "no_labels"
             },
         ),
@@ -147,6 +154,7 @@ def choice_findings(
             ),
             {
                 row.job: f"{100 * share:.0f}%"
+                # The largest share of missing answers first.
                 for row in sorted(rows, key=lambda row: -_missing_share(row, name))
                 if (share := _missing_share(row, name)) >= MANY_MISSING
             },
@@ -166,6 +174,7 @@ def choice_findings(
 def _of(finding: Finding, dataset: str) -> Finding:
     if not dataset:
         return finding
+    # A finding is text in each language already, so the name is added in each.
     texts = zip(LANGUAGES, (finding.text, finding.text_zh), strict=True)
     english, chinese = (
         gettext("{dataset}: {text}", dataset=dataset, text=text).render(
@@ -179,6 +188,7 @@ def _of(finding: Finding, dataset: str) -> Finding:
 def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Text:
     """Return in one sentence which configuration of a dataset to use, and why."""
     job = choice.job
+    # All rows, also those that are folded: the number of others counts jobs.
     rows = [row for row in board.rows if row.dataset == choice.dataset]
     if job is None:
         return _no_job(choice, rows, names)
@@ -208,7 +218,9 @@ def _limits(choice: Choice, names: Mapping[str, str]) -> Iterator[Text]:
 
 def _rivals_of(board: Leaderboard, rows: Sequence[Standing]) -> int:
     """Return how many other configurations there are, twins counted once."""
+    # Folded jobs have the same verdicts as another one, and are not rivals.
     jobs = {row.job for row in board.folded}
+    # Without the chosen job itself.
     return sum(row.job in jobs for row in rows) - 1
 
 
@@ -225,6 +237,7 @@ def _why(
             "it is the only one shown to be useful; {evidence}",
             evidence=evidence(job.decision),
         )
+    # The metric that the jobs are ranked by.
     by = board.by or ""
     values = {"what": _measure(by), "value": interval(choice.top.metrics[by])}
     if choice.reason == "best":
@@ -238,11 +251,13 @@ def _why(
             " be better"
         )
         return text.fill(**values, n=len(choice.rivals), all=rivals)
+    # The reason is cost: the chosen job and the best one both have a price.
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
         "it costs {share} of what {top} costs, which is highest by {what}, {value}, and is not"
         " worse by more than {margin}: difference {behind}"
     )
+    # The paired difference from the best job, with its interval.
     behind = "-" if job.behind is None else interval(job.behind, 3)
     share = f"{100 * price / top:.2g}%"
     margin = f"{board.margin:g}"
@@ -252,6 +267,7 @@ def _why(
 
 def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) -> Text:
     """Return why no job is chosen, and what would decide."""
+    # Here the decision about the best job says what is missing.
     decision = choice.top.decision
     name = names[choice.top.job]
     if choice.reason == "none":
@@ -260,6 +276,7 @@ def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) 
         text = gettext(
             "{n} configurations are shown to be useful, but no metric ranks them: {names}."
         )
+        # Jobs that are trusted, but have no metric in common that ranks them.
         usable = [row for row in rows if row.decision.trusted]
         return text.fill(n=len(usable), names=_names(usable, names))
     return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
@@ -307,6 +324,7 @@ def _group(
 
 def _missing_share(row: Standing, by: str) -> float:
     """Return the share of units without a usable answer among those that a configuration is ranked by."""
+    # The metric that ranks the job counts the units without an answer.
     metric = row.metrics.get(by)
     if metric is not None and metric.missing:
         return metric.missing / (metric.n + metric.missing)
@@ -326,6 +344,7 @@ def _cheap(
     board: Leaderboard, choice: Choice, names: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Yield how many cheaper configurations are useful but may be worse by more than the margin."""
+    # A cheaper job that was chosen is in the main finding.
     if choice.cheaper and choice.reason != "cheaper":
         text = ngettext(
             "One cheaper configuration is useful, but it is not shown to be within {margin} of"
@@ -342,6 +361,7 @@ def _cheap(
 def _consistency(
     ranked: Sequence[Standing], names: Mapping[str, str]
 ) -> Iterator[Finding]:
+    # Only rows with a rate in both orders.
     rows = [row for row in ranked if known(row.metrics, CONSISTENCY) is not None]
     if len(rows) < 2:
         return
@@ -349,6 +369,7 @@ def _consistency(
         best(rows, key=lambda row: row.metrics[CONSISTENCY].value or 0.0)
         for best in (min, max)
     )
+    # Compared as printed: a difference that rounding hides is no difference to name.
     worst = percent(low.metrics[CONSISTENCY])
     top = percent(high.metrics[CONSISTENCY])
     if worst == top:
@@ -375,6 +396,8 @@ def _contradictions(
     """Yield how often scores contradict comparisons by the same judge."""
     jobs = {row.job for row in ranked}
     decided = [
+        # The job with scores is one of this dataset's, and some pairs are decided by
+        # both.
         contradiction
         for contradiction in board.contradictions
         if contradiction.scores in jobs and known(contradiction.metrics, CONTRADICTION)
@@ -398,6 +421,7 @@ def _contradictions(
 
 
 def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    # The rate of the first answer is 0.5 without a bias of position.
     measured, swayed, unswayed = _by_side(ranked, FIRST, 0.5)
     first = len(swayed)
     second = len(unswayed)
@@ -423,6 +447,7 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
 
 
 def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+    # The effect of length is 0 without a bias.
     measured, swayed, _ = _by_side(ranked, LENGTH, 0.0)
     if swayed:
         text = ngettext(
@@ -445,8 +470,10 @@ def _by_side(
         (row, metric)
         for row in ranked
         if (metric := known(row.metrics, name)) is not None
+        # With one order, a bias for a position cannot be separated from quality.
         and not (name == FIRST and one_order(row.metrics))
     ]
+    # By the interval: a job whose interval includes the level is in neither list.
     above, below = (
         [row for row, metric in metrics if side(metric, level) == end]
         for end in ("above", "below")
