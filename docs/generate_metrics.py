@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -14,11 +15,12 @@ INTRODUCTION = """# Metrics
 
 <!-- Written by docs/generate_metrics.py. Edit the rows in evalkit/scoring/catalog and evalkit/benchmarks. -->
 
-Each metric of `metrics.json` has a `value` and the ends of its interval, `low` and `high`.
-`n` counts the units behind it, and `missing` those that are not there.
+`n` counts the units behind a metric, and `missing` those that are not there.
 `worst_low` and `worst_high` are its value if every missing answer had gone against it, or for it.
 A metric without a value has a `note` that gives the reason.
-Intervals are percentiles of a bootstrap that resamples clusters of cases, unless the table names another one.
+
+An entry names what differs from this: a metric is a share from 0 to 1, of all modes that give such verdicts.
+Its interval, `low` to `high`, is the percentiles of a bootstrap that resamples clusters of cases.
 A share of exactly 0 or 1 has an exact binomial interval.
 
 Each judge of a panel also has its own metrics, named `judge/NAME/METRIC`.
@@ -30,6 +32,14 @@ BENCHMARKS = """## Benchmarks
 A run has the metrics of the benchmark that `dataset.benchmark` names.
 """
 SCOPES = {"comparison": "a comparison of runs", "sweep": "a sweep"}
+USUAL = {
+    "range": "Range: 0 to 1 (share).",
+    "modes": "Modes: all.",
+    "needs": "Needs nothing else.",
+    "interval": "Interval: bootstrap.",
+    "source": "Source: none",
+}
+"""The facts that an entry leaves out, unless most of its group differ from them."""
 
 
 def page() -> str:
@@ -47,32 +57,59 @@ def page() -> str:
 
 def _groups(rows: Sequence[MetricSpec], level: str) -> Iterator[str]:
     for group, members in groupby(rows, key=lambda row: row.group):
+        entries = list(members)
+        shared = _shared(entries)
         yield f"{level} {group}\n"
-        for row in members:
-            yield _entry(row)
+        if shared:
+            yield f"Unless an entry says otherwise: {' '.join(shared.values())}\n"
+        for row in entries:
+            yield _entry(row, shared)
 
 
-def _entry(row: MetricSpec) -> str:
-    facts = [f"Range: {_range(row)}."]
-    facts += [f"Better: {row.better}."] if row.better else []
+def _shared(rows: Sequence[MetricSpec]) -> dict[str, str]:
+    """Return the facts that most entries of a group have, which its first line says once."""
+    shared = {}
+    for name, usual in USUAL.items():
+        facts = [_details(row)[name] for row in rows]
+        most, count = Counter(facts).most_common(1)[0]
+        if most != usual and count > 1 and 2 * count > len(rows):
+            shared[name] = most
+    return shared
+
+
+def _details(row: MetricSpec) -> dict[str, str]:
+    """Return the facts of a metric that a group can share, each as a sentence."""
+    modes = f"Modes: {', '.join(row.modes)}."
+    return {
+        "range": f"Range: {_range(row)}.",
+        "modes": USUAL["modes"] if row.modes in (BOTH, EVERY) else modes,
+        "needs": f"Needs {row.needs}." if row.needs else USUAL["needs"],
+        "interval": USUAL["interval"]
+        if row.interval == BOOTSTRAP
+        else f"Interval: {row.interval}.",
+        "source": f"Source: {row.source}" if row.source else USUAL["source"],
+    }
+
+
+def _entry(row: MetricSpec, shared: dict[str, str]) -> str:
+    usual = USUAL | shared
+    differing = {
+        name: fact for name, fact in _details(row).items() if fact != usual[name]
+    }
+    source = differing.pop("source", None)
+    facts = [f"Better: {row.better}."] if row.better else []
     facts += [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
-    facts += (
-        [f"Modes: {', '.join(row.modes)}."] if row.modes not in (BOTH, EVERY) else []
-    )
-    facts += [f"Needs {row.needs}."] if row.needs else []
     facts += [f"Measured in {SCOPES[row.scope]}."] if row.scope != "run" else []
-    facts += [f"Interval: {row.interval}."] if row.interval != BOOTSTRAP else []
-    formula = [f"    Formula: {row.formula}", ""] if row.formula else []
-    source = [f"    Source: {row.source}", ""] if row.source else []
+    facts += differing.values()
+    lines = [f"Formula: {row.formula}"] if row.formula else []
+    lines += [" ".join(facts)] if facts else []
+    lines += [source] if source else []
     return "\n".join(
         [
             f"`{row.name}`",
             f":   {row.definition}",
             "",
-            *formula,
-            f"    {' '.join(facts)}",
-            "",
-            *source,
+            *(part for line in lines for part in (f"    {line}", "")),
         ]
     )
 

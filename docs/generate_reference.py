@@ -10,7 +10,8 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -227,21 +228,24 @@ def commands_page() -> str:
     parts = ["# Commands", NOTE.format("evalkit/cli/parser.py")]
     parts.append(
         "Every command also has `--help`, and `--allow-code`: it lets configs name code and set any"
-        " option of workers."
+        " option of workers. Arguments that several commands have are explained first."
     )
     parts.append(STATUS.replace("\n", " "))
+    parsers = {name: command.parser() for name, command in COMMANDS.items()}
+    shared = _shared_rows(parsers.values())
+    parts += ["## Arguments of several commands", _argument_table(shared)]
     for name, command in COMMANDS.items():
-        parser = command.parser()
+        parser = parsers[name]
         parts += [
             f"## evalkit {name}",
             f"{_sentence(command.summary)}",
-            *_arguments(parser),
+            *_arguments(parser, shared),
         ]
         for action, part in (subparsers(parser) or {}).items():
             parts += [
                 f"### evalkit {name} {action}",
                 str(part.description),
-                *_arguments(part),
+                *_arguments(part, shared),
             ]
         parts.append(f"Example:\n\n```text\n{command.example}\n```")
     return "\n\n".join(parts) + "\n"
@@ -251,16 +255,43 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
-    actions = [one for one in parser._actions if one.dest not in (*SWITCHES, "action")]
-    words = " ".join([parser.prog, *map(_usage, actions)])
+def _shared_rows(parsers: Iterable[argparse.ArgumentParser]) -> list[str]:
+    """Return a row for each argument of several commands, with its most frequent meaning."""
+    rows = Counter(
+        row
+        for parser in parsers
+        for each in (parser, *(subparsers(parser) or {}).values())
+        for row in _rows(each)
+    )
+    most: dict[str, str] = {}
+    for row, count in rows.most_common():
+        if count > 1:
+            name = row.partition("` | ")[0]
+            most.setdefault(name, row)
+    return list(most.values())
+
+
+def _arguments(parser: argparse.ArgumentParser, shared: Sequence[str]) -> Iterator[str]:
+    words = " ".join([parser.prog, *map(_usage, _actions(parser))])
     yield f"```text\n{words}\n```"
-    rows = [
-        f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |"
-        for one in actions
-    ]
+    rows = [row for row in _rows(parser) if row not in shared]
     if rows:
-        yield "\n".join(["| argument | meaning |", "| --- | --- |", *rows])
+        yield _argument_table(rows)
+
+
+def _argument_table(rows: Iterable[str]) -> str:
+    return "\n".join(["| argument | meaning |", "| --- | --- |", *rows])
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [one for one in parser._actions if one.dest not in (*SWITCHES, "action")]
+
+
+def _rows(parser: argparse.ArgumentParser) -> list[str]:
+    return [
+        f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |"
+        for one in _actions(parser)
+    ]
 
 
 def _name(action: argparse.Action) -> str:
