@@ -2,7 +2,7 @@
 
     uv run python benchmarks/decisions.py [RUNS] [SIZES...]
 
-It prints the tables of docs/concepts/decisions.md. Each judge is useless, useful, leaning or
+It prints the tables of benchmarks/decisions.md. Each judge is useless, useful, leaning or
 unknowable by construction:
 useless below the floor, leaning by 10 points or more. One process; 200 runs of a size take some
 minutes.

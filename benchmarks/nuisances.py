@@ -2,7 +2,7 @@
 
     uv run python benchmarks/nuisances.py [--runs 200] [--sizes 40 150 600 5000] [--only WORD ...]
 
-It prints the tables of docs/concepts/decisions.md: each nuisance with a good, a useless and a
+It prints the tables of benchmarks/decisions.md: each nuisance with a good, a useless and a
 leaning judge of pairs, scores, classes and checklist items, and the power of clean judges. All
 cases have the same columns, most of which mean nothing, so that slices are searched. Sizes of 1,000
 or more have a quarter of the runs. `decisions.py` has the judges without nuisances.
