@@ -2,7 +2,7 @@
 
 uv run python benchmarks/check.py [ROWS ...]
 uv run python benchmarks/check.py --against FOLDER [ROWS ...]  # another checkout in the same run
-uv run python benchmarks/check.py --write FOLDER   # the 600 rows of docs/start/check.md, also for
+uv run python benchmarks/check.py --write FOLDER   # the 600 rows of benchmarks/check.md, also for
 other tools
 """
 
