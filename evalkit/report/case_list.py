@@ -39,6 +39,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
     items = {item.id: item for item in case.checklist}
     return _filled(
         id=case.id,
+        # Conversations have parts with headings, in the prompt or in a judged response.
         unit=unit_of(case.prompt) or unit_of(case.responses[0].text)
         if case.responses
         else None,
@@ -46,6 +47,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
         context=case.context,
         reference=case.reference,
         cycles=_cycles(verdicts),
+        # The case's label is of its first two responses.
         label=winner_letter(case.label, (0, 1)),
         responses=[
             _filled(
@@ -53,6 +55,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
                 text=response.text,
                 model=response.model,
                 grade=response.grade,
+                # `class` is a reserved word, so it cannot be a keyword argument.
                 **{"class": response.class_name},
             )
             for i, response in enumerate(case.responses)
@@ -95,6 +98,8 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
     """Return the filters of the page that match a case."""
     tests = {
         "mismatch": any(
+            # A winner or a class that differs from its label; scores have grades
+            # instead.
             (decision := v.winner or v.class_name)
             and isinstance(v.label, str)
             and decision != v.label
@@ -105,6 +110,7 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
         ),
         "disagreement": _repeats_disagree(judgments),
         "tie": any(v.winner == "TIE" for v in verdicts),
+        # Two verdicts cannot be a cycle, and one cycle is enough for the flag.
         "cycle": len(verdicts) > 2 and bool(cycles_among(verdicts, 1)),
         "missing": (
             any(not j.readable for j in judgments)
@@ -116,8 +122,10 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
 
 def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
     """Return whether samples or judges disagree on a unit in the same order."""
+    # {(unit, order shown): decisions}: orders are compared by the filter `flip`.
     decisions: dict[tuple[Unit, Unit], set[int | str]] = {}
     for j in judgments:
+        # A margin counts by its sign: 1, 0 or -1.
         decision = j.class_name if j.value is None else (j.value > 0) - (j.value < 0)
         if decision is not None:
             decisions.setdefault((j.unit, j.shown), set()).add(decision)
@@ -128,6 +136,7 @@ def _cycles(verdicts: Sequence[Verdict]) -> str | None:
     """Return the cycles of wins as `A > B > C > A`, one per line."""
     cycles = cycles_among(verdicts, CYCLES) if len(verdicts) > 2 else []
     return (
+        # The first response again at the end closes the cycle.
         "\n".join(" > ".join(letter(k) for k in (*cycle, cycle[0])) for cycle in cycles)
         or None
     )
@@ -136,6 +145,7 @@ def _cycles(verdicts: Sequence[Verdict]) -> str | None:
 def _ranking(ranking: Ranking | None) -> str | None:
     if ranking is None:
         return None
+    # Groups from best to worst; tied responses are in one group.
     return " > ".join(" = ".join(map(letter, group)) for group in ranking)
 
 
@@ -148,6 +158,8 @@ def _filled(**values: Any) -> JsonObject:
 def winner_letter(winner: str | None, unit: Unit) -> str | None:
     """Return a pair's winner by the letter that the response has in its case; other values as they are."""
     if winner in ("A", "B") and len(unit) == 2:
+        # A and B are positions in the unit; its values are indices of the case's
+        # responses.
         return letter(unit["AB".index(winner)])
     return winner
 
@@ -158,6 +170,7 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
         if isinstance(verdict.label, float | int)
         else winner_letter(verdict.label, verdict.unit)
     )
+    # A label in words of a single response is a class, not a winner.
     by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
     return _filled(
@@ -184,6 +197,7 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
 def _item(verdict: ItemVerdict, item: ChecklistItem) -> JsonObject:
     return _filled(
         criterion=item.criterion,
+        # 1 is the default, and would be repeated for each item.
         points=item.points if item.points != 1 else None,
         answer=verdict.answer,
         why=verdict.reason if verdict.reason != "judged" else None,
@@ -224,15 +238,18 @@ def render_prompts(
         call_key,
     )  # imported here because findings alone do not need the engine
 
+    # {name of a judge: its specification}.
     by_name = {spec.name: spec for spec in specs}
 
     def requests(
         case: Case, judgments: Sequence[Judgment]
     ) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
         judges = {judgment.judge for judgment in judgments}
+        # Only judges that judged this case: a cascade may have asked some of them.
         for request in evaluator.plan(case):
             for name in judges & by_name.keys():
                 yield by_name[name], request
+        # Third passes depend on the answers of the first two.
         if any(judgment.arbiter is not None for judgment in judgments) and isinstance(
             evaluator, FollowUpEvaluator
         ):
@@ -252,8 +269,11 @@ def render_prompts(
                 (call_key(spec, request), request.messages)
                 for spec, request in requests(case, judgments)
             ]
+        # A case that can no longer be planned, as after a change of its template, shows
+        # no prompts.
         except EvalkitError:
             return {}
+        # Only prompts whose key is that of a judgment: others were never sent.
         return {key: messages for key, messages in keyed if key in keys}
 
     return asked
@@ -261,6 +281,7 @@ def render_prompts(
 
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:
     """Yield each judge's judgments of each unit, without third judgments."""
+    # groupby needs sorted items.
     first = sorted(
         (judgment for judgment in judgments if judgment.arbiter is None),
         key=lambda judgment: (judgment.judge, judgment.unit),
@@ -313,8 +334,10 @@ class _BoundedHeap(Generic[T]):
     """Keeps the items with the best ranks within `size` bytes, and no item larger than a quarter of that."""
 
     def __init__(self, size: int) -> None:
+        # A single large case would crowd out all others.
         self._limit = size // 4
         self._left = size
+        # The worst item is at the top of the heap: (negated rank, size, item).
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
     def takes(self, rank: Rank, size: int) -> bool:
@@ -322,6 +345,7 @@ class _BoundedHeap(Generic[T]):
         # a heap removes its smallest item, so ranks are negated
         worst_first = (-rank[0], -rank[1], -rank[2])
         return size <= self._limit and (
+            # Without room, an item still enters if it is better than the worst one.
             size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0])
         )
 
@@ -332,6 +356,7 @@ class _BoundedHeap(Generic[T]):
         worst_first = (-rank[0], -rank[1], -rank[2])
         heapq.heappush(self._heap, (worst_first, size, item))
         self._left -= size
+        # A better item may push out several worse ones.
         while self._left < 0:
             self._left += heapq.heappop(self._heap)[1]
 
@@ -371,6 +396,7 @@ class _Groups(Generic[Grouped]):
         self._groups: Iterator[tuple[str, Iterator[Grouped]]] = groupby(
             items, key=lambda item: item.case_id
         )
+        # {case: its items}, for items that came before their case.
         self._ahead: dict[str, list[Grouped]] = {}
 
     def take(self, case_id: str) -> list[Grouped]:
@@ -395,7 +421,10 @@ class PageBudget:
     def __init__(self, prompts: Asked | None = None, *, budget: int = BUDGET) -> None:
         self._asked, self._budget = prompts, budget
         self._counts: Counter[str] = Counter(all=0)
+        # Cases of each filter so far, which gives each class its turns.
         self._turns: Counter[int] = Counter()
+        # Short forms of all cases, and full ones of some, each within the budget of the
+        # page.
         self._short: _BoundedHeap[tuple[int, str]] = _BoundedHeap(budget)
         self._whole: _BoundedHeap[_Candidate] = _BoundedHeap(budget)
 
@@ -404,10 +433,14 @@ class PageBudget:
     ) -> None:
         """Add a case."""
         case_flags = flags(verdicts, judgments)
+        # The position of the case in the run, from 0.
         position = self._counts["all"]
         self._counts.update(["all", *case_flags])
+        # Flagged cases first: False sorts before True.
         rank = (not case_flags, 0, position)
         texts = (case.prompt, *(response.text for response in case.responses))
+        # A lower bound of the size in bytes: each text has a key, and names take some
+        # more.
         least = _LEAST * (2 + len(texts)) + sum(
             [min(len(text), SHORT) for text in texts]
         )
@@ -418,6 +451,7 @@ class PageBudget:
             )
             self._short.offer(rank, _size(short) + 1, (position, short))
         # full texts go to other cases first than short ones: each class has its turns
+        # The rank decides before the case is kept, because its texts are large.
         turn = self._rank(case_flags, position)
         if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
             candidate = _Candidate(position, case, verdicts, judgments, case_flags)
@@ -425,6 +459,7 @@ class PageBudget:
 
     def _rank(self, case_flags: Sequence[str], position: int) -> Rank:
         kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
+        # Cases without a flag come last, in order.
         if kind is None:
             return float("inf"), 0, position
         # the first case of each class, then the second of each, and so on
@@ -433,28 +468,35 @@ class PageBudget:
 
     def data(self) -> CaseData:
         """Return the cases on the page."""
+        # {position: short form} of the listed cases.
         rows = dict(self._short.kept())
         shared = _Shared()
         listed = len(rows)
         total = self._counts["all"]
         unlike = 0
+        # Bytes that are left after all short forms.
         room = self._budget - sum(_size(text) + 1 for text in rows.values())
         whole = 0
         for candidate in self._whole.kept():
             # not even its short form fits
+            # A full form replaces a short one, so a case without one is not listed.
             if candidate.position not in rows:
                 continue
             parts_before = len(shared.parts)
             row, missed = self._row(candidate, shared)
+            # A full form costs only what it has more than the short one.
             growth = _size(text := _encode(row)) - _size(rows[candidate.position])
             if growth + shared.size > room:
                 # remove the texts that only this case would need
                 shared.forget(parts_before)
                 continue
             rows[candidate.position] = text
+            # Texts in `shared` are counted by its own size, so only the growth is
+            # subtracted.
             room = room - growth
             whole = whole + 1
             unlike = unlike + missed
+        # In the order of the run, whatever the order of the ranks.
         cases = ",".join(rows[position] for position in sorted(rows))
         text = f'{{"parts":{_encode(shared.parts)},"cases":[{cases}]}}'
         return CaseData(
@@ -474,7 +516,9 @@ class PageBudget:
         unlike = 0
         judgment_rows = []
         for judgment in judgments:
+            # The key of the first request: follow-ups contain answers.
             messages = prompts.get(judgment.keys[0]) if judgment.keys else None
+            # Only a prompt that was sent can be unlike; imported judgments have no key.
             unlike += bool(judgment.keys) and messages is None
             row = _cut(judgment_row(judgment), LONG)
             if messages is not None:
@@ -496,7 +540,9 @@ class _Shared:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
+        # {text: its index in `parts`}.
         self._places: dict[str, int] = {}
+        # Hashes of texts that occurred once.
         self._seen: set[int] = set()
         self.size = 0
 
@@ -512,6 +558,7 @@ class _Shared:
         ]
         # The longest first, so that a text within another text does not split it.
         texts = sorted(
+            # Short texts may occur in a template by chance, and cost little.
             (entry for entry in texts if len(entry[1]) > 20),
             key=lambda entry: -len(entry[1]),
         )
@@ -526,6 +573,7 @@ class _Shared:
         if not content:
             return []
         # pieces need no texts before `rank`: those are not in the content
+        # Texts before this one in the list are longer and not in the content.
         for rank, (reference, text) in enumerate(texts):
             before, separator, after = content.partition(text)
             if separator:
@@ -541,16 +589,19 @@ class _Shared:
         if text in self._places:
             return self._places[text]
         # a text is stored as a part when it occurs again; hashes need less memory
+        # Very short texts gain nothing from an index, and very long ones are cut.
         if not 20 <= len(text) <= LONG or hash(text) not in self._seen:
             self._seen.add(hash(text))
             return _cut_text(text, LONG)
         self._places[text] = len(self.parts)
         self.parts.append(text)
+        # The bytes of the part as JSON, and of a comma.
         self.size += _size(_encode(text)) + 1
         return self._places[text]
 
     def forget(self, count: int) -> None:
         """Remove all texts but the first `count`, because their case is not on the page."""
+        # Parts are added at the end, so those of the last case are the last ones.
         for text in self.parts[count:]:
             del self._places[text]
             self.size -= _size(_encode(text)) + 1
@@ -572,6 +623,7 @@ def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
         for completion in completions
         for text in (completion.text, completion.reasoning)
     ]
+    # ASCII takes one byte; most other text in these data takes two or more.
     return _OF_JUDGMENT * (1 + len(judgments)) + sum(
         min(len(text), LONG) * (1 if text.isascii() else 2) for text in texts
     )
@@ -600,6 +652,7 @@ def _cut_text(text: str, length: int) -> str:
 def _cut_conversation(text: str, unit: Heading) -> str:
     """Return a conversation with its longest parts shortened; of very many parts, the first and the last."""
     parts = parse(text)
+    # Half of the parts from the beginning, half from the end.
     half = PARTS // 2
     most = ROOM
     if len(parts) > PARTS:
@@ -612,6 +665,7 @@ def _cut_conversation(text: str, unit: Heading) -> str:
             judged=False,
         )
         parts = [*parts[:half], gap, *parts[-half:]]
+    # The limit falls by a quarter until all parts together fit.
     while sum(min(len(part.text), most) for part in parts) > ROOM:
         most = most * 3 // 4
     return render(
@@ -623,6 +677,7 @@ def _cut(value: Any, length: int) -> Any:
     if isinstance(value, str):
         return _cut_text(value, length)
     if isinstance(value, dict):
+        # Texts that are short enough need no call.
         # Most values are numbers or short words: a call for each would double the time.
         return {
             key: inner

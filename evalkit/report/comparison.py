@@ -21,6 +21,7 @@ def values_table(
 ) -> list[list[str]]:
     """Return the head and the rows of the table of each run's metrics, after the decisions if there are any."""
     rows = [["metric", *comparison.runs]]
+    # Metrics of the pairs that all runs have differ from decisions on all cases.
     whole = " (all cases)" if any(comparison.left_out.values()) else ""
     if decisions:
         rows.append(
@@ -31,6 +32,7 @@ def values_table(
         )
     by_name: dict[str, dict[str, str]] = {}
     for entry in comparison.entries:
+        # The metrics of the catalog's comparison, and those that are tested.
         if entry.metric.value is not None and entry.metric.name in (
             *COLUMNS["compared"],
             *comparison.family,
@@ -39,6 +41,7 @@ def values_table(
             by_name.setdefault(entry.metric.name, {})[entry.run] = (
                 with_interval(entry.metric) + mark
             )
+    # The metric that may stop a run is of all of its cases, not of the common ones.
     for entry in comparison.stops:
         by_name.setdefault(f"{entry.metric.name} ({STOP})", {})[entry.run] = (
             with_interval(entry.metric)
@@ -46,6 +49,7 @@ def values_table(
     return [
         *rows,
         *(
+            # A dash where a run has no such metric.
             [name, *(values.get(run, "–") for run in comparison.runs)]
             for name, values in by_name.items()
         ),
@@ -54,6 +58,7 @@ def values_table(
 
 def differences_table(comparison: Comparison) -> list[list[str]]:
     """Return the head and the rows of the table of differences between runs, and of their agreement."""
+    # Tested differences come first, then agreement between runs, which has no sign.
     tested = [d for d in comparison.differences if d.metric.name in comparison.family]
     return [
         [
@@ -68,6 +73,7 @@ def differences_table(comparison: Comparison) -> list[list[str]]:
         ],
         *(
             [
+                # A sign only for differences: agreement has no direction.
                 f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
                 d.metric.name,
                 with_interval(d.metric, signed=d in tested),
@@ -100,6 +106,7 @@ def _sentence(d: Difference, alpha: float) -> str:
     subject = f"{d.first} and {d.second} in {d.metric.name}"
     p = p_value(d.p_holm, "= ")
     value = f"{with_interval(d.metric, signed=True)} (n = {d.metric.n:,})"
+    # Without a p-value there was nothing to test.
     if d.p_holm is None:
         return f"No difference found between {subject}: {value}; {d.test}."
     if d.p_holm <= alpha:
@@ -109,6 +116,7 @@ def _sentence(d: Difference, alpha: float) -> str:
         power_note = (
             f"; with these cases one of {number(d.detectable)} would probably have been"
         )
+    # No difference of two accuracies is above 1.
     if (
         d.detectable is not None
         and d.detectable > 1

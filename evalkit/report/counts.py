@@ -39,6 +39,7 @@ class Spending:
         """Return a quantile of the latencies, or `None` if there are none."""
         ordered = sorted(self.latencies)
         if ordered:
+            # The value at this share of the sorted latencies, without interpolation.
             return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
         return None
 
@@ -56,6 +57,7 @@ class RunCounts:
         default_factory=Counter
     )
     lengths: list[LengthClass] = field(
+        # One class more than there are ends: the last one is open.
         default_factory=lambda: [LengthClass() for _ in range(len(RATIOS) + 1)]
     )
     scores: Counter[float] = field(default_factory=Counter)
@@ -69,6 +71,7 @@ class RunCounts:
         self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
     ) -> None:
         """Add a case."""
+        # Classes of this case: its cluster counts once in each.
         touched = set()
         for verdict in verdicts:
             if verdict.orders is not None:
@@ -78,6 +81,7 @@ class RunCounts:
             touched |= self._length(case, verdict)
         cluster = self.cluster.get(case.id)
         for ratio_class in touched:
+            # A case that is its own cluster counts always.
             if cluster is None or (ratio_class, cluster) not in self._counted:
                 self.lengths[ratio_class].clusters += 1
             if cluster is not None:
@@ -91,18 +95,23 @@ class RunCounts:
     def _length(self, case: Case, verdict: Verdict) -> set[int]:
         if verdict.winner not in ("A", "B") or len(verdict.unit) != 2:
             return set()
+        # The lengths of both responses in characters.
         first, second = (len(case.responses[k].text) for k in verdict.unit)
+        # Equal lengths have no longer response, and an empty one has no ratio.
         if first == second or not min(first, second):
             return set()
         ratio = max(first, second) / min(first, second)
+        # The first class whose upper end holds the ratio.
         ratio_class = next(
             (k for k, end in enumerate(RATIOS) if ratio <= end), len(RATIOS)
         )
         self.lengths[ratio_class].decided += 1
+        # A is the first response of the unit: True if the longer one won.
         self.lengths[ratio_class].longer += (first > second) == (verdict.winner == "A")
         return {ratio_class}
 
     def _spend(self, judgment: Judgment) -> None:
+        # A third judgment is paid to its arbiter.
         spent = self.judges.setdefault(judgment.arbiter or judgment.judge, Spending())
         completion = judgment.completion
         if completion is None:
@@ -113,5 +122,6 @@ class RunCounts:
         spent.completion_tokens += completion.usage.completion_tokens or 0
         spent.unpriced += completion.cost_usd is None
         spent.cost_usd += completion.cost_usd or 0.0
+        # 0 is unknown, as for answers of a batch.
         if completion.latency > 0:
             spent.latencies.append(completion.latency)

@@ -25,11 +25,14 @@ NOTES: Final = tuple(
 
 def note_text(note: str) -> Joined:
     """Return a note as a text in every language."""
+    # Parts of a note are separated by semicolons, and translated one by one.
     return joined(map(_part, filter(None, note.split("; "))), gettext("; "))
 
 
 def _part(part: str) -> Text:
+    # The most specific note that matches.
     for start, text in _notes():
+        # A cheap test before the pattern, which is compiled once and only if needed.
         if not part.startswith(start):
             continue
         if match := _pattern(text.message).fullmatch(part):
@@ -45,6 +48,7 @@ def _part(part: str) -> Text:
 def _argument(name: str, value: str) -> Joined | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
     words = name in ("units", "effect", "facet", "answer", "state", "what")
+    # Several words may be joined by the sign of a product.
     if words:
         return joined(map(_part, value.split(" × ")), Text(" × "))
     return value
@@ -53,6 +57,7 @@ def _argument(name: str, value: str) -> Joined | str:
 @cache
 def _notes() -> list[tuple[str, Text]]:
     """Return each note with its letters before the first argument, those with the most letters first."""
+    # Letters without the arguments: a note of more letters is more specific.
     parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
     return [(re.split(r"\{\w+\}", text.message)[0], text) for text in parts]
 
@@ -65,6 +70,7 @@ def _pattern(message: str) -> re.Pattern[str]:
 
 def _argument_pattern(argument: re.Match[str]) -> str:
     """Return the pattern of an argument: counts are of anything, so only a number makes a part of a note one."""
+    # A count must be a number, or words would be read as one.
     return rf"(?P<{argument[1]}>{'[0-9,]+' if argument[1] in ('count', 'total') else '.{1,500}'})"
 
 
@@ -80,6 +86,7 @@ def metric_title(name: str) -> Text | str:
     match = CATALOG.find(name)
     if match is not None and match.judge is not None:
         return gettext("{judge}: {metric}", judge=match.judge, metric=_title(match))
+    # A metric of a judge that the catalog does not have, such as a custom one.
     if name.startswith("judge/"):
         _, judge, metric = name.split("/", 2)
         return gettext("{judge}: {metric}", judge=judge, metric=metric)
@@ -105,6 +112,7 @@ def _title(match: Match) -> Text:
 
 
 def _measure(match: Match) -> Text:
+    # The metric of a slice has a title of its own within the title.
     if "metric" in match.values:  # of a slice, which the data name
         return Text(
             match.spec.title,
@@ -112,6 +120,7 @@ def _measure(match: Match) -> Text:
         )
     if match.values.keys() & {"criterion", "system", "class"}:  # named by the user
         return Text(match.spec.title, match.values)
+    # Values of the benchmark have words in reports, such as the name of a subset.
     words = {key: match.spec.words.get(value) for key, value in match.values.items()}
     values = {
         key: Text(word) if isinstance(word, str) else word
@@ -148,6 +157,7 @@ _TABLE: Final = {
 def _text(entry: str | Mapping[str, str]) -> Text:
     if isinstance(entry, str):
         return Text(entry)
+    # A text with a count has a singular and a plural.
     if "many" in entry:
         return Text(entry["one"], {"n": 2}, entry["many"], 2)
     return Text(entry["text"], context=entry["context"])
@@ -162,6 +172,8 @@ def all_texts() -> Iterator[Text]:
     """Yield every text of these files."""
     for section, table in _TABLE.items():
         for text in table.values():
+            # Each figure has a title and a caption, other sections have one text for
+            # each key.
             yield from map(_text, text.values() if section == "figures" else [text])
 
 

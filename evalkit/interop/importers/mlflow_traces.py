@@ -52,6 +52,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     if options.answers:
         return ParsedFile([_answer(trace) for trace in traces])
     valid = [feedback for trace in traces for feedback in _feedback(trace)]
+    # (name of the assessment, judge) of every judge's feedback.
     judged = dict.fromkeys(
         (_name(assessment), _source(assessment, "id"))
         for assessment in valid
@@ -63,12 +64,15 @@ def _read(path: Path, options: Options) -> ParsedFile:
             where=str(path),
             remedy="use traces with LLM_JUDGE",
         )
+    # Names of assessments that people gave.
     labeled = dict.fromkeys(
         _name(assessment)
         for assessment in valid
         if _source(assessment, "type") == _PERSON
     )
+    # The user's name, or else the only one that people labeled.
     name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
+    # Without a name all judges are read, as there is nothing to compare.
     chosen = [key for key in judged if name in (None, key[0])]
     # judges whose values differ in kind cannot be read together
     kinds = {
@@ -83,6 +87,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     }
     if (
         not chosen
+        # People labeled several properties: only the user knows which one is meant.
         or (len(labeled) > 1 and name is None)
         or len(set(kinds.values())) > 1
     ):
@@ -94,6 +99,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     unit = next(iter(kinds.values()))
     by_source = [source for _, source in chosen]
     judges = {
+        # A judge with several assessments needs the name of each, or its records would
+        # look like repeats.
         key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}"
         for key in chosen
     }
@@ -102,6 +109,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     ]
     counted = {
         "assessments by code, omitted": sum(
+            # Code that failed under a judge's name is a failed judgment, and counted
+            # there.
             _source(assessment, "type") == _CODE and not _failed(assessment, judged)
             for assessment in valid
         ),
@@ -141,13 +150,16 @@ def _source(assessment: Json, part: str) -> str:
 
 def _value(assessment: Json) -> Any:
     value = (assessment.get("feedback") or {}).get("value")
+    # A judge may say yes where a person says true: both are the class yes.
     return _CLASSES.get(str(value).strip().casefold(), value)
 
 
 def _kind(feedback: Sequence[Json]) -> Unit:
+    # A value of None states nothing.
     values = [
         value for assessment in feedback if (value := _value(assessment)) is not None
     ]
+    # Only if all values are numbers: a single word makes them classes.
     if values and all(number(value) is not None for value in values):
         return "response"
     return "class"
@@ -168,6 +180,7 @@ def _records(
         if (
             _source(assessment, "type") == _PERSON
             and (name is None or _name(assessment) == name)
+            # Feedback without a value is no label.
             and _value(assessment) is not None
         ):
             cells[f"label.{_source(assessment, 'id')}"] = _value(assessment)
@@ -180,6 +193,8 @@ def _records(
         ]
         for assessment in assessments:
             error = (assessment.get("feedback") or {}).get("error")
+            # A scorer that fails is recorded as code, under the name of the judge's
+            # assessment.
             if (_source(assessment, "type"), _source(assessment, "id")) == (
                 _JUDGE,
                 source,
@@ -203,8 +218,10 @@ def _records(
 def _cells(trace: Trace) -> JsonObject:
     """Return the cells of a trace's prompt, answer, reference and tags; calls of tools are messages."""
     spans = (trace.get("data") or {}).get("spans") or ()
+    # The root span has no parent: its input is the prompt, its output the answer.
     root: Json = next((span for span in spans if not span.get("parent_span_id")), {})
     inputs = [_attribute(span, "Inputs") for span in spans]
+    # Expectations are references, of which a trace must have exactly one.
     expected = [
         (assessment.get("expectation") or {}).get("value")
         for assessment in trace["info"].get("assessments") or ()
@@ -219,13 +236,16 @@ def _cells(trace: Trace) -> JsonObject:
         if _attribute(span, "Type") == "TOOL"
         for message in _call(span)
     ]
+    # Calls of chat models have the whole conversation, with calls of tools.
     spoken = conversation_of(call for span in spans for call in _model_calls(span))
+    # Without them, the spans of tools are put between prompt and answer.
     if called and not spoken:
         spoken = [
             *as_messages("user", prompt),
             *called,
             *as_messages("assistant", response),
         ]
+        # The last message is the answer, which is judged at the root span.
         spoken[-1] = {SPAN: hexadecimal(root.get("span_id")), **spoken[-1]}
     cells = {
         "id": str(trace["info"]["trace_id"]),
@@ -243,6 +263,7 @@ def _cells(trace: Trace) -> JsonObject:
         "metadata": {
             name: tag
             for name, tag in (trace["info"].get("tags") or {}).items()
+            # Tags of MLflow itself are about storage, not about the case.
             if not name.startswith("mlflow.")
         },
         "messages": spoken,
@@ -258,6 +279,7 @@ def _model_calls(span: Json) -> Iterator[ModelCall]:
         inputs, Mapping
     ):
         return
+    # An answer in the format of OpenAI's API: the first choice.
     if isinstance(outputs, Mapping) and isinstance(
         choices := outputs.get("choices"), list
     ):
@@ -269,6 +291,7 @@ def _model_calls(span: Json) -> Iterator[ModelCall]:
     elif isinstance(outputs, Mapping):
         outputs = outputs.get("messages", [outputs])
     read = listed_messages(inputs.get("messages"))
+    # The last message is what the model wrote; those before it may repeat its input.
     written = listed_messages(outputs)[-1:]
     if read and written:
         yield ModelCall(
@@ -292,6 +315,7 @@ def _call(span: Json) -> tuple[JsonObject, JsonObject]:
         content = result
     else:
         content = json.dumps(result, ensure_ascii=False)
+    # The call has no text of its own, and the result is a message of the tool.
     return {"role": "assistant", "content": None, "tool_calls": [call], SPAN: id_}, {
         "role": "tool",
         "name": name,
@@ -309,6 +333,7 @@ def _answer(trace: Trace) -> Record:
         for assessment in _feedback(trace)
         if _source(assessment, "type") == _PERSON
     ]
+    # People's feedback on several properties is no label of the answer.
     several = len({_name(assessment) for assessment in people}) > 1
     for assessment in _feedback(trace):
         if _source(assessment, "type") == _JUDGE:

@@ -22,8 +22,11 @@ PERSON: Final = "person"
 CODE: Final = "code"
 Key = tuple[str, str]
 """A rater and a criterion."""
+# Longer texts are reasons and not words.
 _LONGEST_WORD: Final = 80
+# Letters and digits, or a run of other scripts.
 _PARTS: Final = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
+# Between a small letter and a capital one: `answerQuality` has two words.
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 RATERS: Final = frozenset(
     {
@@ -105,6 +108,7 @@ def assessment(
         str(rater),
         source,
         score,
+        # The rater's word wins over the word of its value.
         named or entry,
         reason if isinstance(reason, str) else None,
         failure if isinstance(failure, str) else str(failure or ""),
@@ -116,6 +120,7 @@ def _value(value: Any) -> tuple[float | None, str | None]:
     if isinstance(value, list) and len(value) == 1:
         return _value(value[0])
     if isinstance(value, bool):
+        # Words and not numbers: a class `true` is no score of 1.
         return None, str(value).lower()
     if isinstance(value, int | float):
         return number(value), None
@@ -149,6 +154,7 @@ class OpenCriterionError(ConfigError):
 
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in snake case, camel case or with spaces."""
+    # Humps are split before the case is folded.
     return tuple(_PARTS.findall(_HUMP.sub(" ", name).casefold()))
 
 
@@ -163,6 +169,7 @@ def is_general(name: str) -> bool:
 
 
 def _stem(name: str) -> tuple[str, ...]:
+    # `human_tone` and `gpt score: tone` have one stem.
     return tuple(word for word in words_of(name) if word not in RATERS)
 
 
@@ -175,10 +182,13 @@ def unit_of(
         DatasetError: If some give numbers and others words.
     """
     people = [*labels]
+    # {key: what it gives}, for judges and annotators.
     kinds = {key: _kinds(key, used) for key in (*judges, *people)}
+    # A rater without any value decides nothing.
     filled = [kind for kind in kinds.values() if kind]
     if filled and all("word" in kind for kind in filled):
         return "class"
+    # 0 and 1 next to words are classes; without labels they may be scores.
     if people and filled and all("word" in kind or "flag" in kind for kind in filled):
         return "class"
     if all("score" in kind for kind in filled):
@@ -229,12 +239,14 @@ def differing_scales(
 ) -> str | None:
     """Return a note if judges and annotators do not use the same usual scale; `None` if they do."""
     ends = {}
+    # The lowest and the highest grade of judges, then of labels.
     for name, keys in (("judges", {*judges}), ("labels", {*labels})):
         grades = [grade_of(entry) for entry in used if entry.key in keys]
         numbers = [grade for grade in grades if grade is not None]
         if not numbers:
             return None
         ends[name] = (min(numbers), max(numbers))
+    # One usual scale for both, even if neither uses all of it.
     if len({_usual_scale(*pair) for pair in ends.values()}) == 1:
         return None
     listed = ", ".join(
@@ -265,6 +277,7 @@ def one_scale(used: Sequence[Assessment], judges: Iterable[Key]) -> bool:
 
 
 def _usual_scale(low: float, high: float) -> tuple[float, float]:
+    # Scales in order: the first that holds all values.
     usual = ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100))
     return next(
         (scale for scale in usual if scale[0] <= low and high <= scale[1]), (low, high)
@@ -286,6 +299,7 @@ def _kinds(key: Key, used: Sequence[Assessment]) -> set[str]:
         kinds.add("score")
         if {entry.score for entry in entries} <= {0.0, 1.0}:
             kinds.add("flag")
+    # A rater of words and numbers mixed gives words.
     return kinds or {"word"}
 
 
@@ -296,6 +310,7 @@ def class_words(
 
     Words that differ in case are spelled as in their first occurrence.
     """
+    # {key: its words in order of first occurrence}.
     by_rater: dict[Key, dict[str, None]] = {}
     for entry in used:
         word = entry.word
@@ -303,12 +318,14 @@ def class_words(
             word = f"{entry.score:g}"
         if word is not None:
             by_rater.setdefault(entry.key, {})[word] = None
+    # Labels first: the spelling of annotators is the class.
     ordered = [key for key in (*labels, *judges) if key in by_rater]
     present: dict[str, str] = {}
     for key in ordered:
         for word in by_rater[key]:
             present.setdefault(word.casefold(), word)
     polar = {*present} <= GOOD | BAD
+    # Several words for good or for bad, such as pass and yes, are one class each.
     if polar and max(len(present.keys() & GOOD), len(present.keys() & BAD)) > 1:
         good = next((present[word] for word in present if word in GOOD), "pass")
         bad = next((present[word] for word in present if word in BAD), "fail")

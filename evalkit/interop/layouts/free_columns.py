@@ -133,13 +133,16 @@ _REFERENCES: Final = frozenset(
     {*("expected", "reference", "target", "ground", "truth", "gold", "previous", "old")}
 )
 """Words in the name of a column that is neither a judge nor a label unless the user says so."""
+# The most different words of classes; more are names or texts.
 _MOST_WORDS: Final = 12
 
 
 def is_persons(name: str) -> bool:
     """Return whether the name of a score says that people gave it."""
     words = {*words_of(name)}
+    # `user_rating` is a user's, and `user_intent` is about one.
     by_user = "user" in words and not words.isdisjoint(_OPINIONS)
+    # A name with words of both, such as `human_vs_gpt`, is open.
     return (by_user or not words.isdisjoint(PEOPLE)) and words.isdisjoint(JUDGES)
 
 
@@ -173,9 +176,11 @@ def flat(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def text_cells(data: Json) -> JsonObject:
     """Return the cells of a prompt, responses, a context and a reference by the usual names of columns."""
+    # Names without case and spaces to the names in the data.
     folded = {str(name).casefold().replace(" ", "_"): name for name in data}
     cells: JsonObject = {}
     for cell, names in _TEXTS.items():
+        # The first usual name counts, in the order of the table above.
         column = next((folded[name] for name in names if name in folded), None)
         if column is not None and data[column] not in (None, "", []):
             cells[cell] = data[column]
@@ -205,10 +210,12 @@ def with_raters_in_data(
     present = [entry for unit in units for entry in unit.entries]
     columns = _columns(data, {*unused})
     raters: dict[str, Source] = {}
+    # What the user names is read first, and whatever its name says.
     if options.judge in columns:
         raters[options.judge] = JUDGE
     if options.dimension in columns:
         raters[options.dimension] = PERSON
+    # Without any known judge, columns are searched for one.
     if options.judge not in columns and not any(
         entry.source == JUDGE for entry in present
     ):
@@ -218,6 +225,7 @@ def with_raters_in_data(
             for name in _like(columns, people, is_judges, _is_no_judge)
             if name not in raters
         }
+    # Without any known annotator, columns are searched for labels.
     if options.dimension not in columns and not any(
         entry.source == PERSON for entry in present
     ):
@@ -225,8 +233,10 @@ def with_raters_in_data(
         raters |= {
             name: PERSON
             for name in _like(columns, judges, is_labels, is_judges)
+            # Only by name: words alike could be those of a second judge.
             if name not in raters and is_labels(name)
         }
+    # A judge in a column is about the criteria of people, and the reverse.
     criteria: dict[Source, list[str]] = {
         JUDGE: _criteria_of(present, PERSON),
         PERSON: _criteria_of(present, JUDGE),
@@ -240,6 +250,7 @@ def with_raters_in_data(
             _without_raters(unit.cells, raters),
             (*unit.entries, *_said_in(row, raters, about)),
         )
+        # `data` is aligned with `units`; an empty row has no columns.
         for unit, row in zip(units, data, strict=True)
     ]
 
@@ -249,6 +260,7 @@ def _without_raters(cells: JsonObject, raters: Mapping[str, Source]) -> JsonObje
     metadata = cells.get("metadata")
     if not raters or not isinstance(metadata, Mapping):
         return cells
+    # Only the last part of a path: metadata may nest columns in another way.
     names = {_last(name) for name in raters}
     plain = {
         name: value
@@ -269,6 +281,7 @@ def _said_in(
     """Yield what the raters in a row said about each criterion."""
     cells = dict(flat(row)) if raters else {}
     for name, source in raters.items():
+        # An answer in several rows has its columns in one of them.
         if row:
             for criterion in about[name]:
                 yield assessment(criterion, name, source, cells.get(name))
@@ -285,6 +298,7 @@ def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[
     named = [
         criterion
         for criterion in criteria
+        # All words of the criterion are in the name of the column.
         if {*words_of(criterion)} <= {*words_of(name)}
     ]
     if named:
@@ -304,6 +318,7 @@ def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:
     return {
         name: values
         for name, values in columns.items()
+        # `inputs.question` is the same column as `question`.
         if "." not in name or name.rpartition(".")[2] not in columns
     }
 
@@ -320,8 +335,10 @@ def _like(
     fitting = []
     for name, values in columns.items():
         cells = [assessment("", "", JUDGE, value) for value in values]
+        # Words and numbers of the column, to compare with those of known raters.
         selected = {cell.word.casefold() for cell in cells if cell.word is not None}
         numbers = {cell.score for cell in cells if cell.score is not None}
+        # A name of the other kind, or a cell without a value, rules the column out.
         if opposite(name) or len(cells) > len(
             [c for c in cells if c.word or c.score is not None]
         ):
@@ -329,6 +346,7 @@ def _like(
         if selected and not numbers:
             fits = _words_fit(selected, words, usual=named(name))
         else:
+            # 0 and 1 fit annotators who say good and bad.
             flags = numbers <= {0.0, 1.0} and is_polar(words)
             fits = not selected and named(name) and (scored or not words or flags)
         if fits:
@@ -338,6 +356,7 @@ def _like(
 
 def _words_fit(selected: set[str], words: set[str], *, usual: bool) -> bool:
     """Return whether words of a column are those of known raters, or its name is usual for its raters."""
+    # Two or more words, all of which known raters use: the name need not say anything.
     if len(selected) > 1 and selected <= words:
         return True
     polar = is_polar(selected) and is_polar(words)

@@ -31,9 +31,11 @@ from evalkit.datasets.text import (
 )
 from evalkit.runs.records import unescaped
 
+# Bytes that are read to detect a format; files of a folder that are tried for it.
 _PEEK = 4_000_000
 _TRIED = 5
 _TABLES = ("csv", "tsv")
+# The most bytes of one JSON value: for detection, and to be imported.
 _WHOLE, _LARGEST = 64_000_000, 2_000_000_000
 
 
@@ -74,6 +76,7 @@ def _peek_folder(folder: Path) -> Peek:
         if inner_suffix(child) in ("jsonl", "json", "csv")
     )
     first = next(
+        # The first of them with rows or an object shows the format of the folder.
         (peeked for row in rows[:_TRIED] if (peeked := peek(row)).row or peeked.top),
         Peek(folder),
     )
@@ -82,15 +85,20 @@ def _peek_folder(folder: Path) -> Peek:
 
 def _peek_file(path: Path) -> Peek:
     if inner_suffix(path) in ("csv", "tsv", "parquet"):
+        # These have a header, so that one row shows all columns.
         return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
     with reading(path), open_bytes(path) as file:
         start = file.read(_PEEK).decode("utf-8-sig", "ignore").lstrip()
+    # A JSON array: its first item, which may be all that the beginning holds.
     if start.startswith("["):
         return Peek(path, _mapping(_first(start[1:].lstrip())))
+    # One object in the first line is a row if there are more lines, or the suffix says
+    # so.
     line, _, following = start.partition("\n")
     row = _object(line)
     if row and (following.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
+    # Otherwise the whole file is one object, perhaps over several lines.
     top = row or (
         _mapping(json.loads(_whole(path, _WHOLE)))
         if path.stat().st_size <= _WHOLE
@@ -110,6 +118,7 @@ def _first_row(path: Path, top: Json) -> Json:
 def _whole(path: Path, limit: int) -> bytes:
     """Return the uncompressed bytes of a file, at most a limit, so that a small file cannot fill the memory."""
     with reading(path), open_bytes(path) as file:
+        # One byte more than allowed shows that the file is too large.
         content = file.read(limit + 1)
     if len(content) > limit:
         raise DatasetError(
@@ -146,6 +155,7 @@ def load_json(path: Path) -> Any:
         DatasetError: If it cannot be read, or is not JSON.
     """
     try:
+        # A small compressed file may hold a large text, so its limit is lower.
         limit = _LARGEST if compression_of(path) is None else _LARGEST // 4
         return json.loads(_whole(path, limit).decode("utf-8-sig"))
     except OSError as bad:
@@ -185,6 +195,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """
     if not path.exists():
         raise DatasetError("no such file", where=str(path), remedy="check the path")
+    # Files of a folder, sorted, so that rows have the same order on every machine.
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     if not files:
         raise DatasetError(
@@ -195,6 +206,8 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
     for file in files:
         try:
             rows = reader_for(None, file)(file)
+            # Spreadsheets export cells with an apostrophe before = or +, which is
+            # removed.
             yield from (
                 ((location, _as_exported(row)) for location, row in rows)
                 if inner_suffix(file) in _TABLES
@@ -220,6 +233,7 @@ class LocatedRow(dict[str, Any]):
         super().__init__(row)
         self.place, self.number = location, number
         self.file = file or Path(location.rpartition(":")[0])
+        # Nested objects report a missing key with the same location.
         for key, value in row.items():
             if isinstance(value, dict | list):
                 self[key] = self._located(value)
@@ -278,6 +292,8 @@ def _line_in(row: Json, path: Path) -> str:
         for start in (match.start() for match in re.finditer(r"\{", content)):
             with suppress(ValueError):  # a bracket in a text
                 if decoder.raw_decode(content, start)[0] == row:
+                    # The line is one more than the number of line breaks before the
+                    # object.
                     return f":{content.count(chr(10), 0, start) + 1}"
     return ""
 
@@ -285,6 +301,7 @@ def _line_in(row: Json, path: Path) -> str:
 def sibling_file(path: Path, *names: str) -> Path | None:
     """Return the first of `names` in the folder of `path`, or in one of the three folders above it."""
     here = path if path.is_dir() else path.parent
+    # The folder of the file, then the three above it.
     folders = [here, *list(here.resolve().parents)[:3]]
     return next(
         (
@@ -305,6 +322,7 @@ def text(value: Any) -> str:
         return ""
     if is_conversation(value):
         return conversation_text(value)
+    # Calls of tools are rendered as in a conversation.
     if are_calls(value):
         return conversation_text(as_messages("assistant", value))
     if isinstance(value, list):
@@ -318,6 +336,7 @@ def subject(value: Any) -> Any:
     """Return what the input or output of a task has: a completion's message, messages, or an object's only value."""
     if isinstance(value, Mapping):
         choices = value.get("choices")
+        # A completion of an API: the message of its first choice.
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
             return subject(choices[0].get("message"))
         if "messages" in value or len(value) == 1:
@@ -327,6 +346,8 @@ def subject(value: Any) -> Any:
 
 def spoken(value: Any) -> Any:
     """Return a prompt that is the JSON of a conversation as its messages, and any other value unchanged."""
+    # Only a list of objects may be a conversation, so that other prompts are not
+    # parsed.
     if isinstance(value, str) and value.lstrip().startswith("[{"):
         try:
             messages = json.loads(value)
@@ -351,12 +372,14 @@ def number(value: Any) -> float | None:
     if value is None:
         return None
     try:
+        # True and False are 1 and 0, and not texts.
         if isinstance(value, bool | int | float):
             parsed = float(value)
         else:
             parsed = float(str(value))
     except (ValueError, OverflowError):
         return None
+    # NaN differs from itself.
     if parsed == parsed and abs(parsed) != float("inf"):
         return parsed
     return None
@@ -378,6 +401,7 @@ def _unreadable(path: Path, bad: OSError) -> DatasetError:
     )
 
 
+# FastChat writes "[The Start of Assistant A's Answer]", others "<|The Start of ...|>".
 _ANSWER = re.compile(
     r"(?:\[|<\|)The Start of (?:the )?(?:Assistant|Model)(?: (?P<side>[AB]))?['’]s "
     r"(?P<kind>Answer|Conversation with User)(?:\]|\|>)\s*(?P<text>.*?)\s*(?:\[|<\|)The End of ",
@@ -402,6 +426,7 @@ def answers_in(prompt: str) -> dict[str, str]:
     For a conversation, they are the assistant's turns.
     """
     answers = {
+        # Without a side, the only answer has an empty name.
         match["side"] or "": _said(match["text"], "Assistant")
         for match in _ANSWER.finditer(prompt)
     }
@@ -416,6 +441,7 @@ def question_in(prompt: str) -> str:
     if match := _QUESTION.search(prompt):
         return match["text"]
     match = _ANSWER.search(prompt)
+    # Prompts on conversations have the question in the user's turns.
     if match and match["kind"] != "Answer":
         return _said(match["text"], "User")
     return ""
@@ -443,12 +469,14 @@ def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
 
 def _said(text: str, speaker: str) -> str:
     """Return one side's turns in a conversation: a single text, or several with numbers; a plain text unchanged."""
+    # Split by the headings of turns: [before, name, text, name, text, ...].
     parts = _TURN.split(text)
     if len(parts) == 1:
         return text
     return turns_text(
         [
             part.strip()
+            # Names are at the odd positions, and the text of each follows it.
             for name, part in zip(parts[1::2], parts[2::2], strict=True)
             if name.startswith(speaker)
         ]

@@ -58,12 +58,14 @@ def columns_of(rows: Rows) -> Columns:
         DatasetError: If a cell is too long.
     """
     names = dict.fromkeys(name for _, row in rows for name in row)
+    # A row without this column has an empty cell.
     cells: dict[str, list[Any]] = {
         name: [_value(row.get(name)) for _, row in rows] for name in names
     }
     locations = [location for location, _ in rows]
     _check_lengths(cells, locations)
     columns = Columns(cells, locations)
+    # Totals are dropped first: they are not objects like the cells above them.
     _drop_totals(columns)
     opened = dict(_opened(columns.cells, 0))
     # A header may have a line break, which would begin a line of its own in what is printed.
@@ -82,6 +84,7 @@ def cell_text(cell: Any) -> str:
 
 
 def _value(cell: Any) -> Any:
+    # Blank cells are empty, as spreadsheets fill them with spaces.
     if isinstance(cell, str) and (not cell or cell.isspace()):
         return None
     return cell
@@ -102,13 +105,17 @@ def _drop_totals(columns: Columns) -> None:
     """Drop the last rows that sum up a spreadsheet: their first cell says so, and most others are empty or numbers."""
     totals = {fold(word) for word in known_words()["names"]["total"]}
     last = len(columns)
+    # From the end, and never the first row.
     while last > max(1, len(columns) - _LAST_ROWS):
         row = [column[last - 1] for column in columns.cells.values()]
         filled = [cell for cell in row if cell is not None]
         first = fold(cell_text(filled[0])) if filled else ""
+        # Texts other than figures: a row with one is data, such as a last case named
+        # Total.
         words = [cell for cell in filled[1:] if not _is_figure(cell)]
         is_total = first.rstrip(":") in totals and not words
         is_total = is_total or _is_unnamed_total(columns, last - 1)
+        # A blank row is dropped with the totals around it.
         if filled and not is_total:
             break
         last -= 1
@@ -126,11 +133,13 @@ def _is_unnamed_total(columns: Columns, row: int) -> bool:
     if len(further) < 2 or first[row] is not None or row <= _LAST_ROWS:
         return False
     figures = [cell for column in further if (cell := column[row]) is not None]
+    # Every row before has a first cell, and this one lacks it.
     named = all(cell is not None for cell in first[:row])
     return named and bool(figures) and all(map(_is_figure, figures))
 
 
 def _is_figure(cell: Any) -> bool:
+    # Percentages, thousands and decimals; a sign at the beginning.
     text = cell_text(cell).strip().rstrip("%")
     return text.replace(",", "").replace(".", "").lstrip("-").isdigit()
 
@@ -144,8 +153,10 @@ def _opened(
             lists = _all_lists(column)
             named = column if lists is None else _by_name(name, column, lists)
             objects = [_object(cell) for cell in named]
+            # Cells with a value; empty ones say nothing about the type.
             filled = sum(cell is not None for cell in column)
             object_count = sum(value is not None for value in objects)
+            # Most cells are objects: each key becomes a column, as deep as they go.
             if object_count and object_count >= _MOSTLY * filled:
                 yield from _opened(_paths(name, column, objects), depth + 1)
                 continue
@@ -162,6 +173,7 @@ def _paths(
     paths: dict[str, list[Any]] = {}
     for key in keys:
         paths[f"{name}.{key}"] = [
+            # A cell that is no object stays in each of its columns.
             cell if value is None else _value(value.get(key))
             for cell, value in zip(column, objects, strict=True)
         ]
@@ -171,6 +183,7 @@ def _paths(
 def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
     """Return the cells of a column of lists; `None` if a cell is no list, which the first cells usually show."""
     lists: list[list[Any] | None] = []
+    # A list may be the text of one.
     for cell in column:
         value = None if cell is None else _listed(cell)
         if not isinstance(value, list | None):
@@ -187,11 +200,13 @@ def _by_name(
     Objects of raters that have no names are named by their position.
     """
     filled = [cell for cell in cells if cell is not None]
+    # An empty list has no names, so names cannot replace positions.
     if not all(filled):
         return column
     items = [item for cell in filled for item in cell]
     if not all(isinstance(item, dict) for item in items) or is_conversation(filled[0]):
         return column
+    # The first key that names the items of each list differently.
     for key in _NAMES:
         names = {str(item.get(key, ""))[:_LONGEST_NAME] for item in items}
         unique = all(
@@ -212,6 +227,7 @@ def _by_name(
             }
             for cell in cells
         ]
+    # Lists of raters without names: each position counts as a name.
     rated = matches(name, "human") or matches(name, "judge")
     if rated and max(map(len, filled)) <= _MOST_ANNOTATORS:
         return [
@@ -227,14 +243,17 @@ def _object(cell: Any) -> dict[str, Any] | None:
     """Return a cell that is an object, or a text of one as JSON or as Python writes it."""
     if isinstance(cell, dict):
         is_message = is_conversation([cell])
+        # A message is a text with its role, not an object to open.
         return None if is_message else cell
     if not isinstance(cell, str):
         return None
     text = cell.strip()
+    # Models write JSON in a code block.
     if text.startswith("```") and text.endswith("```"):
         text = text.strip("`").removeprefix("json").strip()
     if not (text.startswith("{") and text.endswith("}")):
         return None
+    # JSON first, then Python's own notation with single quotes.
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
@@ -247,6 +266,7 @@ def _object(cell: Any) -> dict[str, Any] | None:
 
 def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[Any]]:
     """Return a column for each position of lists of few short words or numbers; nothing if a column has others."""
+    # Only lists of numbers and short words: texts stay in their list.
     filled = [cell for cell in column if cell is not None]
     longest = max(len(cell) for cell in filled)
     scalars = all(
@@ -258,8 +278,10 @@ def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[
     )
     if not scalars or not 1 <= longest <= _MOST_ANNOTATORS:
         return {}
+    # Lists of one item are that item, without a position in the name.
     if longest == 1:
         return {name: [cell[0] if cell else None for cell in _lists(column)]}
+    # (rows,) the item at this position; empty for shorter lists.
     return {
         f"{name}.{position + 1}": [
             cell[position] if position < len(cell) else None for cell in _lists(column)
@@ -285,8 +307,10 @@ def _listed(cell: Any) -> Any:
     meanings, _ = polarity()
     for separator in (";", "|", ",", "/"):
         parts = [part.strip() for part in text.split(separator)]
+        # Every part must be a verdict word: `yes, partly` is one answer.
         if len(parts) > 1 and all(fold(part) in meanings for part in parts):
             digits = all(part.isdigit() for part in parts)
+            # 1/2 and 1,5 are numbers, not two verdicts.
             return cell if digits and separator in ",/" else parts
     return cell
 

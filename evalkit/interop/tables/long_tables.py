@@ -49,22 +49,28 @@ def names_raters(
     name: str, column: TypedColumn, rows: int, typed: Mapping[str, TypedColumn]
 ) -> bool:
     """Return whether a column names who judged."""
+    # Verdicts of two raters share words, and names of raters do not.
     if shares_words(name, typed):
         return False
+    # A name in every row is an id and not a rater.
     if not column.total or len(column.words) > min(_MOST_RATERS, max(1, rows - 1)):
         return False
     values = list(column.words)
     raters = [value for value in values if _is_rater(value)]
+    # Every value names a model, a person or a judge.
     by_value = len(raters) == len(values) and not matches(name, "system")
+    # A column `type` or `kind` names raters only if all of its values do.
     if not matches(name, "rater") and not (matches(name, "kind") and by_value):
         return False
     meanings, _ = polarity()
+    # Words that judge, such as pass and fail, are verdicts.
     if any(fold(value) in meanings and not value.isdigit() for value in values):
         return False
     if column.share(column.pairs) > 0 and not by_value:
         return False
     if column.kind in ("stated", "ordered", "percent", "stars", "fraction"):
         return False
+    # Numbers name raters only if the column says so: `annotator_id`.
     if column.is_numeric:
         whole = all(value.is_integer() for value in column.distinct_numbers)
         return whole and any(
@@ -74,6 +80,7 @@ def names_raters(
         word in name.casefold()
         for word in ("source", "author", "scorer", "who", "type")
     )
+    # `source` may be that of a text, so its values decide.
     return by_value if exact else True
 
 
@@ -110,6 +117,7 @@ def long_form(
     if votes is not None:
         return votes
     for name, column in typed.items():
+        # The column of systems may name raters; columns with other roles do not.
         if name in {*choices.judges, *choices.labels} or name in used - {
             taken.get("model")
         }:
@@ -143,10 +151,13 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
     for rater in raters:
         for name, column in typed.items():
             pairs = [*zip(column.texts, typed[rater].texts, strict=True)]
+            # Each pair of unit and rater is in one row only.
             once = len(set(pairs)) == rows and None not in column.texts
+            # Each unit has two rows or more on average.
             several = 1 < len(column.counts) <= rows / 2
             if name not in raters and once and several:
                 found.append(name)
+    # Several such columns leave it open.
     return found[0] if len(set(found)) == 1 else None
 
 
@@ -172,6 +183,7 @@ def _votes_of_people(
     typed: Mapping[str, TypedColumn], taken: Mapping[str, str], choices: Choices
 ) -> LongForm | None:
     """Return the column of votes in a table of pairs that users voted on; `None` if a judge is named."""
+    # A judge or label that the user named is not a user's vote.
     if not {"model_a", "model_b"} <= taken.keys() or choices.judges or choices.labels:
         return None
     voters = [
@@ -189,6 +201,7 @@ def _votes_of_people(
     labels = [name for name in verdicts if strength(name)[0] == "label"]
     if len(winners) != 1 or labels:
         return None
+    # Columns of LMArena say that users voted, even if none is named.
     if not voters and not _ARENA.intersection(typed):
         return None
     return LongForm(voters[0] if voters else winners[0], winners[0], "people")
@@ -204,12 +217,14 @@ def _form(
 ) -> LongForm | None:
     values = list(column.words)
     ids = taken.get("id") or taken.get("prompt")
+    # Rows repeat an id or a prompt, so several raters judged one unit.
     repeats = ids is not None and len(typed[ids].counts) < len(column.cells)
     named = {*choices.judges, *choices.labels}
     clear = [column for column in verdicts if strength(column)[1] > 2]
     main = [
         column for column in verdicts if strength(column)[1] > 0 or len(verdicts) == 1
     ]
+    # Several raters of repeated units, and no column that clearly names another rater.
     if len(values) > 1 and repeats and not clear and not named & set(verdicts):
         value = _one_value(main or verdicts, typed)
         if value is not None:
@@ -218,6 +233,8 @@ def _form(
     labels = [column for column in verdicts if strength(column)[0] == "label"]
     people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
     if people and (matches(name, "human") or column.is_numeric):
+        # With labels, they are what people gave; otherwise a verdict that is no
+        # judge's.
         candidates = labels or [
             column
             for column in verdicts
@@ -229,6 +246,7 @@ def _form(
         return None
     if people or not verdicts:
         return None
+    # One judge for each row, whose name is in this column.
     value = _one_value([column for column in judges if column not in labels], typed)
     if value is not None:
         return LongForm(name, value, "judges")
@@ -253,12 +271,18 @@ def widened(
         form: Its columns of raters and values.
         keys: The columns that tell units apart.
     """
+    # (rows,) the rater and the verdict of each row of the long table.
     raters = columns.cells[form.rater]
     verdicts = columns.cells[form.value]
     names: dict[str, str] = {}
+    # {(key, repeat): row of the wide table}.
     rows: dict[tuple[Any, ...], int] = {}
+    # (row, column) that have a verdict; another one makes a repeat.
     taken: set[tuple[int, str]] = set()
+    # For each row of the wide table, the first row of the long one, with its other
+    # columns.
     first: list[int] = []
+    # {column: {row: verdict}}, because most raters judge some units only.
     filled: dict[str, dict[int, Any]] = {}
     for index, rater in enumerate(raters):
         if rater is None:
@@ -268,6 +292,7 @@ def widened(
         )
         key = tuple(cell_text(columns.cells[key_column][index]) for key_column in keys)
         repeat = 0
+        # The first repeat in which this rater has no verdict yet.
         while True:
             row = rows.setdefault((*key, repeat), len(first))
             if row == len(first):
@@ -281,12 +306,14 @@ def widened(
     del wide.cells[form.value]
     for name in names.values():
         values = filled[name]
+        # (rows of the wide table,); empty for raters who did not judge the unit.
         wide.cells[name] = [values.get(row) for row in range(len(first))]
     return wide, {column: rater for rater, column in names.items()}
 
 
 def _column_name(rater: str, form: LongForm, columns: Columns) -> str:
     name = (
+        # Numbers, and people's names, get the name of the column: `annotator 3`.
         f"{form.rater} {rater}" if rater.isdigit() or form.kind == "people" else rater
     )
     return name if name not in columns.cells else f"{form.rater} {rater}"

@@ -21,6 +21,7 @@ from evalkit.interop.tables.words import fold, matches, ordered, polarity, token
 
 _CODE: Final = re.compile(r"-?(?:9+|88+|77+|98|999?8)(?:\.0+)?")
 """Numbers that surveys write for no answer."""
+# A code is rare; a level in more cells is a score.
 _RARE: Final = 0.25
 _OPTIONS: Final = frozenset(
     {
@@ -50,6 +51,7 @@ def score_space(
     values: dict[str, dict[str, Any]] = {}
     for name, raw in raws.items():
         mapped = {text: number(meaning) for text, meaning in raw.mapped.items()}
+        # A mapped word without a number, or words without numbers, are no scores.
         if None in mapped.values() or not (raw.column.is_numeric or mapped):
             return None
         values[name] = {**mapped}
@@ -58,7 +60,9 @@ def score_space(
             for text in raw.words
             if text in raw.column.numbers
         }
+    # All numbers of all raters: 0 and 1 alone, or -1 and 1, are classes or winners.
     distinct = {value for levels in values.values() for value in levels.values()}
+    # 1% or 1/5 are scores even if no other levels occur.
     if (distinct <= {0.0, 1.0} or distinct == {-1.0, 1.0}) and all(
         raw.column.unit == "number" for raw in raws.values()
     ):
@@ -68,6 +72,7 @@ def score_space(
     words = []
     for name, text in unread:
         if is_date(text):
+            # A program that opens the table may have turned 1-2 into a date.
             space.missing.setdefault(name, {})[text] = DATE
         else:
             words.append((name, text))
@@ -75,6 +80,7 @@ def score_space(
         ask_for_unread(words, raws, "numbers", where, ())
     _check_codes(space, raws, where)
     _check_numbers_of_options(raws, where)
+    # The scale is set last, because codes would widen it.
     _set_scale(space, raws, judges, labels)
     return space
 
@@ -91,6 +97,7 @@ def _check_codes(space: Space, raws: Mapping[str, Raw], where: str) -> None:
             for text in raw.words
             if text in space.values[name]
         }
+        # A number such as 99 is a code only if it is far from all other numbers.
         codes = [text for text in levels if _CODE.fullmatch(text.strip())]
         scores = [value for text, value in levels.items() if text not in codes]
         if not codes or len(scores) < 2:
@@ -99,6 +106,7 @@ def _check_codes(space: Space, raws: Mapping[str, Raw], where: str) -> None:
         far = [
             text
             for text in codes
+            # Far: outside the range of the scores by more than half of it.
             if not min(scores) - span / 2 <= levels[text] <= max(scores) + span / 2
         ]
         if not far or sum(raw.words[text] for text in far) > _RARE * raw.total:
@@ -127,12 +135,14 @@ def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
     Raises:
         OpenTableError: If all raters have such columns, unless the user mapped their numbers.
     """
+    # One column named otherwise, or a mapped word, shows what the numbers are.
     if not raws or any(
         raw.mapped or not _names_options(name) for name, raw in raws.items()
     ):
         return
     levels = {text: None for raw in raws.values() for text in raw.words}
     values = {value for raw in raws.values() for value in raw.column.numbers.values()}
+    # Two levels may be A and B; many levels or fractions are scores.
     if not 2 < len(values) <= MOST_LEVELS or not all(map(float.is_integer, values)):
         return
     names = ", ".join(f"'{name}'" for name in raws)
@@ -165,28 +175,36 @@ def _set_scale(
     """Set the scale that all raters use; without one, only order is compared."""
     ends = {name: _ends(space.values[name].values()) for name in raws}
     scales = {name: _scale(space.values[name].values(), raws[name]) for name in raws}
+    # Stars are numbers on the same scale; percentages and fractions are not.
     units = {
         (raw.column.unit if raw.column.unit in ("percent", "fraction") else "number")
         for raw in raws.values()
     }
+    # (lowest, highest) of each rater's scale, without the step.
     bottoms = {scale[:2] for scale in scales.values()}
     same = len(bottoms) == 1 and len(units | {"number"}) <= 2
     if same:
         low, high = next(iter(bottoms))
         span = high - low
+        # The lowest and the highest value that each rater uses.
         lows = [end[0] for end in ends.values()]
         highs = [end[1] for end in ends.values()]
         near = _NEAR * span
+        # Raters who use different parts of one range may be on two scales.
         same = max(lows) - min(lows) <= near and max(highs) - min(highs) <= near
         same = same or not labels or "percent" in units or "fraction" in units
+    # Labels of two values next to a judge of many are classes, whatever their numbers.
     two_classes = any(len(set(space.values[label].values())) == 2 for label in labels)
     graded = any(len(set(space.values[judge].values())) > 2 for judge in judges)
     if same and not (two_classes and graded):
         low, high = next(iter(bottoms))
+        # The finest step of all raters.
         step = min(scale[2] for scale in scales.values())
         space.scale = (low, high, step)
         return
+    # No common scale: numbers are compared by rank only.
     space.rubric = {"real": True}
+    # The coarser scale is mapped to the finer one, which may be either side's.
     options = _mapping(space, labels, judges) or _mapping(space, judges, labels)
     space.notes.append(_two_scales(ends))
     if options:
@@ -208,6 +226,7 @@ def _mapping(
     Either the ends of both scales are the same, or both grow in proportion if that meets more
     scores of the others. Neither is fitted, so levels can still differ.
     """
+    # Levels of several raters would need a command for each.
     if len(coarse) != 1 or not fine:
         return []
     name = next(iter(coarse))
@@ -215,12 +234,18 @@ def _mapping(
     other_values = {value for rater in fine for value in space.values[rater].values()}
     low, high, _ = guessed_scale([*levels.values()])
     bottom, top, _ = guessed_scale([*other_values])
+    # The finer scale must be the wider one.
     if not 2 <= len(levels) <= _MOST_LEVELS or top - bottom <= high - low:
         return []
+    # The ratio of the lengths of both scales.
     slope = (top - bottom) / (high - low)
+    # By ends: the lowest level is the lowest of the other scale, the highest its
+    # highest.
     by_ends = {text: bottom + slope * (level - low) for text, level in levels.items()}
+    # By ratio: 2 of 5 is 4 of 10, and 0 stays 0.
     by_ratio = {text: top * level / high for text, level in levels.items()}
     meets = [len(other_values & {*mapped.values()}) for mapped in (by_ends, by_ratio)]
+    # The mapping that meets more of the values that the other raters give.
     best = by_ratio if meets[1] > meets[0] else by_ends
     return [
         word
@@ -248,9 +273,11 @@ def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
     present = list(values)
     low, high, step = guessed_scale(present)
     if raw.column.unit == "stars":
+        # Stars go from 1, and to 5 unless there are more.
         low, high = 1.0, max(5.0, high)
     if raw.column.unit == "fraction" and (bottoms := denominators(raw.words)):
         high = max(bottoms)
+        # A fraction such as 4/5 has the end in its denominator.
         low = min(low, 1.0)
     return low, high, step
 
@@ -269,6 +296,7 @@ def mixed_space(
     for name, raw in raws.items():
         numbers = {text: number(meaning) for text, meaning in raw.mapped.items()}
         mapped = {
+            # pass and fail count as numbers next to a mapped number.
             text: {"pass": 1.0, "fail": 0.0}.get(meaning, numbers[text])
             for text, meaning in raw.mapped.items()
         }
@@ -282,14 +310,17 @@ def mixed_space(
             text: meanings[fold(text)] for text in raw.words if fold(text) in meanings
         }
         in_order = ordered(raw.words)
+        # Each level is a number: the scores of the judge or of the labels.
         if len(values) == len(raw.words):
             space.values[name] = dict(values)
         elif in_order:
+            # Words of a scale get their position in it, from 1.
             folded = [fold(word) for word in in_order]
             space.values[name] = {
                 text: float(folded.index(fold(text)) + 1) for text in raw.words
             }
             notes.append(f"'{name}' is ordered: {' < '.join(in_order)}")
+        # Words that all say pass or fail are 1 and 0.
         elif len(flags) == len(raw.words):
             space.values[name] = {
                 text: 1.0 if meaning == "pass" else 0.0
@@ -298,6 +329,7 @@ def mixed_space(
             notes.append(f"'{name}': pass is 1 and fail is 0")
         else:
             return None
+        # What the user mapped wins.
         space.values[name] |= mapped
     space.rubric = {"real": True}
     space.notes = notes

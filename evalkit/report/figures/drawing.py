@@ -38,6 +38,7 @@ class Axis:
     def __call__(self, value: float) -> float:
         """Return the position of a value, or `start` if the axis has no length."""
         span = self.high - self.low
+        # Empty, infinite or unknown: everything is at the start.
         if not 0 < span < inf or isnan(value):
             return self.start
         inside = min(max(value, self.low), self.high)
@@ -48,9 +49,11 @@ class Axis:
         step = _round_step((self.high - self.low) / count)
         if step is None:
             return []
+        # 1e-9 of a step keeps a tick at the very end of the axis.
         first = self.low / step - 1e-9
         last = self.high / step + 1e-9
         if (
+            # Too many ticks, or numbers so large that steps vanish in rounding.
             last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST
         ):  # steps below the precision of floats
             return []
@@ -60,6 +63,7 @@ class Axis:
         ]
 
 
+# Floats have 53 bits, so that integers up to here are exact, with room for a step.
 _FINEST = 2.0**50
 
 
@@ -71,6 +75,8 @@ def _round_step(raw: float) -> float | None:
         (
             power * factor
             for factor in (1, 2, 2.5, 5, 10)
+            # A thousandth of tolerance, so that 0.1 * 3 does not need the next larger
+            # step.
             if power * factor >= raw * 0.999
         ),
         None,
@@ -83,10 +89,12 @@ def node(tag: str, *children: object, **attributes: object) -> Markup:
     `class_` and `text_anchor` become `class` and `text-anchor`; `None` values are omitted.
     """
     written = "".join(
+        # A name that is a keyword of Python has a trailing underscore.
         f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
+    # Children that are markup stay, and all others are escaped.
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{tag}{written}>{inner}</{tag}>")
 
@@ -115,6 +123,7 @@ def canvas(width: float, height: float, *children: object, label: Words) -> Mark
         *children,
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         role="img",
+        # The page scales a drawing down, but not up.
         style=f"max-width:{width:.0f}px;--width:{width:.0f}px",
     )
 
@@ -123,6 +132,7 @@ def text(
     x: float, y: float, words: Words | str, class_: str = "", **attributes: object
 ) -> Markup:
     """Return a text in both languages, of which the page shows one, or once if they are equal."""
+    # Equal words, such as numbers, are written once.
     if isinstance(words, str) or words[0] == words[1]:
         content = words if isinstance(words, str) else words[0]
         return node("text", content, x=x, y=y, class_=class_ or None, **attributes)
@@ -164,6 +174,7 @@ def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:
     return [
         element
         for across, at, words in ticks
+        # Four pixels lower, so that the middle of the digits is at the line.
         for element in (across, text(x.start - 6, at + 4, words, "tick end"))
     ]
 
@@ -191,6 +202,7 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Mar
     """Return a legend with one line per entry, each after a sample of its line."""
     elements = []
     for index, (class_, words) in enumerate(entries):
+        # Entries are 18 pixels apart.
         at = y + 18 * index
         elements += [
             line(x, at - 4, x + 18, at - 4, class_),
@@ -203,6 +215,7 @@ def text_width(words: Words | str, size: float = 8.5) -> float:
     """Return the most pixels that a text needs in either language, at `size` for an ASCII letter."""
     texts = (words,) if isinstance(words, str) else words
     return max(
+        # Chinese characters are about 1.65 times as wide as letters.
         sum(size if letter.isascii() else 1.65 * size for letter in word)
         for word in texts
     )

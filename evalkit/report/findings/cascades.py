@@ -39,6 +39,7 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         )
     yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
     for name, share in shares:
+        # The last judge may answer what no judge is sure enough about.
         if REST in (share.note or "") and share.value:
             judge = name.removeprefix(start)
             yield finding(
@@ -54,6 +55,7 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
             "Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no"
             " threshold."
         )
+        # Thresholds of the config may have been chosen on these labels.
         if any(GIVEN in (share.note or "") for _, share in shares):
             text = gettext(
                 "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high"
@@ -67,6 +69,7 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
             "A case costs {cost}, {ratio} times as much as with the last judge alone ({alone}).",
             cost=dollars(cost.value),
             ratio=interval(ratio),
+            # The ratio is the cost of the cascade divided by that of its last judge.
             alone=dollars(cost.value / ratio.value),
         )
         yield finding(ratio.name, "info", text)

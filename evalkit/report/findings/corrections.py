@@ -37,6 +37,7 @@ def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
     """
     if known(metrics, "labels/picked") is not None:
         return
+    # (key, rate as judged, corrected rate): pairs first, then classes.
     names = [(name, name, f"corrected/{name}") for name in RATES]
     names += [
         (name, f"class/{name}/rate", f"corrected/prediction_powered/{name}")
@@ -49,6 +50,8 @@ def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
             judged is not None
             and right is not None
             and right.low is not None
+            # Only corrections that need a random sample of labels, and say so in their
+            # note.
             and RANDOM in (right.note or "")
         ):
             yield name, judged, right
@@ -56,6 +59,7 @@ def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
 
 def is_determined(right: Metric) -> bool:
     """Return whether labels determine a corrected rate at all: its interval excludes some rate."""
+    # An interval from 0 to 1 excludes no rate.
     return right.low is None or right.high is None or right.low > 0 or right.high < 1
 
 
@@ -86,6 +90,7 @@ def _beyond(judged: Metric, right: Metric) -> str | None:
     """Return on which side of the corrected interval the judge's rate is; `None` if it is inside or labels are few."""
     if judged.value is None:
         return None
+    # The corrected interval above the judge's rate means that this rate is too low.
     return {"below": "above", "above": "below"}.get(side(right, judged.value))
 
 
@@ -106,6 +111,8 @@ def _of_classes(metrics: Metrics) -> Iterator[Finding]:
             name=name, judged=percent(judged), corrected=percent(right), n=labels(right)
         )
         if (errors := known(metrics, f"corrected/rate/{name}")) is not None:
+            # Two corrections of one rate: by the labeled rest, and by the rates of
+            # errors.
             text = gettext(
                 "{finding}, {rate} corrected for the errors on them",
                 finding=text,

@@ -33,8 +33,10 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
     gap, ceiling, judge = (
         known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge")
     )
+    # All three come together; a gap without an interval decides nothing.
     if gap is None or gap.low is None or ceiling is None or judge is None:
         return
+    # 0: the judge agrees with the others as well as an annotator.
     where = side(gap, 0.0)
     tones: dict[str, Tone] = {"above": "good", "below": "bad"}
     tone = tones.get(where, "info")
@@ -68,6 +70,7 @@ def _alt_test(metrics: Metrics) -> Iterator[Finding]:
     if test is None:
         return
     share = test.value or 0.0
+    # The note of the metric has the epsilon of its run.
     epsilon = _EPSILON.search(test.note or "")
     text = gettext(
         "By the alternative annotator test, the judge could replace {passed} of {n:,} annotators."
@@ -78,6 +81,7 @@ def _alt_test(metrics: Metrics) -> Iterator[Finding]:
     )
     gap = known(metrics, "human/gap")
     where = "unknown" if gap is None else side(gap, 0.0)
+    # The test and the gap can point in different ways; the sentence says why.
     if where == "below" and share > 0:
         text = gettext(
             "{finding} So it can pass and still agree less well than an annotator does.",
@@ -103,8 +107,10 @@ def _second_annotator(metrics: Metrics) -> Iterator[Finding]:
     decision = decide(metrics)
     agreement = decision.metric
     source = known(metrics, IDENTICAL)
+    # Several annotators are known already.
     if any(known(metrics, f"human/{name}") for name in ("alpha", "ceiling")):
         return
+    # Labels of a model or of a key are not those of an annotator.
     if source is not None and source.note not in (None, "annotators"):
         return
     if (

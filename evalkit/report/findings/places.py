@@ -38,6 +38,7 @@ def places_text(decision: Decision) -> Text:
     """Return the slices in which a decision does not hold, with what shows it."""
     named = [_place(where) for where in decision.where[:MOST]]
     text = gettext("not where {slices}", slices=joined(named, gettext(", or ")))
+    # The number of slices that the sentence does not name.
     unnamed = len(decision.where) - MOST
     if unnamed > 0:
         text = gettext(
@@ -56,6 +57,7 @@ def _place(where: Where) -> Text:
 
 
 def _evidence(where: Where) -> Message:
+    # `decision/...` shows it by rates, all others by a coefficient.
     group, _, name = where.shown_by.partition("/")
     if group == "decision":
         return gettext(
@@ -97,6 +99,7 @@ def search_findings(metrics: Metrics) -> Iterator[Finding]:
     )
     yield finding(TESTED, "info", text)
     yield from _power(metrics)
+    # Slices that look worse and have too few labels, and columns with too many values.
     small, omitted = searched(tested)
     if small:
         names = [
@@ -118,6 +121,8 @@ def search_findings(metrics: Metrics) -> Iterator[Finding]:
 
 def _power(metrics: Metrics) -> Iterator[Finding]:
     """Yield how bad slices of some sizes must be to be found."""
+    # Verdicts are found by their share, scores by their error: the first that the run
+    # has.
     for prefix, part, whole in _POWER:
         detectable = [
             metric

@@ -59,6 +59,7 @@ def prompt_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 def missing_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many answers are missing, and most often why."""
+    # {cause: its rate}; rates without any answer are no causes.
     rates = {
         kind: m
         for kind in MISSING
@@ -66,6 +67,7 @@ def missing_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     }
     if not rates:
         return
+    # Rates and counts have the same denominator, so that counts add up.
     counts = {kind: round((m.value or 0) * m.n) for kind, m in rates.items()}
     total = sum(counts.values())
     n = max(m.n for m in rates.values())
@@ -75,6 +77,7 @@ def missing_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         )
         yield finding("missing/failed", "good", text)
         return
+    # The finding links to the metric of the most frequent cause.
     kind = max(counts, key=lambda kind: counts[kind])
     text = ngettext(
         "{n:,} of {all:,} answers is missing ({share}): {why}. Metrics exclude them and have"
@@ -100,14 +103,17 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         for name in CAUSES
         if (m := known(metrics, f"tie_rate/{name}")) is not None
     }
+    # The most frequent cause, named only if it explains most ties.
     main = max(parts, key=lambda name: parts[name].value or 0, default="")
     main_share = parts[main].value or 0 if main else 0
     text = gettext("{rate} of pairs are ties.")
     if main_share > 0.5 * (rate.value or 0):
         text = gettext("{rate} of pairs are ties, most of them {because} ({part}).")
+        # All ties have one cause: no share is needed. 1e-9 absorbs rounding.
         if main_share > (rate.value or 0) - 1e-9:
             text = gettext("{rate} of pairs are ties {because}.")
         text = text.fill(because=CAUSES[main], part=percent(parts[main]))
+    # Many ties, or ties that are contradictions between the orders, are bad news.
     bad = (rate.value or 0) >= MANY_TIES or (
         main == "swap_disagreement" and main_share > 0.5 * (rate.value or 0)
     )
@@ -122,6 +128,8 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def _one_winner(metrics: Metrics) -> Iterator[Finding]:
     """Yield that all verdicts are the same; if all labels are of one class too, they may be right."""
     kappa = metrics.get("agreement/kappa")
+    # With one order, the winner may be the position. Without kappa, all labels may be
+    # of one class.
     if one_order(metrics) or (kappa is not None and kappa.value is None and kappa.n):
         return
     for name, winner in (("win_rate/a", "A"), ("win_rate/b", "B")):
@@ -153,7 +161,9 @@ def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 def score_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many different scores the judge uses."""
+    # A single score cannot vary.
     if (distinct := known(metrics, "score/distinct")) is not None and distinct.n != 1:
+        # Two scores are few on a scale of more; one is few on any.
         few = distinct.n >= CONSTANT_AFTER and (distinct.value or 0) <= (
             1 if has_two_scores(metrics) else 2
         )

@@ -27,10 +27,13 @@ def slice_findings(
         rows: the table of slices.
         confidence: the confidence of the tests.
     """
+    # Rows of the table of slices, each with the p-value after Holm's adjustment.
     tested = [row for row in rows if row["p_holm"] is not None]
+    # Without this metric no slices were asked for.
     count = metrics.get("slices/differ")
     if count is None:
         return
+    # Without a table, only the number of tests is reported.
     if not rows:
         if known(metrics, count.name) is not None:
             text = gettext(
@@ -40,6 +43,7 @@ def slice_findings(
             )
             yield finding(count.name, "warn" if count.value else "info", text)
         return
+    # A slice has a row for each metric, so that slices are counted by column and value.
     tested_slices, every = (
         {(row["column"], row["value"]) for row in some} for some in (tested, rows)
     )
@@ -55,6 +59,7 @@ def slice_findings(
     significant = sorted(
         (row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence
     )
+    # The most prominent row of each slice: one sentence for each.
     first_of: dict[tuple[str, str], Json] = {}
     for row in significant:
         first_of.setdefault((row["column"], row["value"]), row)
@@ -82,6 +87,8 @@ def slice_findings(
                 text=text,
                 more=len(differ) - MOST_SLICES,
             )
+        # Slices better and worse than the rest at once: the rest of each holds the
+        # others.
         if len({_is_worse(row) for row in differ} - {None}) > 1:
             why = gettext(
                 "The better ones may differ only because the rest holds the worse ones."
@@ -90,6 +97,7 @@ def slice_findings(
     if every - tested_slices:
         text = gettext("{first} {second}", first=text, second=untested)
     yield finding(count.name, "warn" if differ else "info", text)
+    # Only metrics of which more is better, so that the lowest is the worst.
     shrunk = [
         row
         for row in rows
@@ -98,6 +106,7 @@ def slice_findings(
     first = next(
         (
             name
+            # The first metric in the catalog's order that has shrunk estimates.
             for name in COLUMNS["sliced"]
             if any(row["metric"] == name for row in shrunk)
         ),
@@ -133,12 +142,14 @@ def _is_worse(row: Json) -> bool | None:
     return (
         None
         if better is None
+        # True if a low estimate is bad, or a high one is where less is better.
         else (row["estimate"] < row["rest"]) == (better == "higher")
     )
 
 
 def _prominence(row: Json) -> tuple[bool, float, float]:
     """Return a sort key of slices that differ: worse ones first, then by significance."""
+    # False sorts first: worse slices, then smaller p-values, then larger differences.
     return not _is_worse(row), row["p_holm"], -abs(row["estimate"] - row["rest"])
 
 

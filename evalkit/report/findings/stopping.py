@@ -28,6 +28,7 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
         return
     title = metric_title(metric.name)
     clusters = result.manifest["clusters"]["count"]
+    # The facts that both sentences share.
     facts = {
         "title": title,
         "value": interval(metric),
@@ -42,6 +43,7 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
             " {width:g} wide. This holds at any stopping time.",
             **facts,
         )
+        # A run may settle with its last case.
         if not_needed["cases"]:
             parts.append(
                 ngettext(
@@ -57,6 +59,7 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
             **facts,
         )
         parts.append(_unsettled(not_needed["cases"], result.manifest.get("stopped")))
+    # Answers that were requested while the rule was checked.
     if late := not_needed.get("answers"):
         parts.append(
             ngettext(
@@ -67,6 +70,7 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
                 late,
             )
         )
+    # Sentences in this order: the state, the cases, the late answers.
     for part in parts:
         text = gettext("{text} {rest}", text=text, rest=part)
     yield finding(metric.name, "good" if settled else "warn", text)

@@ -24,6 +24,7 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     rows: Sequence[Json] = table.get("systems") or ()
     if not rows or known(metrics, "labels/picked") is not None:
         return
+    # {result: systems}, also for systems without labels.
     by = {
         name: [row["system"] for row in rows if row["result"] == name]
         for name in (*RESULTS, "untested", "refused")
@@ -35,11 +36,14 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     ]
     text = gettext(
         "A correction of scores by labels of other systems was tested on {n} labeled systems, with"
+        # Only systems that were tested count; the others follow in sentences of their
+        # own.
         " a margin of {margin}: {results}.",
         n=sum(len(by[name]) for name in RESULTS),
         margin=fixed(table["margin"], 2),
         results=joined(parts, gettext("; ")),
     )
+    # One failure is bad news, however many systems pass.
     tone: Tone = "info" if by["undecided"] else "good"
     if by["fail"]:
         tone = "bad"

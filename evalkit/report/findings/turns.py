@@ -23,6 +23,7 @@ from evalkit.scoring.metrics.turns import (
 def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield what changes along conversations, and whether failures are found where they are."""
     yield from _by_position(metrics, run.mode)
+    # All three metrics come together, or the data have no labeled failures.
     exact, near, none = (known(metrics, name) for name in (EXACT, NEAR, NONE))
     if exact is not None and near is not None and none is not None:
         text = gettext(
@@ -34,6 +35,7 @@ def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
             near=percent(near),
             none=percent(none),
         )
+        # Intervals that do not overlap: better than a judge that passes everything.
         better = (
             exact.low is not None and none.high is not None and exact.low > none.high
         )
@@ -48,6 +50,7 @@ def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
 
 
 def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
+    # The slope is in points from the first to the last turn.
     slope, early, late = (known(metrics, name) for name in (SLOPE, EARLY, LATE))
     if slope is None or early is None or late is None or slope.low is None:
         return
@@ -55,6 +58,7 @@ def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
         "No clear change of agreement with labels along conversations: {early} in the first half"
         " and {late} in the second; {slope} points from the first to the last turn or step."
     )
+    # 0: agreement does not change along conversations.
     where = side(slope, 0.0)
     if where == "below":
         text = gettext(
@@ -69,6 +73,7 @@ def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
             " ones may also be easier to judge."
         )
     text = text.fill(early=percent(early), late=percent(late), slope=points(slope))
+    # Scores have no right and wrong, so agreement has another meaning.
     if "score/mean" in metrics and mode != CHECKLIST:
         text = gettext(
             "{finding} Agreement is here 1 minus the distance of score and grade as a share of the"
