@@ -45,6 +45,7 @@ slope of `STEEP` or more; or if scores use at most `TINY` of the range of grades
 
 def sign(values: Floats) -> Codes:
     """Return A, TIE or B for margins above, at and below 0, and NONE for NaN."""
+    # FUZZ: differences from rounding alone are ties.
     codes = np.where(np.abs(values) <= FUZZ, TIE, np.where(values > 0, A, B))
     return np.where(np.isnan(values), NONE, codes).astype(np.int8)
 
@@ -144,6 +145,7 @@ class PairColumns:
     def place(self, case: int, i: int, j: int) -> int:
         """Return the index of the pair (i, j) of a case."""
         n = int(self.sizes[case])
+        # Pairs before row i of a triangle of n responses, then the position in the row.
         return int(self.start[case]) + i * n - i * (i + 1) // 2 + (j - i - 1)
 
     @property
@@ -157,11 +159,13 @@ class PairColumns:
 
     def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
         """Return the index of each pair (i, j) of a case, for arrays of the same shape."""
+        # The same formula as in `place`, for arrays.
         n = self.sizes[case]
         return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
 
     def sides(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a value of each response, (responses,), for the first and the second response of each pair."""
+        # (pairs,) the row of the first response of each pair's case.
         offset = (np.cumsum(self.sizes) - self.sizes)[self.case]
         return values[offset + self.i], values[offset + self.j]
 
@@ -180,8 +184,11 @@ def rows_of(cases: Sequence[Case]) -> tuple[Ints, Ints]:
 def all_pairs(cases: Sequence[Case]) -> PairColumns:
     """Return the pairs of all cases, ordered by case and then by response."""
     sizes, first_rows = rows_of(cases)
+    # (cases,) the number of pairs of each case.
     counts = sizes * (sizes - 1) // 2
     # case -> row of its first pair
+    # The sum of the pairs of all cases before; the last entry is the total and is cut
+    # off.
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
     # number of responses -> indices of its pairs
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
@@ -191,15 +198,19 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
         ).astype(np.int64)
         for axis in (0, 1)
     )
+    # (pairs,) the case of each pair.
     case = np.repeat(np.arange(len(cases)), counts)
     # pair -> row of its first response, and of its second
     first = first_rows[case] + i
     second = first_rows[case] + j
+    # A missing text has no length, so that it is neither longer nor shorter.
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
+    # A higher grade is better: A for the first response; NONE for a missing grade.
     label = sign(graded[first] - graded[second])
     choice, annotator_labels = _choices(cases)
     # A choice is about the first two responses, and precedes their grades.
+    # Where the case has a label, on its first pair.
     has_choice = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[has_choice] = choice[case[has_choice]]
     pairs = PairColumns(
@@ -217,6 +228,7 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
         for unit, winner in choices_in(annotation):
             votes.setdefault(unit, []).append(winner)
     for unit, winners in votes.items():
+        # Without a majority, the pair stays without a label.
         most: Winner | None = majority(winners)
         if unit != FIRST and unit[1] < pairs.sizes[case] and most is not None:
             row = pairs.place(case, *unit)
@@ -252,6 +264,7 @@ def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
     systems = [response.model or "" for case in cases for response in case.responses]
     names = visible_names(sorted({*systems} - {""}))
     codes = {name: code for code, name in enumerate(names)}
+    # -1 for responses without a model.
     return tuple(names.values()), np.array(
         [codes.get(name, -1) for name in systems], dtype=np.int64
     )
@@ -360,6 +373,7 @@ class ScoreColumns:
         both uses less than half of the scale, and the other grows by far more or less than it.
         """
         both = np.isfinite(self.grade) & np.isfinite(self.raw)
+        # A few pairs of grade and score cannot show how both grow.
         if both.sum() < FEW:
             return ""
         grades = self.grade[both]
@@ -368,13 +382,17 @@ class ScoreColumns:
         score_range = float(np.ptp(scores))
         if not grade_range:
             return ""
+        # (n,) grades around their mean; the slope is that of scores on grades, without
+        # its sign.
         centered = grades - grades.mean()
         slope = abs(float(centered @ scores) / float(centered @ centered))
+        # Grades use a part of the scale, and scores grow faster than grades.
         wider = (
             grade_range <= NARROW * scale.span
             and score_range >= WIDE * scale.span
             and slope >= STEEP
         )
+        # Scores use a part of the range of grades, and hardly grow with them.
         narrower = (
             grade_range >= WIDE * scale.span
             and score_range <= TINY * grade_range
@@ -571,6 +589,7 @@ class ClassColumns(Units):
         votes: Mapping[str, Ints] = MappingProxyType({}),
     ) -> ClassColumns:
         """Return the same responses with the verdicts and probabilities of a judge, and the votes of its judges."""
+        # A judge without any probabilities has no column of them.
         known_chances = chances if np.isfinite(chances).any() else None
         return replace(
             self,
@@ -582,4 +601,6 @@ class ClassColumns(Units):
 
     def rows(self, judgments: JudgmentColumns) -> Ints:
         """Return the row of each judgment's response."""
+        # Rows are sorted by case: the first row of the case plus the index of the
+        # response.
         return np.asarray(np.searchsorted(self.case, judgments.case) + judgments.i)

@@ -175,15 +175,19 @@ def compare_runs(
         ConfigError: if there are fewer than two runs, they share no case, a case differs, or a
             metric of the family is unknown.
     """
+    # From here on, all runs have the same cases in the same order.
     shared, left_out = pair_runs(runs, same=same)
     cluster_columns = (entry.config.scoring.cluster for entry in runs)
+    # The comparison's column of clusters, or else the first one that a run has.
     column = scoring.cluster or next(
         (name for name in cluster_columns if name is not None), None
     )
+    # Clusters of the first run serve all: differences need the same resamples.
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)
     measured = [_measure(entry, scoring, clusters) for entry in shared]
     chosen = _family(family, measured)
     pairs = [*combinations(measured, 2)]
+    # Holm counts all pairs of runs and all metrics of the family.
     differences = tests.adjusted(
         [
             _difference(
@@ -204,6 +208,7 @@ def compare_runs(
         family=chosen,
         entries=tuple(_entries(measured, differences, chosen, scoring.confidence)),
         differences=tuple(differences),
+        # Agreement between runs is not tested, so it is no part of the family.
         between=tuple(
             d
             for first_run, second_run in pairs
@@ -218,6 +223,7 @@ def compare_runs(
 
 def _stop(run: RunEntry, confidence: float) -> Entry:
     """Return the metric that may stop a run, on all of its cases, with an interval of the comparison's confidence."""
+    # The run's own metric has the right confidence already.
     if run.config.scoring.confidence == confidence:
         return Entry(run.name, run.metrics[run.stop])
     config = run.config.with_(
@@ -230,6 +236,7 @@ def _stop(run: RunEntry, confidence: float) -> Entry:
 
 def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
     """Score one run with the comparison's resampling and its other settings unchanged."""
+    # These settings of the comparison replace the run's, so that resamples are equal.
     same = ("bootstrap", "confidence", "seed")
     config = entry.config.with_(
         {f"scoring.{name}": getattr(scoring, name) for name in same}
@@ -238,11 +245,13 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
     verdicts = PairedVerdicts.of(entry, scored.verdicts, clusters)
     statistics = [item for item in scored.measures if isinstance(item, Statistic)]
     statistics += verdicts.statistics(Scale.of(config.rubric).span)
+    # Resamples of all statistics at once: rows (statistics, resamples).
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     by_name = {statistic.name: statistic for statistic in statistics}
     draws = {
         statistic.name: row for statistic, row in zip(statistics, rows, strict=True)
     }
+    # Metrics without resamples have no difference, but are listed.
     metrics = {
         item.name: item for item in scored.measures if isinstance(item, Metric)
     } | numbers
@@ -260,6 +269,7 @@ def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[st
                 where=name,
                 remedy=did_you_mean(name, shared),
             )
+    # Without a request, the first metric of the usual ones that every run has.
     return (
         tuple(dict.fromkeys(requested))
         or tuple(name for name in TESTED if name in shared)[:1]
@@ -268,6 +278,7 @@ def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[st
 
 def _comparable(name: str, first_run: _Measured, second_run: _Measured) -> bool:
     """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
+    # The ends of both rubrics; two scales of different ends have different units.
     first, second = (
         Scale.of(m.entry.config.rubric).ends for m in (first_run, second_run)
     )
@@ -297,8 +308,11 @@ def _difference(
     """
     first = first_run.verdicts
     second = second_run.verdicts
+    # Units that only one of both runs has right: for accuracy alone.
     only: tuple[int | None, int | None] = None, None
     if name == ACCURACY:
+        # Accuracy is compared over the units that both read, unlike each run's own
+        # rate.
         lead, statistic = first.accuracy_lead(second)
         draws = resample([statistic], scoring, first.clusters)[0]
         only = lead.only
@@ -311,17 +325,21 @@ def _difference(
         draws = resampled.draws
         metric = resampled.difference(name, scoring)
         test = resampled.test
+    # (clusters,) paired differences.
     if name in (SCORE, ERROR) and first.scored and second.scored:
         test = partial(tests.wilcoxon, first.by_cluster(name) - second.by_cluster(name))
     p, method = (
         (None, None)
         if name not in family
         else test()
+        # A metric without units in common has a reason instead of a test.
         if metric.n
         else (None, metric.note)
     )
+    # Resamples in which one run is undefined say nothing about the difference.
     finite = draws[np.isfinite(draws)]
     error = float(finite.std()) if len(finite) else 0.0
+    # Without spread between resamples, no size could be detected.
     if error > 1e-12:
         detectable = round_metric(
             tests.smallest_detectable(error, scoring.confidence, size)
@@ -347,10 +365,14 @@ def _lead(name: str, first_run: _Measured, second_run: _Measured) -> ResampledLe
     (low, high), (other_low, other_high) = (
         run.statistics[name].possible for run in (first_run, second_run)
     )
+    # The lowest difference is the lowest value of the first minus the highest of the
+    # second.
     limits = (
         None if low is None or other_high is None else low - other_high,
         None if high is None or other_low is None else high - other_low,
     )
+    # The smaller count, and more missing units: a difference is no better known than
+    # either value.
     counts = {
         "n": min(first.n, second.n),
         "missing": max(first.missing, second.missing),
@@ -372,6 +394,7 @@ def _entries(
 ) -> Iterator[Entry]:
     """Yield each run's metrics; those of the family have letters if there are more than two runs."""
     letters = {}
+    # Two runs need no letters: their difference is in the table.
     for name in family if len(measured) > 2 else ():
         values = {run.entry.name: run.metrics[name].value or 0.0 for run in measured}
         differ = tests.differing(
@@ -382,6 +405,7 @@ def _entries(
             ],
             confidence,
         )
+        # Best first; of an error, the lowest is the best.
         letters[name] = tests.letters(
             sorted(values, key=values.__getitem__, reverse=name != ERROR), differ
         )
@@ -397,11 +421,13 @@ def _between(
 ) -> list[Difference]:
     """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
     first = first_run.verdicts.winner
+    # Both are (pairs,) winners on the same pairs, so they are compared by index.
     second = second_run.verdicts.winner
     tally = first_run.verdicts.pairs
     read = (first != NONE) & (second != NONE)
     table = Confusion.of(tally, first, second, read, ~read, CLASSES)
     if read.any():
+        # np.ptp is 0 if a run has one verdict only: then kappa is undefined.
         vary = all(np.ptp(winner[read]) for winner in (first, second))
     else:
         vary = False
@@ -416,6 +442,7 @@ def _between(
             "between/kappa", kappa if vary else undefined, reach=None, why=why
         ),
     ]
+    # One run compares, and the other one scores: only then can they contradict.
     if first_run.implied != second_run.implied:
         statistics += contradiction_statistics(first, second, tally)[:1]
     statistics += _halo(first_run.entry, second_run.entry)
@@ -431,6 +458,7 @@ def _halo(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
     checklists = (
         run for run in (first_run, second_run) if run.config.mode.name == CHECKLIST
     )
+    # True asks for each item alone; two runs of one kind leave one entry.
     runs = {run.config.mode.ask in ("each", 1): run for run in checklists}
     if len(runs) < 2:
         return []
@@ -438,6 +466,7 @@ def _halo(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
         read_items(runs[ask].cases, runs[ask].judgments, "share")[0]
         for ask in (True, False)
     )
+    # The halo compares item by item, so both checklists must be the same.
     same = [(item.id, item.criterion) for item in alone.items] == [
         (i.id, i.criterion) for i in together.items
     ]

@@ -80,6 +80,7 @@ def side(metric: Metric, level: float) -> Side:
 
     It is `unknown` without an interval, and from fewer than `FEW` units.
     """
+    # A side needs an interval, and enough units behind it.
     if metric.low is None or metric.high is None or metric.n < FEW:
         return "unknown"
     if metric.low <= level <= metric.high:
@@ -118,9 +119,12 @@ def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
 
 def kind_of(metrics: Metrics) -> Kind:
     """Return the kind of verdicts that a run has labels for, or would have."""
+    # In order: classes, checklists, pairs with labels, scores with labels, scores,
+    # pairs.
     if BALANCED in metrics:
         return CLASSES
     graded = next((metrics[name] for name in CORRELATIONS if name in metrics), None)
+    # A checklist has scores too; with graded responses these decide.
     if ITEM_KAPPA in metrics or (
         "checklist/met_rate" in metrics and (graded is None or not labels(graded))
     ):
@@ -130,6 +134,7 @@ def kind_of(metrics: Metrics) -> Kind:
         return PAIRS
     if graded is not None and labels(graded):
         return SCORES
+    # No labels at all: scores if no pair was compared.
     if graded is not None and CONSISTENCY not in metrics and not labels(pairs):
         return SCORES
     return PAIRS
@@ -191,6 +196,7 @@ def labeled_metric(kind: Kind, metrics: Metrics) -> Metric | None:
 def labels_at_hand(metrics: Metrics) -> int:
     """Return how many units have a label."""
     of_all = known(metrics, RIGHT)
+    # Missing answers are among the labeled units too.
     counted = labels(labeled_metric(kind_of(metrics), metrics))
     if of_all is None:
         return counted
@@ -220,6 +226,7 @@ def judges_of(metrics: Metrics) -> list[str]:
     """Return the judges of a panel, as they are named in its metrics."""
     counted = ("/" + ACCURACY, "/" + CORRELATIONS[0], "/" + ITEM_ACCURACY)
     names = [
+        # judge/NAME/METRIC without both ends.
         name[len("judge/") : -len(end)]
         for name in metrics
         for end in counted
@@ -233,11 +240,13 @@ def constant_verdict(metrics: Metrics) -> tuple[str, Metric] | None:
     names = {"win_rate/a": "A", "win_rate/b": "B", "tie_rate": "TIE"}
     for name in metrics:
         if name.startswith("class/") and name.endswith("/rate"):
+            # class/NAME/rate without `class/` and `/rate`.
             names[name] = name[6:-5]
     if kind_of(metrics) is ITEMS:
         names = {"checklist/met_rate": "met"}
     for name, verdict in names.items():
         rate = metrics.get(name)
+        # A rate of 1: no other verdict was given.
         if rate is not None and rate.value == 1:
             return verdict, rate
         # One rate covers both answers of items.
@@ -256,10 +265,12 @@ def labels_against(metrics: Metrics, verdict: str) -> int:
     }
     if kind_of(metrics) is CLASSES:
         shares = {verdict: (f"class/{verdict}", False)}
+    # (metric, whether it counts the other side's labels).
     name, is_other_side = shares.get(verdict, ("a", False))
     rate = known(metrics, f"{LABEL_RATE}{name}")
     if rate is None or rate.value is None:
         return 0
+    # Any label that names a winner is against a tie.
     if verdict == "TIE":
         return rate.n
     share = rate.value if is_other_side else 1 - rate.value
@@ -298,6 +309,7 @@ def recalls(metrics: Metrics) -> Iterator[tuple[str, Metric]]:
             and name.endswith("/recall")
             and metric.value is not None
         ):
+            # class/NAME/recall without `class/` and `/recall`.
             yield name[6:-7], metric
     for name, label in (("checklist/tpr", "met"), ("checklist/tnr", "not_met")):
         if (metric := metrics.get(name, Metric(name, None))).value is not None:

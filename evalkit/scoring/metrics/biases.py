@@ -69,24 +69,31 @@ def order_statistics(
 def _order_effects(
     config: RunConfig, verdicts: VerdictColumns, passes: PassColumns
 ) -> list[Statistic]:
+    # (judgments,) 2 * pair + order: the pass of each judgment.
     order = passes_of(verdicts.judgments, verdicts.pairs)
     winner = sign(pair_margins(config, verdicts.judgments))
     counted = [
+        # (2 * pairs,) samples of each pass with this winner.
         np.bincount(order[winner == code], minlength=2 * len(verdicts.pairs))
         for code in WINNERS
     ]
     counts = (
         np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)
     )  # by pair, order and winner
+    # (pairs, 2) readable samples of each order.
     size = counts.sum(axis=2)
     complete = (size >= 2).all(axis=1)
+    # The share of two samples of one order that are equal, (pairs, 2); then the mean of
+    # both orders.
     within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
+    # (pairs,) equal pairs of a sample of one order and one of the other.
     across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
     why = "one sample of each order: set mode.samples to 2 or more to separate order from noise"
     if not passes.both:
         why = "each pair was judged in one order"
     elif (size >= 2).any():
         why = "no pair has two readable samples in both orders"
+    # If no pair is complete, the metric is undefined, and nothing was omitted from it.
     omitted = int((~complete).sum()) if complete.any() else 0
     if omitted:
         note = (
@@ -120,6 +127,8 @@ def _false_preference(
 ) -> Statistic:
     """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
     identical = np.zeros(len(verdicts.pairs), dtype=bool)
+    # `start` is the row of the case's first pair; combinations are in the order of its
+    # pairs.
     for start, case in zip(verdicts.pairs.start.tolist(), cases, strict=True):
         texts = [response.text for response in case.responses]
         if len(set(texts)) < len(texts):
@@ -127,6 +136,7 @@ def _false_preference(
                 first == second != "" for first, second in combinations(texts, 2)
             ]  # a missing text equals no other
             identical[start : start + len(same)] = same
+    # Both orders of each pair: rows are 2 * pair + order.
     relevant = np.repeat(identical, 2)
     return _pass_tally(verdicts).rate(
         "position/identical_preference",
@@ -147,6 +157,8 @@ def _pass_tally(verdicts: VerdictColumns) -> Tally:
 
 def _unread(verdicts: VerdictColumns, passes: PassColumns) -> Bools:
     """Return which passes were to be judged and could not be read, (2 × pairs,)."""
+    # Orders that were asked, or that should have been; cascades that abstain are not
+    # missing.
     expected = (passes.asked | passes.both) & ~verdicts.withheld[:, None]
     return np.asarray((~passes.read & expected).ravel())
 
@@ -163,10 +175,13 @@ def position_statistics(
     winner = passes.winner
     complete = passes.complete & passes.both
     equal = winner[:, 0] == winner[:, 1]
+    # The second order was never asked: the position always goes with the unit's own
+    # order.
     alone = not passes.both and not passes.asked[:, 1].any()
     note = None
     if alone:
         note = f"{ONE_ORDER}: position and quality cannot be separated"
+    # The same winner in both orders is first once and second once.
     elif complete.any() and equal[complete].all():
         note = "0.5 by construction: no verdict changes with the order"
     return [
@@ -183,6 +198,7 @@ def position_statistics(
         ),
         _pass_tally(verdicts).rate(
             "position/first_rate",
+            # (pairs, 2): in order 0 the first response is A, in order 1 it is B.
             (winner == np.array([A, B], dtype=np.int8)).ravel(),
             (passes.read & (winner != TIE)).ravel(),
             _unread(verdicts, passes),
@@ -247,6 +263,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         flat(cases, lambda case: [len(response.text) for response in case.responses])
     )
     has_length = (first > 0) & (second > 0)
+    # A is 1, a tie 0.5, B 0; NONE is not used.
     credit = (1.0 + verdicts.winner) / 2
 
     def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
@@ -259,14 +276,18 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         )
 
     log_ratio = log_length(first) - log_length(second)
+    # All pairs with lengths; below, only those with a label.
     rows, tally, missing = selected(has_length)
+    # In standard deviations, not centered: 0 stays equal length.
     x = _scaled(log_ratio[rows])
     difference = (first - second)[rows]
+    # (pairs, 2): intercept and log ratio.
     design = np.stack([np.ones(len(x)), x], axis=1)
     why = _why_constant(x, NO_VERDICT)
     raw = slope(
         "length/slope", design, credit[rows], tally, 1, missing=missing, why=why
     )
+    # The design of Dubois et al.: at a difference of 0 the intercept is the win rate.
     design = np.stack([np.ones(len(x)), np.tanh(_scaled(difference))], axis=1)
     why = _why_one_sided(difference)
     controlled = rate_at_zero(
@@ -277,10 +298,13 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         missing=missing,
         why=why,
     )
+    # The names are bound again, for labeled pairs only.
     rows, tally, missing = selected(has_length & verdicts.labeled)
     x = _scaled(log_ratio[rows])
     label = pairs.label[rows]
+    # (pairs, 3): intercept, log ratio, label as 1, 0 or -1.
     design = np.stack([np.ones(len(x)), x, label], axis=1)
+    # Verdicts equal to their label are explained by it.
     contrary = np.asarray(verdicts.winner[rows] != label)
     why = _why_constant(x, "no labeled pair has a verdict")
     if not why and (count := int(contrary.sum())) < MIN_CONTRARY:
@@ -342,6 +366,7 @@ def _why_one_sided(difference: Floats) -> str:
         "first": float((difference >= 0).mean()),
         "second": float((difference <= 0).mean()),
     }
+    # The side that is at least as long in fewer pairs.
     side, share = min(shares.items(), key=lambda item: item[1])
     if share >= MIN_SHARE:
         return ""
@@ -371,11 +396,13 @@ _EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
 @cache
 def family(model: str | None) -> str | None:
     """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
+    # Without the provider, as in `openai/gpt-4o`.
     name = (model or "").rsplit("/", 1)[-1].lower()
     listed = _EXACT.get(name) or next(
         (f for f, words in FAMILIES.items() if any(word in name for word in words)),
         None,
     )
+    # An unknown model's family is the first word of at least three letters.
     first = re.match(r"[^\W\d_]{3,}", name)
     return listed or (first[0] if first else None)
 
@@ -391,8 +418,10 @@ def judge_families(config: RunConfig) -> dict[str, str]:
 
 
 def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
+    # Members may be panels themselves.
     for member in judge.judges or ():
         yield from _judges(member)
+    # A panel has no model of its own.
     if judge.judges is None:
         yield judge
 
@@ -439,6 +468,7 @@ def self_statistics(
         for case in cases
         for response in case.responses
     ]
+    # (pairs,) 1 if the side is of a judge's family, 0 if not.
     first, second = verdicts.pairs.sides(np.array(models, dtype=np.int8))
     own_side = (
         first - second
@@ -458,6 +488,7 @@ def self_statistics(
             side & present,
             side & verdicts.missing,
         )
+        # The own response is the label; then the other one is.
         for side in (mixed & (label == own_side), mixed & (label == -own_side))
     ]
     # extreme totals: the columns are sum and count of both rates, a row one more hit or miss

@@ -53,6 +53,7 @@ class _GradedScores:
         graded = np.isfinite(scored.grade)
         scored_rows = np.isfinite(scored.score)
         both = graded & scored_rows
+        # Rounded, so that scores that differ by rounding are tied.
         x = np.round(scored.score[both], 9)
         y = scored.grade[both]
         return cls(scored.tally.where(both), x, y, scored.grade[graded & ~scored_rows])
@@ -93,6 +94,7 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
         scored: the scores.
     """
     graded = _GradedScores.of(scored)
+    # The level of each score, and which rows have the higher of both grades.
     levels, high = (
         _Levels.of(np.unique(graded.x, return_inverse=True)[1]),
         graded.y > graded.y.min(initial=np.inf),
@@ -102,16 +104,21 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
     def areas(weights: Floats) -> Floats:
         upper, lower = (
             # shape (resamples, levels)
+            # `side` selects the rows of one grade: their weights by level of score.
             levels.counts(weights[:, graded.tally.case] * side)
             for side in (high, ~high)
         )
+        # For each level, the lower-graded weight below it, and half of that at it.
         below = np.cumsum(lower, axis=1) - lower / 2
+        # (resamples,) pairs in the right order, divided by all pairs of a higher and a
+        # lower grade.
         return divide(
             (upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1)
         )
 
     statistic = graded.statistic(
         "auc",
+        # No columns: ranks depend on all rows, so `value` needs the weights of cases.
         np.zeros((graded.tally.cases, 0)),
         partial(_in_blocks, areas, len(graded.x)) if two else undefined,
         weighted=True,
@@ -174,16 +181,22 @@ def _unlike(
     """
 
     def reach(share: float) -> Bounds:
+        # Every k-th row, so that the bound of a large run costs no more than that of a
+        # small one.
         some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
         case = graded.tally.case[some]
         x = graded.x[some]
         y = graded.y[some]
         cases = graded.tally.cases
         ends = [x.min(), x.max()], [y.min(), y.max()]
+        # Two more cases, each with one response at opposite ends.
         added = Tally(np.append(case, [cases, cases + 1]), cases + 2)
+        # The seen cases have the weight 1 - share, and the two new ones share the rest.
         weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
         extremes = []
+        # -1: the lowest score with the highest grade, and the reverse. 1: lowest with
+        # lowest.
         for step in (-1, 1):
             wider = _GradedScores(
                 added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0]
@@ -241,9 +254,12 @@ def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
 def pearson_r(totals: Floats) -> Floats:
     """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN if x or y does not vary."""
     n, x, y, xx, yy, xy = totals.T
+    # n squared times the variances: differences of large sums, so noise must be cut
+    # off.
     spread_x = n * xx - x * x
     spread_y = n * yy - y * y
     defined = (spread_x > NEGLIGIBLE * n * n) & (spread_y > NEGLIGIBLE * n * n)
+    # 0 where x or y does not vary, which `divide` makes NaN.
     scale = np.sqrt(np.where(defined, spread_x * spread_y, 0.0))
     return np.clip(divide(n * xy - x * y, scale), -1.0, 1.0)
 
@@ -253,16 +269,20 @@ def _spearman(graded: _GradedScores) -> Statistic:
 
     Psychol. 15, 72-101).
     """
+    # (n,) the level of each value, from 0.
     levels = [
         np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)
     ]
+    # Cells are numbered as level of x * width + level of y.
     width = int(levels[1].max(initial=0)) + 1
     # row -> its cell, a combination of two levels
     cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
+    # Few cells with several rows each: one column of counts for each cell is smaller.
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
         columns = graded.tally.columns(
             *(cell == number for number in range(len(cells)))
         )
+        # The levels of x and of y of each cell.
         of_cells = [_Levels.of(cells // width), _Levels.of(cells % width)]
         return graded.statistic(
             "spearman", columns, partial(_rank_correlations, of_cells)
@@ -294,11 +314,14 @@ class _Levels:
 
     @classmethod
     def of(cls, level: Ints) -> _Levels:
+        # Rows in order of their levels; stable, so that equal levels keep theirs.
         order = np.argsort(level, kind="stable")
+        # Positions where the level changes, the first of which is 0.
         return cls(level, order, np.flatnonzero(np.diff(level[order], prepend=-1)))
 
     def counts(self, weights: Floats) -> Floats:
         """Return the sum of the weights (rows, n) of each level, (rows, levels)."""
+        # Sums of consecutive columns from each start: one for each level.
         return np.asarray(np.add.reduceat(weights[:, self.order], self.start, axis=1))
 
 
@@ -306,6 +329,7 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
     """Return Pearson's r of the mid-ranks of two values under each row of weights (rows, n)."""
     if not weights.shape[1]:
         return undefined(weights)
+    # (rows,) the number of responses in each resample.
     n = weights.sum(axis=1)
     ranks = []
     for values in levels:
@@ -315,12 +339,15 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
         middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[
             :, None
         ] - 0.5
+        # (rows, n) the rank of each value.
         ranks.append(middles[:, values.level])
     x, y = ranks
     squares = [
+        # Weighted sums over columns: one number for each row of weights.
         np.einsum("ij,ij,ij->i", weights, first, second)
         for first, second in ((x, x), (y, y), (x, y))
     ]
+    # With means of 0, the sums of x and y are 0.
     return pearson_r(np.stack([n, 0 * n, 0 * n, *squares], axis=1))
 
 
@@ -350,6 +377,7 @@ def _kendall(graded: _GradedScores) -> Statistic:
 
     def tau(weights: Floats) -> Floats:
         w = weights[:, both]
+        # (rows, cases) @ (cases, cases), times w, summed: w' table w for each row.
         return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
     return graded.statistic(
@@ -364,6 +392,7 @@ def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
 def _signs(
     graded: _GradedScores, rows: slice | Ints, columns: slice | Ints
 ) -> tuple[Floats, Floats, Floats]:
+    # (rows, columns) signs of the differences of each response to each other.
     dx = np.sign(graded.x[rows, None] - graded.x[None, columns])
     dy = np.sign(graded.y[rows, None] - graded.y[None, columns])
     return dx * dy, np.abs(dx), np.abs(dy)
@@ -373,13 +402,17 @@ def _pair_tables(graded: _GradedScores) -> list[Floats]:
     """Return S, X and Y, summed by case along both axes, each (cases, cases)."""
     if not len(graded.x):
         return [np.zeros((0, 0))] * 3
+    # The first row of each case: rows are in case order.
     starts = np.unique(graded.tally.case, return_index=True)[1]
     parts: list[list[Floats]] = [[], [], []]
+    # 256 rows at a time, each compared with all columns.
     for start in range(0, len(graded.x), 256):
         for part, signs in zip(
             parts, _signs(graded, slice(start, start + 256), slice(None)), strict=True
         ):
+            # (256, cases): columns summed by case.
             part.append(np.add.reduceat(signs, starts, axis=1))
+    # (n, cases) to (cases, cases): rows summed by case.
     return [np.add.reduceat(np.concatenate(part), starts, axis=0) for part in parts]
 
 
@@ -387,21 +420,26 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     from scipy.stats import kendalltau
 
     tau = float(kendalltau(graded.x, graded.y).statistic)
+    # A fixed seed: the same data give the same interval.
     anchors = np.sort(
         np.random.default_rng(0).choice(len(graded.x), ANCHORS, replace=False)
     )
     blocks = range(0, len(graded.x), 1024)
+    # For each response, the mean sign over the anchors: of S, X and Y.
     means = [
         [s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)]
         for b in blocks
     ]
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
+    # Column 0 counts responses; columns 1 to 3 sum their projections.
     columns = graded.tally.columns(np.ones(len(graded.x)), *projections)
 
     def approximate(totals: Floats) -> Floats:
+        # First order: twice the mean projection of the resample less the overall mean.
         return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
 
+    # The approximation is moved so that the observed value is the exact one.
     shift = tau - float(
         approximate(np.array([[column.sum() for column in columns]]))[0]
     )
@@ -432,9 +470,11 @@ def within_statistics(
     missing = len(graded.missing_grades)
     correlations = {
         "pearson": pearson_by_case(x, y, tally),
+        # Spearman within a case is Pearson of the ranks within it.
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
         "kendall": _kendall_within(scores, verdicts),
     }
+    # (cases,) cases with two or more graded scores.
     several = tally(np.ones(len(x))) > 1
     statistics = []
     for name, r in correlations.items():
@@ -446,6 +486,7 @@ def within_statistics(
             notes = []
         statistic = Tally.each(tally.cases).mean(
             f"agreement/{name}_within",
+            # NaN is no number even in rows that do not count.
             np.nan_to_num(r),
             defined,
             missing=missing,
@@ -466,11 +507,14 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
         tally: the case of each row.
     """
     case = tally.case
+    # At least 1, so that cases without rows divide by it.
     # shape (cases,)
     size = np.maximum(tally(np.ones(len(x))), 1.0)
+    # Centered within each case.
     x = x - (tally(x) / size)[case]
     y = y - (tally(y) / size)[case]
     counts, _, _, *squares = moments(x, y)
+    # (cases, 6) moments; sums of centered values are 0.
     return pearson_r(np.stack(tally.columns(counts, 0 * x, 0 * y, *squares), axis=1))
 
 
@@ -484,6 +528,7 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
         np.where(used & (np.abs(difference) > FUZZ), np.sign(difference), 0.0)
         for difference in (x, y)
     )
+    # (cases,) each: sums over the pairs of the case.
     agreement, untied_x, untied_y = verdicts.tally.columns(
         dx * dy, np.abs(dx), np.abs(dy)
     )
@@ -516,6 +561,8 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     why = responses.off_scale(scale)
     off_scale = bool(why)
     why = why or "no scored response has a grade"
+    # A real scale has no ends; these placeholders serve metrics that are undefined
+    # then.
     scale = Scale(0.0, 1.0, 1.0) if scale.real else scale
 
     def statistic(
@@ -524,6 +571,7 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
         *columns: Floats,
         **attributes: Any,
     ) -> Statistic:
+        # Off the scale all columns are 0, which leaves the metrics undefined.
         sums = tally.columns(*(column * (not off_scale) for column in columns))
         return Statistic(
             f"agreement/{name}",
@@ -546,17 +594,22 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
         )
         return float(np.sqrt(low)), float(np.sqrt(high))
 
+    # Moments around the middle of the scale keep precision.
     center = (scale.min + scale.max) / 2
     squared = (x - y) ** 2
     count = n + missing
+    # The four corners of the scale: the extremes that a pair of score and grade can
+    # reach.
     corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
     total = float(squared.sum())
+    # Each missing score at the end of the scale that is farther from its grade.
     farthest = float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
     return [
         statistic(
             "kappa_quadratic",
             concordance,
             *moments(x - center, y - center),
+            # (alternatives, columns): one row of moments for each corner.
             reach=np.stack(corners, axis=1),
             note=_unbounded(missing),
             why="scores and grades are all equal" if n and not off_scale else why,
@@ -569,7 +622,9 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
             own=rmse_interval
             if 0 < n <= FEW and squared.any() and not off_scale
             else None,
+            # One more response with an error of 0, or of the whole scale.
             reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
+            # All missing errors 0, then all as large as possible.
             worst=(
                 ((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
                 if n and not off_scale
@@ -600,6 +655,7 @@ def _close(
     responses: ScoreColumns, scale: Scale, off_scale: bool, why: str
 ) -> Statistic:
     """Return the share of scores within one level, or a tenth of the scale, of the grade."""
+    # A level of a coarse scale may be more than a tenth of it.
     tolerance = max(scale.step, scale.span / 10)
     graded = np.isfinite(responses.grade) & (not off_scale)
     has_score = np.isfinite(responses.raw)
@@ -635,6 +691,8 @@ def _spread_or_zero(n: Floats, sums: Floats, squares: Floats) -> Floats:
 def concordance(totals: Floats) -> Floats:
     """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
     n, x, y, xx, yy, xy = totals.T
+    # The expected squared difference if scores and grades were paired at random, times
+    # n * n.
     at_random = n * xx + n * yy - 2 * x * y
     return divide(
         2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0)

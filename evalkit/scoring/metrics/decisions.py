@@ -60,11 +60,13 @@ def decision_statistics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
 ) -> Iterator[Statistic]:
     """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
+    # Order by order only for pairs that were compared.
     if verdicts.passes is not None:
         yield _order_agreement(verdicts, verdicts.tally)
     yield from _pair_leans(cases, verdicts)
     if verdicts.passes is None and verdicts.scores is not None:
         yield from _score_leans(config, cases, verdicts)
+    # Scores without a label of a winner have no rates of right and wrong.
     if verdicts.passes is not None or _named(verdicts).any():
         yield from _labeled_rates(verdicts)
 
@@ -96,6 +98,7 @@ def _lean_to(units: Units, name: str, code: int) -> Statistic:
     """Return how much more often verdicts have a code than labels do."""
     return _lean(
         name,
+        # 1.0 times booleans: a lean is a difference of means.
         1.0 * (units.codes == code),
         1.0 * (units.truth == code),
         units.read,
@@ -124,14 +127,18 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
     labeled = units.labeled
     if isinstance(units, VerdictColumns):
         yield _label_rate_of_pairs(units)
+    # If all labeled units have a verdict, these rates say no more than accuracy.
     if labeled.any() and not np.array_equal(units.read, labeled):
         yield units.tally.rate(RIGHT, units.right & units.read, labeled)
         yield units.tally.rate(WRONG, ~units.right & units.read, labeled)
     missing = units.missing
     unlabeled = ~labeled
+    # Both groups must be large enough for their difference to mean something.
     if labeled.sum() >= FEW and unlabeled.sum() >= FEW and missing.any():
         parts = [
             units.tally.rate(MISSING_GAP, missing & rows, rows)
+            # Unlabeled first: above 0, more answers are missing where the judge is
+            # used.
             for rows in (unlabeled, labeled)
         ]
         yield weighted_sum(
@@ -155,15 +162,20 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     assert passes is not None, "only passes have orders"
     complete = passes.complete
     # shape (pairs, orders)
+    # [winner of the unit's order, of the swapped one]: turned, 1 is the response shown
+    # first.
     by_position = passes.winner * np.array(
         [1, -1], dtype=np.int8
     )  # the response shown first is 1
+    # (pairs,) the share of the two orders with each code; 0 for incomplete pairs.
     shares = [
         np.where(complete, (by_position == code).mean(axis=1), 0.0)
         for code in (A, B, TIE)
     ]
     return Statistic(
         ORDER_AGREEMENT,
+        # Columns 0 and 1: agreeing pairs and complete pairs; 2 to 4: first, second and
+        # tie.
         tally.columns(complete & ~passes.differ, complete, *shares),
         _beyond_chance,
         n=int(complete.sum()),
@@ -175,10 +187,14 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
 
 
 def _beyond_chance(totals: Floats) -> Floats:
+    # Shares of all complete pairs.
     first, second, tie = (ratio(k, 1, totals) for k in (2, 3, 4))
+    # Both orders name the same winner by chance: first then second, second then first,
+    # or two ties.
     expected = 2 * first * second + tie**2
     return divide(
         ratio(0, 1, totals) - expected,
+        # Chance of 1: all verdicts are ties, and nothing is beyond chance.
         np.where(expected < 1 - 1e-12, 1 - expected, 0.0),
     )
 
@@ -208,6 +224,7 @@ def _lean(
         tally: the case of each row.
         why: why there is no value, if no row counts.
     """
+    # No labeled unit lacks a verdict: a paired difference, which is more precise.
     if np.array_equal(read, labeled):
         return tally.mean(
             f"{LEAN}{name}",
@@ -224,10 +241,12 @@ def _lean(
     worst: tuple[float | None, float | None] = (None, None)
     if n + lost:
         by_labels = labels.sum() / labeled.sum()
+        # Missing verdicts are all 0 at the lower end, and all 1 at the upper one.
         lowest = judged.sum() / (n + lost) - by_labels
         worst = (lowest, lowest + lost / (n + lost))
     return Statistic(
         f"{LEAN}{name}",
+        # Columns: verdicts, their number, labels, their number.
         tally.columns(judged, read, labels, labeled),
         _difference_of_means,
         n=n,
@@ -241,6 +260,7 @@ def _lean(
 
 
 def _difference_of_means(totals: Floats) -> Floats:
+    # The rate by verdicts minus the rate by labels.
     return ratio(0, 1, totals) - ratio(2, 3, totals)
 
 
@@ -248,12 +268,16 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
     """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
     pairs = verdicts.pairs
     tally = verdicts.tally
+    # A is 1, a tie 0.5, B 0.
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
+        # `sign` is 1 where the first response has the property, -1 where the second
+        # has, else 0.
         has_side = sign != 0
         return _lean(
             name,
+            # Turned to the side with the property: 1 if it wins.
             np.where(sign > 0, verdict, 1 - verdict),
             np.where(sign > 0, label, 1 - label),
             verdicts.read & has_side,
@@ -262,15 +286,19 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
             tally,
         )
 
+    # Response A is the first one in every pair.
     yield toward("a", np.ones(len(pairs), dtype=np.int64))
     yield toward(
         "longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64)
     )
     names, system = system_codes(cases)
+    # (pairs,) the system of each side.
     first, second = pairs.sides(system)
     for name, code in _most_frequent(
         names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])
     ):
+        # 1 if the first response is the system's, -1 if the second is, 0 if both or
+        # neither.
         yield toward(
             f"system/{name}", (first == code).astype(np.int64) - (second == code)
         )
@@ -285,6 +313,7 @@ def _score_leans(
     assert scored is not None, "only scores lean on the scale"
     if scale.real:
         return
+    # Shares of the scale; NaN becomes 0 in rows that `read` excludes.
     grade = np.nan_to_num((scored.grade - scale.min) / scale.span)
     score = np.nan_to_num((scored.raw - scale.min) / scale.span)
     graded = np.isfinite(scored.grade)
@@ -299,6 +328,8 @@ def _score_leans(
     for name, code in _most_frequent(names, system[read]):
         means = [
             _lean(name, score, grade, in_system, in_system & False, in_system, tally)
+            # The system's own responses, then all others; missing scores are left to
+            # the overall lean.
             for in_system in (read & (system == code), read & (system != code))
         ]
         n = means[0].n
@@ -322,6 +353,7 @@ def score_decision_statistics(
     tally = responses.tally
     labeled = has_score & np.isfinite(responses.grade)
     if labeled.any() and not responses.off_scale(scale):
+        # Half a level, and at most a twentieth of the scale.
         reach = min(scale.step, scale.span / 10) / 2
         ends = {
             CEILING: (
@@ -334,6 +366,7 @@ def score_decision_statistics(
             ),
         }
         for name, (score_is_there, grade_is_there) in ends.items():
+            # 1 if only the score is at the end, -1 if only the grade is.
             difference = np.asarray(
                 1.0 * score_is_there - grade_is_there, dtype=np.float64
             )
@@ -366,6 +399,7 @@ def label_source_metrics(
     source = config.dataset.label_source
     read = answers.read
     equal = answers.right
+    # Scores equal their grade, and not only the order of a pair.
     if isinstance(answers, VerdictColumns) and answers.scores is not None:
         scores = answers.scores
         graded = np.isfinite(scores.grade) & np.isfinite(scores.raw)
@@ -376,6 +410,7 @@ def label_source_metrics(
     if not n:
         return
     share = float(equal[read].mean())
+    # Some verdicts differ from their labels, or there are too few to tell.
     if source is None and (share < 1 or n < CONSTANT_AFTER):
         return
     note: str | None = source
@@ -397,11 +432,13 @@ def _is_named_by_labels(config: RunConfig, cases: Sequence[Case]) -> bool:
 
 
 def _plain(name: str) -> str:
+    # Letters and digits only: gpt-4o and GPT 4o are one name.
     return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
     """Return the systems with most labels and their codes, if there are two or more."""
+    # (systems,) labels of each system; codes of -1 have no name.
     counts = np.bincount(codes[codes >= 0], minlength=len(names))
     order = sorted(
         np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code)

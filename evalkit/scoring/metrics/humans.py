@@ -61,6 +61,7 @@ class Annotations:
     @property
     def counts(self) -> Floats:
         """The number of annotators who chose each class for each item, (items, classes)."""
+        # One count for each class: (items,) each, stacked to (items, classes).
         counted = [
             np.bincount(self.item[self.value == c], minlength=len(self.case))
             for c in self.classes
@@ -80,12 +81,14 @@ class Annotations:
     @property
     def others(self) -> Floats:
         """The number of other annotators who chose each class for each row's item, (labels, classes)."""
+        # All labels of the item without this one: (labels, classes).
         return np.asarray(
             self.counts[self.item] - np.equal.outer(self.value, self.classes)
         )
 
     def of_others(self, power: int) -> Floats:
         """Return the sum of a power of the other annotators' values for each row's item, (labels,)."""
+        # Sums over the item's labels less this label's own value.
         values = self.value**power
         return np.asarray(
             np.bincount(self.item, weights=values, minlength=len(self.case))[self.item]
@@ -115,10 +118,12 @@ def read_annotations(
     Grades are compared with scores if responses were scored. Otherwise each annotator's grades are
     read as choices between the responses of a case, like the judge's verdicts.
     """
+    # Any grade by annotator makes the labels grades, if the responses have scores.
     graded = any(
         annotation_grades(label) for case in cases for label in case.labels.values()
     )
     if scored is not None and graded:
+        # Rows are (item, annotator, value); items are responses here, and pairs below.
         rows = list(_grades(cases, scored.offset))
         judge = scored.score
         case = scored.case
@@ -131,6 +136,7 @@ def read_annotations(
     if not rows:
         return None
     names = tuple(sorted({name for _, name, _ in rows}))
+    # Transposed: three columns of (labels,).
     item, annotator, value = np.array(
         [(row, names.index(name), value) for row, name, value in rows]
     ).T
@@ -145,6 +151,7 @@ def read_annotations(
 def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | None:
     """Return the selected responses' classes by annotator, or `None` if there are none."""
     names = tuple(sorted(columns.annotators))
+    # For each annotator, the responses with a class.
     rows_by_annotator = [
         np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names
     ]
@@ -156,9 +163,11 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     return Annotations(
         item,
         annotator,
+        # [annotator, response] of a table of all annotators' classes.
         np.stack([columns.annotators[name] for name in names])[annotator, item].astype(
             np.float64
         ),
+        # Missing and withheld verdicts are NaN: the judge gave no class.
         np.where(columns.present, columns.verdicts, np.nan)[item],
         columns.case,
         columns.cases,
@@ -180,6 +189,7 @@ def class_annotator_statistics(
         classes: the class verdicts.
         clusters: the clusters of the cases.
     """
+    # Agreement among annotators covers also responses where the judge abstains.
     every = read_class_annotations(classes, np.ones(len(classes), dtype=bool))
     if every is None:
         return [], {}
@@ -196,6 +206,7 @@ def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, flo
         for name, label in case.labels.items():
             for index, grade in enumerate(annotation_grades(label)):
                 if grade is not None:
+                    # The offset of the case plus the index of the response.
                     yield int(offset[position]) + index, name, grade
 
 
@@ -206,6 +217,7 @@ def _choices(
         for name, label in case.labels.items():
             for (i, j), winner in choices_in(label):
                 yield pairs.place(position, i, j), name, float(CODES[winner])
+            # Grades of two responses are a choice between them.
             for (i, first_grade), (j, second_grade) in combinations(
                 enumerate(annotation_grades(label)), 2
             ):
@@ -220,12 +232,14 @@ def _choices(
 def annotator_agreement(annotations: Annotations) -> Sequence[Statistic]:
     """Return the agreement among annotators: coefficients of choices, Krippendorff's interval alpha of grades."""
     tally = Tally(annotations.case, annotations.cases)
+    # (items,) the number of labels.
     size = np.bincount(annotations.item, minlength=len(annotations.case))
     several = size > 1
     if several.any():
         why = "all labels are equal"
     else:
         why = "no item was labeled by two annotators"
+    # Only labels of items with two or more count.
     n = int(size[several].sum())
     if annotations.chosen:
         return Confusion.among(annotations.counts, tally).coefficients(
@@ -249,25 +263,30 @@ def leave_one_out(annotations: Annotations) -> list[Statistic]:
     if annotations.chosen:
         # shape (annotations, classes) -> (annotations,)
         most = annotations.others.max(axis=1)
+        # A single most frequent class: with two, the others have no choice in common.
         unique = (most > 0) & (
             np.equal(annotations.others, most[:, None]).sum(axis=1) == 1
         )
         reference = np.where(
             unique,
+            # [index of the most frequent class] to the class itself.
             np.array(annotations.classes, dtype=np.float64)[
                 annotations.others.argmax(axis=1)
             ],
             np.nan,
         )
     else:
+        # The mean of the others: their sum divided by their number.
         reference = divide(annotations.of_others(1), annotations.of_others(0))
     defined = np.isfinite(reference)
     answered = defined & annotations.answered
+    # The number of columns of each part: sum and count, or the six moments.
     width, read = (2, mean_of) if annotations.chosen else (6, pearson_r)
 
     def sums(values: Floats, rows: Bools) -> list[Floats]:
         x = values[rows]
         y = reference[rows]
+        # Moments around the mean keep precision; correlation does not depend on it.
         center = float(y.mean()) if len(y) else 0.0
         columns = (
             (x == y, np.ones(len(x)))
@@ -277,6 +296,7 @@ def leave_one_out(annotations: Annotations) -> list[Statistic]:
         return Tally(annotations.row_case[rows], annotations.cases).columns(*columns)
 
     def leads(totals: Floats) -> Floats:
+        # The judge's columns come first, then the annotator's.
         return read(totals[:, :width]) - read(totals[:, width:])
 
     unanswered = int((defined & ~answered).sum())
@@ -300,6 +320,8 @@ def leave_one_out(annotations: Annotations) -> list[Statistic]:
         for name, columns, value in (
             ("ceiling", sums(annotations.value, defined), read),
             ("judge", judge, read),
+            # The gap compares on the labels that the judge answered, unlike the
+            # ceiling.
             ("gap", [*judge, *sums(annotations.value, answered)], leads),
         )
     ]
@@ -321,6 +343,7 @@ def _closeness(annotations: Annotations) -> tuple[Floats, Floats, Floats]:
     """
     size = annotations.of_others(0)
     closeness = []
+    # The judge first, then the annotator of the row.
     for values in (annotations.judge, annotations.value):
         if annotations.chosen:
             # annotations by classes
@@ -329,6 +352,8 @@ def _closeness(annotations: Annotations) -> tuple[Floats, Floats, Floats]:
             ).sum(axis=1)
             closeness.append(divide(same, size))
         else:
+            # The mean of (value - other)^2, from sums: mean of squares - 2 value mean +
+            # value^2.
             squares = (
                 divide(
                     annotations.of_others(2) - 2 * values * annotations.of_others(1),
@@ -363,8 +388,10 @@ def annotator_results(
     judge, annotator, other_labels = _closeness(annotations)
     answered = (other_labels > 0) & annotations.answered
     cluster = clusters.of_rows(annotations.row_case)
+    # Equal closeness counts for both; 1e-12 absorbs rounding.
     judge_wins = answered & (judge >= annotator - 1e-12)
     annotator_wins = answered & (annotator >= judge - 1e-12)
+    # (labels,) 1, 0 or -1.
     leads = annotator_wins.astype(np.float64) - judge_wins
     tally = Tally(annotations.row_case, annotations.cases)
     # two columns for each tested annotator: the judge's wins, and comparisons
@@ -376,6 +403,7 @@ def annotator_results(
         labels = annotations.annotator == number
         rows = answered & labels
         p = None
+        # Tested by clusters, as items of one cluster are not independent.
         if len(np.unique(cluster[rows])) >= MIN_CASES:
             p = _p_value(leads[rows], cluster[rows], epsilon)
             p_values.append(p)
@@ -401,6 +429,8 @@ def annotator_results(
         columns or np.zeros((annotations.cases, 0)),
         undefined
         if few
+        # Even columns are wins, odd ones comparisons: one ratio for each annotator,
+        # then their mean.
         else lambda totals: divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1),
         n=int((answered & tested_rows).sum()),
         missing=unanswered,
@@ -440,13 +470,16 @@ def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
     from scipy.special import stdtr
 
     size = np.bincount(cluster)
+    # Numbers of clusters have gaps: only those with rows count.
     means = np.bincount(cluster, weights=leads)[size > 0] / size[size > 0]
     spread = float(means.std(ddof=1))
     distance = float(means.mean()) - epsilon
+    # Without spread, the mean itself decides.
     if spread < 1e-12:
         if distance < 0:
             return 0.0
         return 1.0
+    # The t distribution with one degree of freedom less than clusters.
     return float(stdtr(len(means) - 1, distance / (spread / np.sqrt(len(means)))))
 
 
@@ -456,5 +489,7 @@ def _rejected(p: Floats) -> Bools:
     Benjamini and Yekutieli 2001, Ann. Statist. 29, 1165-1188, theorem 1.3.
     """
     rank = np.arange(1, len(p) + 1)
+    # The sum of 1 / rank makes the bound hold under any dependence of the tests.
     passed = np.sort(p) <= rank / len(p) * FALSE_DISCOVERY_RATE / (1 / rank).sum()
+    # All p-values up to the largest that passes; -1 rejects none.
     return np.asarray(p <= np.sort(p)[passed].max(initial=-1.0))

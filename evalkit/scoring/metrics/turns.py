@@ -70,11 +70,13 @@ class Parts:
     @classmethod
     def read(cls, cases: Sequence[Case]) -> Parts | None:
         """Return the parts by the cases' metadata; `None` if no case is a part."""
+        # {conversation: its number}, in order of first occurrence.
         keys: dict[str, int] = {}
         rows = []
         for position, case in enumerate(cases):
             number, of = (case.metadata.get(name) for name in (TURN, TURNS))
             numbered = (
+                # `type` and not isinstance: True is an int, and no number of a turn.
                 type(number) is int and type(of) is int and 1 <= number <= of < MOST
             )
             if numbered and case.metadata.keys() >= {*UNIT_KEYS}:
@@ -88,11 +90,14 @@ class Parts:
                 )
         if not rows:
             return None
+        # Sorted by conversation, then number: columns of (parts, 4).
         conversation, number_, of_, case_ = np.array(sorted(rows), dtype=np.int64).T
         return cls(
             case_,
             number_,
             of_,
+            # A part begins a conversation where its number differs from that of the
+            # part before.
             np.flatnonzero(np.diff(conversation, prepend=-1)),
             len(cases),
         )
@@ -115,18 +120,25 @@ class Parts:
         Args:
             passed: (cases,) PASS, FAIL or UNKNOWN.
         """
+        # (parts,) the codes in the order of the parts.
         codes = passed[self.case]
         row = np.arange(len(self.case))
         here = self._gapless
+        # (conversations,) the row of the first part that does not pass, or that follows
+        # a gap.
         stop = np.minimum.reduceat(
             np.where((codes != PASS) | ~here, row, len(row)), self.start
         )
+        # (conversations,) the row of the last part among the cases.
         last = self.start + self.sizes - 1
+        # len(row) means no such part and is not an index; `fails` is unused there.
         at = np.minimum(stop, len(row) - 1)
         fails = np.where((codes[at] == FAIL) & here[at], self.number[at], UNKNOWN)
         return np.where(
             stop < len(row),
             fails,
+            # All pass: known only if the last part of the conversation is among the
+            # cases.
             np.where(self.number[last] == self.of[last], NEVER, UNKNOWN),
         )
 
@@ -134,6 +146,7 @@ class Parts:
     def _gapless(self) -> Bools:
         """Which parts have all parts before them among the cases, (parts,)."""
         return np.asarray(
+            # Without a gap, part k of a conversation is in its row k - 1.
             self.number
             == np.arange(len(self.case)) - np.repeat(self.start, self.sizes) + 1
         )
@@ -146,11 +159,16 @@ class Parts:
         """
         codes = passed[self.case]
         last = self.start + self.sizes - 1
+        # Which rows are the last parts of whole conversations.
         ends = self.number == self.of
+        # (conversations,) the parts before the last that pass, with all parts before
+        # them known.
         passing = np.add.reduceat(
             ((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start
         )
+        # One failure before the last part decides, whatever is missing.
         failed = np.maximum.reduceat((codes == FAIL) & ~ends, self.start)
+        # All but the last pass; more rows than parts would be duplicate numbers.
         complete = (passing == self.of[last] - 1) & (self.sizes <= self.of[last])
         process = np.select([failed, complete], [FAIL, PASS], UNKNOWN)
         return process.astype(np.int8), np.where(
@@ -209,6 +227,7 @@ def turn_statistics(
     parts = Parts.read(cases)
     if parts is None:
         return []
+    # Verdicts are right or wrong, except for scores, which are at a distance.
     agreement = Agreement(answers.right, answers.read, answers.unread, answers.tally)
     if isinstance(answers, ClassColumns):
         return [
@@ -226,6 +245,7 @@ def turn_statistics(
             *_by_position(parts, _of_scores(scale, scored)),
             *_failures(parts, _score_passes(scale, scored)),
         ]
+    # Pairs have no pass and fail, so only agreement by position.
     return _by_position(parts, agreement)
 
 
@@ -233,6 +253,7 @@ def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
     why = scored.off_scale(scale)
     graded = np.isfinite(scored.grade) & (not why)
     has_score = np.isfinite(scored.raw)
+    # Distance as a share of the scale; NaN becomes 0 in rows that do not count.
     distance = np.nan_to_num(np.abs(scored.raw - scored.grade) / scale.span)
     return Agreement(
         1 - distance,
@@ -245,9 +266,12 @@ def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
 
 def _coded(tally: Tally, passes: Bools, is_known: Bools) -> Codes:
     """Return whether each case passes, (cases,): UNKNOWN if one of its rows is, or it has none."""
+    # (cases,) three sums each: rows, unknown rows, failing rows.
     rows, unknown, failing = tally.columns(
         np.ones(len(is_known)), ~is_known, is_known & ~passes
     )
+    # The order of the conditions: an unknown row leaves the case open even if another
+    # fails.
     return np.select(
         [(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS
     ).astype(np.int8)
@@ -269,8 +293,10 @@ def _class_passes(columns: ClassColumns) -> Passes:
 
 def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
     why = scored.off_scale(scale)
+    # Rewards have no middle that could mean pass.
     least = 0.0 if scale.real else scale.min + PASSES * scale.span
     verdicts, labels = (
+        # `of` is the verdicts' scores, then the labels' grades.
         _coded(scored.tally, of >= least - FUZZ, np.isfinite(of) & (not scale.real))
         for of in (scored.raw, np.where(why, np.nan, scored.grade))
     )
@@ -285,6 +311,7 @@ def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
 def _checklist_passes(columns: ItemColumns) -> Passes:
     tally = Tally(columns.response_case, columns.cases)
     by_label = []
+    # The labels of a response, scored by the same rule as the verdicts.
     for items, verdicts in zip(columns.checklists, columns.verdicts, strict=True):
         met = {
             verdict.id: None
@@ -297,6 +324,7 @@ def _checklist_passes(columns: ItemColumns) -> Passes:
         np.array([score.value for score in rescored(columns, "required").scores]),
         np.array(by_label),
     )
+    # A checklist with required items has a score of 1 or 0.
     judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in both)
     return Passes(
         judged, labeled, rule="a checklist with a required item that is not met fails"
@@ -313,20 +341,24 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     """
     tally = agreement.tally
     # shape (cases,): number of the part, of how many, and its conversation; 0 for no part
+    # Rows 0 and 1 of the array are both (cases,).
     number, of = np.zeros((2, parts.cases))
     group = np.zeros(parts.cases, dtype=np.int64)
     number[parts.case], of[parts.case] = parts.number, parts.of
     group[parts.case] = np.repeat(np.arange(len(parts.start)), parts.sizes)
+    # (rows,) from here on: the same of the case of each row.
     number = number[tally.case]
     of = of[tally.case]
     group = group[tally.case]
     statistics = []
     for name, rows in (
+        # Part k of n is in the first half if its middle, (k - 1/2) / n, is below 1/2.
         (EARLY, (of > 0) & (2 * number - 1 < of)),
         (LATE, 2 * number - 1 > of),
     ):
         read = agreement.read & rows
         unread = agreement.unread & rows
+        # Right or wrong is a rate, a distance a mean with ends.
         if agreement.values.dtype == np.bool_:
             right = np.asarray(agreement.values, dtype=np.bool_)
             statistics.append(tally.rate(name, right, read, unread, why=agreement.why))
@@ -345,19 +377,25 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
             )
     used = agreement.read & (of > 1)
     # A conversation with one read part has no slope.
+    # The count of read parts in the row's conversation.
     used &= np.bincount(group, weights=used, minlength=len(parts.start))[group] > 1
     by = Tally(group[used], len(parts.start))
+    # 0 for the first part, 1 for the last.
     position = (number[used] - 1) / (of[used] - 1)
     # the position, less its mean in the conversation
+    # Centered by conversation, so that the regression has a level for each.
     x = position - divide(by(position), by(used[used]))[by.case]
     n = int(used.sum())
+    # Half the sum of |x| is the largest sum of x times agreements from 0 to 1.
     sums = (float(np.abs(x).sum()) / 2, float(x @ x))
+    # (columns,) of the lowest and the highest slope, for one of n units.
     low, high = (
         np.array([side * sums[0], sums[1]]) / max(n, 1) for side in (-1.0, 1.0)
     )
     missing = int((agreement.unread & (of > 1)).sum())
     slope = Statistic(
         SLOPE,
+        # Sums by case of x * agreement and of x * x; their ratio is the slope.
         tally.where(used).columns(x * agreement.values[used], x * x),
         mean_of,
         n=n,
@@ -378,8 +416,10 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     statistics = []
     read = labeled != UNKNOWN
     was_judged = judged != UNKNOWN
+    # Both have a failure, at most one part apart.
     near = (judged > NEVER) & (labeled > NEVER) & (np.abs(judged - labeled) <= 1)
     why = NO_CONVERSATION if passes.has_rule else passes.rule
+    # Never failing on both sides is equal too.
     for name, hit in ((EXACT, judged == labeled), (NEAR, near | (judged == labeled))):
         statistics.append(
             tally.rate(
@@ -388,8 +428,10 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
         )
     statistics.append(tally.rate(NONE, labeled == NEVER, read, note=note, why=why))
     process, last = parts.outcomes(passes.verdicts)
+    # A conversation of one part has no process before its outcome.
     several = parts.of[parts.start] > 1
     both = several & (process != UNKNOWN) & (last != UNKNOWN)
+    # Not known to pass: the process fails or is open.
     after = several & (process != PASS)
     unread = several & ~both
     why = NO_OUTCOME if passes.has_rule else passes.rule

@@ -51,6 +51,7 @@ class Table:
     observed: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        # One row of weights, all 1: the sums over all cases as (1, columns).
         object.__setattr__(self, "observed", self.totals(np.ones((1, self.cases))))
 
     @classmethod
@@ -59,7 +60,9 @@ class Table:
         if isinstance(columns, Table):
             return columns
         cases = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
+        # An array is transposed to its columns; a sequence has them already.
         arrays = columns.T if isinstance(columns, np.ndarray) else columns
+        # Casting NaN to an integer warns; the comparison then keeps the floats.
         with np.errstate(invalid="ignore"):
             return cls(tuple(_smallest_dtype(column) for column in arrays), cases)
 
@@ -77,6 +80,8 @@ Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
 
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
+    # Equal after the round trip through a byte: the column needs an eighth of the
+    # memory.
     small = column.astype(np.uint8)
     if (small == column).all():
         return small
@@ -85,8 +90,10 @@ def _smallest_dtype(column: Floats) -> NDArray[Any]:
 
 def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
     """Return the sums (rows, columns) of the columns under each row of weights (rows, cases)."""
+    # So many columns at a time that the floats of a block fit.
     width = max(1, FLOATS // max(1, weights.shape[1]))
     parts = [columns[start : start + width] for start in range(0, len(columns), width)]
+    # (rows, cases) @ (cases, width) = (rows, width) for each block of columns.
     sums = [
         weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe")
         for part in parts
@@ -165,7 +172,9 @@ class Statistic:
     unseen: str | None = None
 
     def __post_init__(self) -> None:
+        # The class is frozen, so fields are set through object.
         object.__setattr__(self, "columns", Table.of(self.columns))
+        # An array of alternatives becomes a function of the share of unlike clusters.
         if isinstance(self.reach, np.ndarray):
             object.__setattr__(
                 self,
@@ -183,12 +192,15 @@ class Statistic:
         table = self.table
         some = self.covered
         if some is None:
+            # A case that has only zeros in all columns does not affect the value.
             some = np.zeros(table.cases, dtype=bool)
             for column in table.columns:
                 some |= column != 0
         count = clusters.covered(some)
         if self.weights is None or not count:
             return count
+        # (clusters,) sums of weights. Kish: the square of the sum divided by the sum of
+        # squares.
         sums = clusters.sums(np.where(some, self.weights, 0.0))
         return max(min(2, count), int(sums.sum() ** 2 / (sums**2).sum() + 1e-9))
 
@@ -196,6 +208,7 @@ class Statistic:
         """Return the value on the observed cases."""
         return float(
             self.value(
+                # Weights of 1 for all cases, or the sums under them.
                 np.ones((1, self.table.cases)) if self.weighted else self.table.observed
             )[0]
         )
@@ -207,6 +220,7 @@ class Statistic:
             return observed
         columns = np.stack(self.table.columns, axis=1, dtype=np.float64)
         values = columns[:, : self.gaps]
+        # The last column is the denominator of all gaps.
         of = columns[:, -1]
         return debiased_sum(
             values.sum(axis=0) / of.sum(), standard_errors(values, of, clusters)
@@ -219,12 +233,15 @@ class Statistic:
             if callable(self.reach)
             else toward(value, self.possible)(share)
         )
+        # The observed value is always within its own bounds.
         return None if low is None else min(low, value), None if high is None else max(
             high, value
         )
 
     @property
     def possible(self) -> Bounds:
+        # In order: limits of this statistic, ends of its mean, the unit interval, the
+        # catalog.
         """The lowest and highest possible value."""
         if self.limits is not None:
             return self.limits
@@ -240,6 +257,7 @@ class Statistic:
     def parts(self) -> list[Statistic]:
         """Return the gaps as separate statistics."""
         return [
+            # Column `index` divided by the last one.
             replace(self, value=partial(ratio, index, -1), gaps=0)
             for index in range(self.gaps)
         ]
@@ -283,6 +301,8 @@ class SharedStatistic:
         """Return the function from totals to the number at `index`."""
 
         def pick(totals: Floats) -> Floats:
+            # The same array, by identity: a comparison of all numbers would cost a pass
+            # over them.
             if self._found is None or totals is not self._totals:
                 self._totals, self._found = totals, self._compute(totals)
             return np.asarray(self._found[:, index])
@@ -318,6 +338,7 @@ class Tally:
     def __call__(self, values: Bools | Floats | Ints) -> Floats:
         """Return the sum of `values` for each case."""
         return np.asarray(
+            # (cases,) sums; cases without a row have 0.
             np.bincount(self.case, weights=values, minlength=self.cases),
             dtype=np.float64,
         )
@@ -348,14 +369,19 @@ class Tally:
             each: (rows,) how much each row counts; by default all alike.
             attributes: other attributes of the statistic.
         """
+        # A scalar weight applies to all rows.
         weight = np.asarray(each, dtype=np.float64)
+        # (rows,) values of the rows that count, 0 for the others.
         used = np.where(among, values, 0.0) * weight
+        # (rows,) their weights: the denominator.
         counted = among * weight
         total = float(used.sum())
         lost = float(np.sum(unread * weight))
         worst: Bounds = (None, None)
         if span is not None and (whole := float(counted.sum()) + lost):
+            # Every missing row at the lowest value, then every one at the highest.
             worst = (total + lost * span[0]) / whole, (total + lost * span[1]) / whole
+        # Squares are needed for bounded means, and only without weights.
         if attributes.get("ends") is not None and among.any() and np.ndim(each) == 0:
             deviations = values[among] - values[among].mean()
             attributes["squares"] = float(np.square(deviations).sum())
@@ -365,6 +391,7 @@ class Tally:
             "worst": worst,
             **attributes,
         }
+        # Two columns by case: the sum of the values and the sum of the weights.
         return Statistic(name, self.columns(used, counted), mean_of, **attributes)
 
     def rate(
@@ -414,6 +441,8 @@ def weighted_sum(
     """
     ends = [0.0, 0.0]
     for mean, weight in zip(means, weights, strict=True):
+        # A negative weight exchanges the bounds: the highest value gives the lowest
+        # sum.
         for side, end in enumerate(mean.worst if weight > 0 else mean.worst[::-1]):
             ends[side] += np.nan if end is None else weight * end
     n = sum(mean.n for mean in means)
@@ -421,6 +450,7 @@ def weighted_sum(
     worst = (None, None) if np.isnan(ends).any() else tuple(ends)
     return Statistic(
         name,
+        # Columns 0 and 1 are sum and count of the first mean, 2 and 3 of the second.
         [column for mean in means for column in mean.table.columns],
         lambda totals: (
             weights[0] * ratio(0, 1, totals) + weights[1] * ratio(2, 3, totals)

@@ -95,6 +95,7 @@ def score_items(
     """
     if rule == "points":
         return _points(items, met)
+    # Groups have no answer of their own; their parts have.
     leaf_items = leaves(items)
     # leaf -> lowest and highest fulfillment; they differ if its answer is unknown
     done: dict[str | None, tuple[float, float]] = {
@@ -103,11 +104,14 @@ def score_items(
     if rule == "weighted":
         return _weighted(items, done)
     if rule == "required":
+        # Required items, or all items if none is marked.
         needed = [item.id for item, _, _, required in inherited(items) if required] or [
             item.id for item in leaf_items
         ]
+        # All must be fulfilled: the minimum, at the lower and at the upper end.
         low, high = (float(min(done[name][end] for name in needed)) for end in (0, 1))
     else:
+        # Index 0 is the lower end, 1 the upper one.
         low, high = (
             sum(bounds[end] for bounds in done.values()) / len(done) for end in (0, 1)
         )
@@ -129,11 +133,15 @@ def _bounded(low: float, high: float) -> Score:
 
 def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> Score:
     leaf_items = leaves(items)
+    # Only positive points can be reached; negative ones are deductions.
     total = sum(item.points for item in leaf_items if item.points > 0)
     if not total:
         return Score("no_positive_points", unclipped=(float("nan"), float("nan")))
+    # Items that are met, with deductions for those that have negative points.
     sure = sum(item.points for item in leaf_items if met.get(item.id))
     unknown = [item.points for item in leaf_items if met.get(item.id) is None]
+    # An unknown item adds its points or nothing: the lower end takes negative ones, the
+    # upper positive ones.
     low, high = (
         sure + sum(end(points, 0.0) for points in unknown) for end in (min, max)
     )
@@ -146,10 +154,13 @@ def _weighted(
 ) -> Score:
     bounds = dict(done)
     parts = parts_of(items)
+    # From the leaves to the root: reversed, as groups come before their parts. None is
+    # the root.
     for group in [item.id for item in reversed(items) if item.id in parts] + [None]:
         weights = np.array([part.weight for part in parts[group]])
         if not weights.sum():
             return Score("no_weight")
+        # (parts,) @ (parts, 2): the weighted mean of the lower and of the upper ends.
         low, high = (
             weights
             @ np.array([bounds[part.id] for part in parts[group]])
@@ -253,6 +264,7 @@ _Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
 
 
 def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
+    # The judge's answer as JSON, for the reasons; the verdicts are in `items`.
     entries = (judgment.answer or {}).get("items") or ()
     reasons = {
         str(entry.get("item")): str(entry.get("reason") or "")
@@ -260,10 +272,12 @@ def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
         if isinstance(entry, Mapping)
     }
     for name, answer in judgment.items.items():
+        # Judgments of parts of a checklist have the same sample number.
         samples = votes.setdefault((case, judgment.unit[0], name), {})
         before, reason = samples.get(judgment.sample, (None, ""))
         if before is not None and answer is not None and before != answer:
             answer = None  # two answers to one question are none
+        # A later answer without a value does not replace one that has a value.
         elif answer is None and before is not None:
             continue
         samples[judgment.sample] = (answer, reasons.get(name, reason))
@@ -283,6 +297,7 @@ def read_items(
         ConfigError: if a judgment is of an unknown case, response or item.
     """
     positions = {case.id: position for position, case in enumerate(cases)}
+    # Groups are never judged.
     leaf_ids = [{item.id for item in leaves(case.checklist)} for case in cases]
     votes: dict[str, _Votes] = {}
     # judge -> (case, response) -> the status that comes first in `KINDS`
@@ -314,6 +329,7 @@ def read_items(
         judge_statuses[unit] = min(
             status, judge_statuses.get(unit, status), key=itemgetter(0)
         )
+    # (case, response) in the order of rows of responses.
     units = [
         (position, index)
         for position, case in enumerate(cases)
@@ -327,6 +343,7 @@ def read_items(
         for name, judge_votes in sorted(votes.items())
     }
     return (
+        # One judge is the panel: its items need no vote.
         next(iter(by_judge.values()))
         if len(by_judge) == 1
         else _columns(cases, [*votes.values()], rule)
@@ -354,6 +371,7 @@ def _columns(
         inherited_items = [*inherited(case.checklist)]
         for index in range(len(case.responses)):
             votes = {
+                # One vote for each judge, from its samples.
                 item.id: [
                     _majority([*judge.get((position, index, item.id), {}).values()])
                     for judge in judges
@@ -366,12 +384,15 @@ def _columns(
                 {name: _panel(cast) for name, cast in votes.items()},
                 index,
             )
+            # `marks` are the tags with those of the item's groups.
             for (item, _, marks, _), verdict in zip(
                 inherited_items, decided, strict=True
             ):
                 rows.append(
                     (
                         position,
+                        # The index of the response in the run is the number of
+                        # responses before it.
                         len(verdicts),
                         CODES[verdict.answer],
                         CODES[verdict.judged],
@@ -382,6 +403,7 @@ def _columns(
                 tags.append(marks)
             verdicts.append(decided)
             response_case.append(position)
+    # (rows, 5) to five columns.
     case_, response, *codes = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     answer, judged, label = (code.astype(np.int8) for code in codes)
     checklists = [cases[position].checklist for position in response_case]
@@ -410,6 +432,7 @@ def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, st
         return None, "missing", ""
     best, count = counts.most_common(1)[0]
     cast = sum(counts.values())
+    # Half of the votes is no majority.
     if 2 * count <= cast:
         return None, "split", ""
     return best, "judged", next(reason for answer, reason in votes if answer == best)
@@ -420,6 +443,7 @@ def _panel(
 ) -> tuple[ItemAnswer | None, ItemReason, str]:
     if len(votes) == 1:
         return votes[0]
+    # A judge without an answer casts no vote.
     return _majority([(answer, reason) for answer, _, reason in votes])
 
 
@@ -435,9 +459,11 @@ def _decide(
     # (kind, item) -> whether it holds; `None` if unknown
     state: dict[tuple[str, str], bool | None] = {}
     verdicts: dict[str, ItemVerdict] = {}
+    # `order` has each prerequisite before what depends on it.
     for kind, name in order:
         item = by_id[name]
         if kind == "gate":
+            # A part is gated by its group too.
             above = [] if item.parent is None else [state["gate", item.parent]]
             state[kind, name] = _all(
                 [*above, *(state["item", prerequisite] for prerequisite in item.after)]
@@ -461,6 +487,7 @@ def _decide(
 
 
 def _all(states: Sequence[bool | None]) -> bool | None:
+    # One False decides, whatever is unknown.
     if False in states:
         return False
     if None in states:
@@ -491,6 +518,8 @@ def scored_judgments(
             units, columns.scores, columns.statuses, strict=True
         ):
             if outcome is not None:
+                # A readable judgment without a known score has no value, and no error
+                # either.
                 is_scored = score.state == "scored"
                 status, kind = _READ if is_scored else outcome
                 yield Judgment(
