@@ -140,6 +140,10 @@ COMMAND_FILES = {
         " name."
     ),
     "probe_judgments.jsonl": "The judgments of the edited cases (`evalkit audit`).",
+    "unstored-answers.jsonl": (
+        "The answers that the store did not take, because its server or disk was away; the error"
+        " says how to add them (`evalkit store import`)."
+    ),
     "gate.json": "The gate's rules and their results (`evalkit gate`, or a run with `gate`).",
     "gate.xml": "The same as JUnit XML.",
     "gate.md": "The same as Markdown.",

@@ -27,6 +27,7 @@ from evalkit.engine.store_access import ClaimQueue, StoreWriter
 from evalkit.judges.completions import sane
 from evalkit.judges.error_mapping import clean_message
 from evalkit.runs.results import Spent
+from evalkit.store.rescue import Rescue
 
 _log = logging.getLogger("evalkit.judges")
 
@@ -169,6 +170,7 @@ class Sender:
         shared: SharedLimits | None,
         remembers: bool = True,
         asked_keys: set[str] | None = None,
+        rescue: Rescue | None = None,
     ) -> None:
         self._asked = asked_keys
         self._unstored: set[str] = set()  # answered, but not stored, such as refusals
@@ -181,7 +183,8 @@ class Sender:
             calls,
         )
         self._remembers = remembers
-        self._writer = None if store is None else StoreWriter(store)
+        self._rescue = rescue
+        self._writer = None if store is None else StoreWriter(store, rescue)
         self._claims = claims
         self._checker = claims if isinstance(claims, ClaimChecker) else None
         self._queue = (
@@ -241,6 +244,10 @@ class Sender:
         await self.written()
         if self._queue is not None:
             await self._queue.settle()
+
+    def explained(self, error: Exception) -> Exception:
+        """Return an error that ends the run, with what to do about answers that could not be stored."""
+        return error if self._rescue is None else self._rescue.explained(error)
 
     def give_up(self, why: str) -> None:
         """Stop sending: calls in flight may finish, stored answers count, and the rest fails with the reason `why`."""

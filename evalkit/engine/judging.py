@@ -33,6 +33,7 @@ from evalkit.engine.requests import (
 from evalkit.engine.store_access import AskedAnswers
 from evalkit.engine.useless import UselessJudges
 from evalkit.runs.results import Spent
+from evalkit.store.rescue import Rescue
 
 
 def _reading(
@@ -92,6 +93,7 @@ class Session:
             the store, failures included.
         asked_keys: The content keys of requests that this command has sent, also for other runs: in
             modes `retry` and `refresh`, their stored answers are used.
+        rescue: What keeps the answers that the store does not take.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Session:
         shared: SharedLimits | None = None,
         remembers: bool = False,
         asked_keys: set[str] | None = None,
+        rescue: Rescue | None = None,
     ) -> None:
         self._evaluator = evaluator
         self.mode = store_mode
@@ -134,6 +137,7 @@ class Session:
             shared=shared,
             remembers=remembers,
             asked_keys=self._asked if store_mode in ("retry", "refresh") else None,
+            rescue=rescue,
         )
         if self._arbiter is not None:
             self._sender.also_checked = (self._arbiter,)
@@ -383,7 +387,7 @@ class _Run:
             ends = await asyncio.gather(*self.tasks, return_exceptions=True)
         for end in ends:
             if isinstance(end, Exception):
-                raise end
+                raise self.sender.explained(end)
 
     def interrupt(self, number: int) -> None:
         """Handle a signal: the first lets calls in flight finish, the second ends them."""

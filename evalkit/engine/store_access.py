@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
+from evalkit.core.errors import StoreError
 from evalkit.core.protocols import BatchClaimer, CompletionCache
 from evalkit.core.types import Completion
+from evalkit.store.rescue import Rescue
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -66,10 +68,16 @@ class ThreadQueue(Generic[V, R]):
 
 
 class StoreWriter:
-    """Writes a run's answers to its store, off the event loop."""
+    """Writes a run's answers to its store, off the event loop.
 
-    def __init__(self, store: CompletionCache) -> None:
+    Args:
+        store: The store.
+        rescue: What keeps the answers that the store does not take.
+    """
+
+    def __init__(self, store: CompletionCache, rescue: Rescue | None = None) -> None:
         self._store = store
+        self._rescue = rescue
         self._queue = ThreadQueue(self._put)
 
     async def settle(self) -> None:
@@ -93,7 +101,12 @@ class StoreWriter:
             raise
 
     def _put(self, answers: list[tuple[str, str, Completion]]) -> list[None]:
-        self._store.put_many(answers)
+        try:
+            self._store.put_many(answers)
+        except StoreError:
+            if self._rescue is not None:
+                self._rescue.add(answers)
+            raise
         return [None] * len(answers)
 
 

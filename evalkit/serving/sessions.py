@@ -15,7 +15,7 @@ from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.verdict_kinds import escalated
-from evalkit.store import open_store
+from evalkit.store import open_store, rescue_for
 from evalkit.workflows.materials import build_evaluator
 from evalkit.workflows.run import shared_limits
 
@@ -63,6 +63,7 @@ class JudgingSession:
                 arbiter=make_arbiter(config),
                 spent=spent,
                 shared=shared_limits(config, self._store),
+                rescue=rescue_for(config.store),
             )
             for stage in (
                 [[judge] for judge in judges] if config.judge.cascades else [judges]

@@ -16,6 +16,7 @@ from evalkit.core.errors import PluginError, StoreError
 from evalkit.core.plugins import STORES, Guarded, find, third_party_errors
 from evalkit.core.protocols import SharedState, Store, StoreBackend
 from evalkit.core.redaction import redact, without_password
+from evalkit.store.rescue import Rescue
 from evalkit.store.store_registry import BACKENDS
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "is_local",
     "open_store",
     "open_url",
+    "rescue_for",
     "shared_state",
     "store_location",
     "store_url",
@@ -130,3 +132,14 @@ class _GuardedBackend(Guarded):
         with third_party_errors(StoreError, self._what):
             store = self._backend(url, read_only=read_only, verify=verify)
         return cast("Store", Guarded(store, StoreError, self._what))
+
+
+def rescue_for(config: StoreConfig, folder: Path | None = None) -> Rescue:
+    """Return what keeps the answers that a store does not take, in a folder or else the current one.
+
+    A URL with a user is not repeated in the message, as everywhere; it is set as for the run.
+    """
+    url = config.url
+    if url is not None and "://" in url and url != without_password(url):
+        url = None
+    return Rescue(folder or Path.cwd(), url)

@@ -127,7 +127,7 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
             written += row is not None
             damaged += row is None
             if row is not None:
-                yield _line(row).encode()
+                yield line_of(row).encode()
 
     try:
         write_file(path, lines(), private=True)
@@ -138,7 +138,12 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
     return written, damaged
 
 
-def _line(row: StoredCompletion) -> str:
+def line_of(row: StoredCompletion) -> str:
+    """Return an answer as a line of an exported file.
+
+    Raises:
+        StoreError: If it has text that JSON cannot hold.
+    """
     completion = json.loads(encode(row.completion))
     entry = {
         "key": row.key,

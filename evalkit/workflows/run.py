@@ -65,7 +65,7 @@ from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdict_kinds import calibrated, escalated
 from evalkit.scoring.verdicts.cascade import check_labels
-from evalkit.store import open_store, shared_state
+from evalkit.store import open_store, rescue_for, shared_state
 from evalkit.tracking import (
     running_run,
     warm_up,
@@ -599,6 +599,7 @@ async def ask_judges(
             spent=spent if batches is None else batches.spent,
             shared=shared_limits(study or config, store),
             asked_keys=asked_keys,
+            rescue=rescue_for(config.store, folder),
         )
         return judged if batches is None else batches.counted(judged)
     finally:

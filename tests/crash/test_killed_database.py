@@ -1,6 +1,7 @@
 """A PostgreSQL store whose server is killed in the middle of a run: no answer is lost or paid for twice."""
 
 import json
+import shlex
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -17,10 +18,13 @@ CASES = 60
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_and_started_again_loses_no_answer(tmp_path, monkeypatch):
+@pytest.mark.parametrize("returns", [True, False], ids=["returns", "stays away"])
+def test_a_server_that_is_killed_loses_no_answer(returns, tmp_path, monkeypatch, capsys):
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
+    if not returns:
+        monkeypatch.setattr("evalkit.store.postgres.RECONNECT_SECONDS", 1)
     monkeypatch.chdir(tmp_path)
     rows = (
         json.dumps({"id": f"c{n}", "prompt": f"p{n}", "response_a": "x", "response_b": "y"})
@@ -35,8 +39,8 @@ def test_a_server_that_is_killed_and_started_again_loses_no_answer(tmp_path, mon
             if len(provider.requests) >= 20 and not killed.is_set():
                 killed.set()
                 server.stop()
-                # Answers come while it is away, and wait to be stored.
-                threading.Timer(1, server.start).start()
+                if returns:  # answers come while it is away, and wait to be stored
+                    threading.Timer(1, server.start).start()
             return said("[[A]]")
 
         provider.rule = answer
@@ -45,10 +49,16 @@ def test_a_server_that_is_killed_and_started_again_loses_no_answer(tmp_path, mon
             "output=bracket", "tracking=none", "scoring.bootstrap=20", f"store.url={url}",
             "judge.transport=direct",
         ]  # fmt: skip
-        assert main([*words, "hydra.run.dir=run"]) == 0
+        assert main([*words, "hydra.run.dir=run"]) == (0 if returns else 1)
         assert killed.is_set()
-        assert len(provider.requests) == CASES
+        asked = len(provider.requests)
+        if not returns:
+            server.start()
+            message = capsys.readouterr().err.strip().splitlines()[-1]
+            assert message.count("`") == 2, message
+            _, command, _ = message.split("`")
+            assert main([*shlex.split(command)[1:], f"store.url={url}"]) == 0
         with closing(open_url(url, read_only=True)) as store:
-            assert sum(1 for _ in store.scan()) == CASES
+            assert sum(1 for _ in store.scan()) == asked
         assert main([*words, "hydra.run.dir=again"]) == 0
         assert len(provider.requests) == CASES

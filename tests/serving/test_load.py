@@ -10,8 +10,13 @@ from tests.support.command_line import ROOT
 
 
 @pytest.mark.slow
-def test_under_load_no_paid_answer_is_lost_and_the_budget_holds(tmp_path):
-    words = ("--seconds", "4", "--clients", "20", "--latency", "0.05", "--stop", "2")
+def test_under_load_no_paid_answer_is_lost_and_the_budget_holds(tmp_path, thorough):
+    size = (
+        ("--seconds", "20", "--clients", "100")
+        if thorough
+        else ("--seconds", "4", "--clients", "20")
+    )
+    words = (*size, "--latency", "0.05", "--stop", "2")
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "serving_load.py"), *words],
         cwd=tmp_path,
@@ -28,3 +33,8 @@ def test_under_load_no_paid_answer_is_lost_and_the_budget_holds(tmp_path):
         assert not re.search(r"\b500:", statuses), statuses
     assert "answers were lost" not in done.stdout
     assert "calls of a budget" not in done.stdout
+    asked = re.search(r"^/health in time in [\d.]+% of (\d+),", done.stdout, re.M)
+    assert asked is not None
+    assert int(asked[1]) > 0
+    if thorough:  # how fast it is depends on the machine, and the benchmark alone judges it
+        assert "memory grew" not in done.stdout
