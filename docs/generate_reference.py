@@ -386,8 +386,11 @@ def _table(model: type[BaseModel], prefix: str) -> str:
             if field.is_required()
             else f"`{_default(field.get_default(call_default_factory=True))}`"
         )
+        kind = _type(model, name)
+        if default == "`null`":
+            kind = kind.replace(" or null", "")
         rows.append(
-            f"| `{prefix}{name}` | {_cell(_type(model, name))} | {default} |"
+            f"| `{prefix}{name}` | {_cell(kind)} | {default} |"
             f" {_cell(meanings.get(name, ''))} |"
         )
     return "\n".join(rows)
