@@ -53,6 +53,7 @@ def _catch_signals() -> None:
 
     def stop(number: int, _: FrameType | None) -> None:
         if signals:
+            # Not `print`: a signal may arrive in the middle of one, whose buffer is then locked.
             os.write(2, b"evalkit: interrupted twice\n")
             os._exit(SIGNAL_STATUS + number)
         signals.append(number)
@@ -90,6 +91,8 @@ def _status_of(function: Callable[[T], int], argument: T) -> int:
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
     except BrokenPipeError:
+        # The reader of a pipe has gone, such as `head`: nothing more can be written, not even at
+        # exit.
         sys.stderr.close()
         return ExitStatus.WRONG
     # of a name that no file can have; other errors of files are handled where they are met
@@ -137,6 +140,7 @@ def _print_traceback(error: BaseException) -> None:
 
 def _run(argv: Sequence[str]) -> int:
     words = list(argv)
+    # Both flags may also come before the command; the parser knows them only after it.
     if words[:1] == [ALLOW_FLAG] and words[1:]:
         words = [*words[1:2], ALLOW_FLAG, *words[2:]]
     if words[:1] == [TRUST_FLAG] and words[2:]:

@@ -86,6 +86,7 @@ def main(arguments: Namespace) -> int:
     check_named(arguments, "a run folder")
     folder = Path(arguments.run_folder)
     settings = read_settings(arguments.overrides)
+    # One alignment of a run at a time: each may open its test labels, and counts how often.
     with claim_finished(folder):
         result = read_run(folder)
         check(result.config, origin_of(folder), SECTIONS[ALIGN])
@@ -95,6 +96,7 @@ def main(arguments: Namespace) -> int:
         status = ExitStatus.TOO_MANY_FAILURES
     else:
         status = ExitStatus.DONE
+    # Printed before it is registered: a tracker that cannot be reached hides nothing.
     return int(max(status, _register(result, alignment)))
 
 
@@ -145,6 +147,7 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
             model[key.removeprefix(_MODEL)] = read_value(key, text)
         else:
             values[key.removeprefix(_GROUP)] = read_value(key, text)
+    # `align.model=NAME` and `align.model.KEY=VALUE` can be combined, in any order.
     named = values.get("model") or {}
     if model and isinstance(named, str | Mapping):
         values["model"] = {
@@ -192,11 +195,13 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         f"labeled {clusters_named(labels.split.by)}:"
         f" {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
     )
+    # A label without a usable answer says nothing about the judge.
     usable = {name: labels.clusters(name, answered=True) for name in SIDES}
     if sum(usable.values()) < labels.clusters(*SIDES):
         yield f"with usable answers: {', '.join(f'{name} {n}' for name, n in usable.items())}"
     cost = "no calls, $0"
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
+        # In the order of `SIDES`.
         train, dev, test = (
             len(labels.side(name, labeled=True).cases) for name in SIDES
         )
@@ -219,6 +224,7 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     if CRITERIA in settings.tune and settings.criteria is None:
         yield from _plan_of_proposals(labels, settings.proposals)
+    # The most useful line of a plan: whether paying can show anything at all.
     smallest = labels.provable()
     metric = labels.result.metrics[labels.metric]
     if smallest is None:
@@ -273,6 +279,7 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     for knob, why in alignment.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
     for key, value in alignment.settings.items():
+        # Long texts; the difference below shows them.
         if key in (CRITERIA, ITEMS_KEY):
             continue
         if key == EXAMPLES:
@@ -396,6 +403,7 @@ def _proposals(alignment: Alignment, words: Translator) -> Table:
 
 
 def _cells(metric: str, proof: Proof, words: Translator) -> tuple[str, ...]:
+    # `decisions` has two entries, before and after.
     before, after = (USES[decision.use].render(words) for decision in proof.decisions)
     decision = before if before == after else f"{before} → {after}"
     return (

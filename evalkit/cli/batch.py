@@ -60,12 +60,14 @@ def _write(arguments: Namespace) -> int:
         )
     jobs = planned_jobs(arguments)
     urls = {_writable_url(job) for job in jobs}
+    # An index names one store, and its answers are read into that one.
     if len(urls) > 1:
         raise ConfigError(
             "differs between the jobs",
             where="store.url",
             remedy="write the requests of each job separately",
         )
+    # Claimed before the look at what exists, so that two commands cannot pass it together.
     with claim_file(path, "choose another file"):
         check_free(path)
         return _write_requests(path, jobs, urls.pop(), arguments)
@@ -76,12 +78,14 @@ def _write_requests(
 ) -> int:
     batch_round = Round(arguments.model)
     with (
+        # Writing requests must not create a store; without one, nothing is stored.
         closing(open_url(url, read_only=True))
         if backend_of(url).exists(url)
         else nullcontext()
     ) as store:
         for job in jobs:
             with log_handler():
+                # One round for all jobs: requests that they share are written once.
                 judged = run_async(_record(job, store, batch_round))
             if judged.interrupted:
                 raise Signaled(
@@ -93,6 +97,7 @@ def _write_requests(
                 "0 requests to write: each has a stored answer; `evalkit run` uses them"
             )
             return ExitStatus.DONE
+        # Other files in the folder may hold the same requests: sending both pays twice.
         _note_pending(path, batch_round)
     # the index records the store, but never its password
     shareable_url = url if without_password(url) == url else None
@@ -193,10 +198,12 @@ def _read(arguments: Namespace) -> int:
     index = _index(paths, arguments.requests)
     url = _store_to_fill(index, overrides)
     with closing(open_url(url)) as store:
+        # Answers first; what is missing is then counted from the store itself.
         report = read_answers(paths, index, store)
         _print_report(report, url)
         missing_answers = _count_missing(index, report.files, store)
     _print_rounds(index, missing_answers)
+    # Nothing could be read: a script must not go on as if the round were complete.
     useless = report.faults and not report.stored and not report.known
     return int(ExitStatus.TOO_MANY_FAILURES if useless else ExitStatus.DONE)
 
@@ -206,6 +213,7 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
     for named in requests:
         load_named(named, index)
     if not requests:
+        # Without a named file: the indexes next to the answers, and those in the current folder.
         for index_path in find_indexes([*(path.parent for path in paths), Path()]):
             index.load(index_path)
     if not index.files:
@@ -250,6 +258,7 @@ def _count_missing(
     # position of the file -> (its requests, those without an answer)
     counts = dict.fromkeys(sorted(files), (0, 0))
     keys = list(index.keys_of(files))
+    # In parts: a batch may have many thousands of keys.
     for start in range(0, len(keys), _LOOKED_UP):
         part = keys[start : start + _LOOKED_UP]
         answered = store.get_many([key for key, _ in part])

@@ -57,6 +57,7 @@ def main(arguments: Namespace) -> int:
     from evalkit.cli import main as run_command
     from evalkit.interop.tables.questions import OpenTableError
 
+    # A file may have `=` in its name, so an existing path is never an override.
     names = [
         word
         for word in arguments.paths
@@ -74,6 +75,7 @@ def main(arguments: Namespace) -> int:
         raise UsageError("check", "needs a PATH")
     check_overrides(overrides)
     overrides, arguments.reading = reading_option(overrides, arguments.reading)
+    # Defaults of a check go before the user's own words, which then win.
     # a check that cannot decide must not pass
     if any(word.startswith("gate") for word in overrides):
         overrides = ["gate.undecided=exit_5", *overrides]
@@ -83,6 +85,7 @@ def main(arguments: Namespace) -> int:
     if len(names) == 1 and (Path(names[0]) / "manifest.json").exists():
         return _check_run(Path(names[0]), overrides, arguments)
     answered: list[str] = []
+    # For what has no file yet: standard input and traces.
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
@@ -101,6 +104,8 @@ def main(arguments: Namespace) -> int:
                 raise
             answered = _answered_command(chosen, arguments)
     if answered:
+        # Outside the block: the question is closed, and its temporary files are gone before the
+        # new command makes its own.
         return run_command(answered)
     return _score(checked, ", ".join(names), overrides, arguments)
 
@@ -125,6 +130,7 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
 
 
 def _stdin(folder: Path) -> Path:
+    # Bytes, because the encoding is detected later, as for files.
     content = sys.stdin.buffer.read()
     # standard input has no suffix
     start = content[:1000].lstrip()
@@ -158,6 +164,7 @@ def _read(
     path = paths[0]
     where = ", ".join(names)
     for file in paths:
+        # All paths are checked before the first one is read.
         if not file.exists():
             raise DatasetError("no such file", where=str(file), remedy="check the path")
         refuse_stream(file)
@@ -180,7 +187,9 @@ def _read(
                 f"has logs of several formats: {', '.join((name, *other_formats))}"
             )
             raise DatasetError(problem, where=where, remedy="check them one at a time")
+        # A named label is a column of a table; only a log has dimensions to choose from.
         if not choices.labels or importer(name).is_log:
+            # `logs` maps paths to formats; they are all of one format here.
             first, *other_logs = logs
             options = Options(
                 judge=next(iter(choices.judges), None),
@@ -236,6 +245,7 @@ def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
     """Yield the files and folders in a known format at a path, with the format."""
     from evalkit.interop.importer_discovery import recognize_format
 
+    # A folder that is a log is not searched inside: its files are parts of it.
     if name := recognize_format(path):
         yield path, name
     elif path.is_dir() and depth:
@@ -327,6 +337,7 @@ def _without_repeats(words: Sequence[str]) -> list[str]:
         word = words[position]
         if word.startswith("--") and word not in ("--json", "--overwrite"):
             # these options have a value
+            # Every option here has a value, except for the two flags.
             option = (word, words[position + 1])
             if option not in used_options:
                 kept += option
@@ -349,6 +360,7 @@ def _choices(arguments: Namespace) -> Choices:
         for name in ("id", "prompt", "order", "sample")
         if (column := getattr(arguments, name))
     }
+    # Not strict: there may be no response, one, or two.
     columns |= dict(
         zip(
             ("response",) if len(responses) == 1 else ("response_a", "response_b"),
@@ -416,6 +428,7 @@ def _score_into(
     from evalkit.workflows.import_run import import_run
     from evalkit.workflows.rescoring import track
 
+    # The run reads its cases from its own folder from now on, so it does not depend on the table.
     config = config.with_(
         {
             "dataset.path": str(folder.absolute() / "cases.jsonl"),
@@ -463,7 +476,9 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
     from evalkit.runs import claim_finished, read_run
     from evalkit.workflows.rescoring import rescore
 
+    # That word was added by `main` and asks for nothing.
     settings = [word for word in overrides if word != "tracking=none"]
+    # Reading alone needs no claim, and must work in a folder that cannot be written.
     with claim_finished(folder) if settings else nullcontext():
         result = read_run(folder)
         if settings:

@@ -61,6 +61,7 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     decisions = result.decisions
     if len(decisions) < 2:
         return None
+    # All judges have judged the same cases, so they share one assignment to clusters.
     cluster = Clusters.of(config, result.cases).by_id(result.cases)
     verdicts = verdicts_by_judge(result)
     contenders = [
@@ -159,6 +160,7 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
     findings = _findings(result, board, folder)
     report = relative(folder / "report.html")
     notes = list(result.manifest.get("notes", ()))
+    # Before the lines that only a terminal needs, so that the output is one object.
     if as_json:
         content = _content(result, roles, decisions, lines, findings)
         print(json.dumps(content, ensure_ascii=False))
@@ -173,6 +175,7 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
     ]
     lines += ["", *(f"  • {text}" for text in findings[:MOST_FINDINGS]), ""]
     print(printable("\n".join(lines)).expandtabs())
+    # After the findings: the last lines say whether it passed and where the report is.
     status = print_gate(result)
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")
@@ -220,6 +223,7 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
     def texts(statements: Iterable[Finding]) -> list[str]:
         return [finding.text_zh if chinese else finding.text for finding in statements]
 
+    # Index 0 is the decision, which the lines above have.
     every = texts(findings_of(result, details))[1:]
     rows = details.get("slices") or ()
     confidence = result.config.scoring.confidence
@@ -234,6 +238,7 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
             of_judges += [f"{row.name}: {text}" for text in kept]
     other_texts = [text for text in every if text not in sliced]
     first = sliced[:MOST_SLICE_FINDINGS]
+    # The caller cuts the list after `MOST_FINDINGS`; slices get their share of those.
     room = MOST_FINDINGS - len(first)
     return [
         *of_judges,

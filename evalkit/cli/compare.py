@@ -72,6 +72,7 @@ def drift(arguments: Namespace) -> int:
         if arguments.labels is not None:
             results = _relabeled(results, arguments.labels)
         before, after = map(RunEntry.of, runs, results)
+        # The later run states what matters now.
         margin = _margin(options.get(MARGIN, after.config.scoring.margin))
         measured = measure_drift(
             before,
@@ -130,6 +131,7 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     from evalkit.labels.label_files import read_labels
 
     after = results[-1]
+    # Labels of other cases may be in the file: one file may serve many runs.
     case_ids = {case.id for case in after.cases}
     labels = [
         label
@@ -173,6 +175,7 @@ def _split(
     options: JsonObject = {}
     for word in words:
         key, equals, text = word.partition("=")
+        # The name of a folder may contain `=`, such as one that Hydra names after overrides.
         if not equals or Path(word).is_dir():
             runs.append(word)
         elif key in keys:
@@ -206,6 +209,7 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     """Return names for the runs: their judges if these differ, else their folders, else the words given."""
     judges = [str(result.manifest.get("judge") or "") for result in results]
     # a name must differ from all others
+    # The shortest names that are unique.
     for names in (judges, [Path(word).name for word in words]):
         if all(names) and len(set(names)) == len(names):
             return names
@@ -230,6 +234,7 @@ def _write(
     )
     remedy = "choose another --output"
     with (
+        # Two commands in one folder would mix their files; all are written, or none.
         claim_file(folder / _FILES[0], remedy),
         file_errors("cannot be written", folder, remedy),
     ):

@@ -27,10 +27,12 @@ def complete(words: Sequence[str]) -> int:
     remaining = _for_overrides(line.split(" ")[1:])
     if remaining is None:
         return 0
+    # Files first: they answer without importing Hydra.
     if names := sorted(_overrides(remaining[-1])):
         print(" ".join(names))
         return 0
     # Hydra reads the line from the environment.
+    # Without the command's name and study, which Hydra does not know.
     os.environ["COMP_LINE"] = " ".join(["evalkit", *remaining])
     try:
         return _by_hydra(words)

@@ -77,6 +77,7 @@ def log(event: str, text: str, **facts: Any) -> None:
     from evalkit.core.redaction import redact
 
     text = "".join(
+        # Messages may quote data: control characters could change what the terminal shows.
         character if character.isprintable() else "\ufffd"
         for character in redact(" ".join(text.split()))
     )
@@ -115,6 +116,8 @@ def log_handler() -> Iterator[None]:
     logger.addHandler(handler)
     level = logger.level
     propagates = logger.propagate
+    # The root logger may have a handler of the program that runs evalkit: each warning would be
+    # printed twice.
     logger.propagate = False
     logger.setLevel(logging.WARNING)
     try:

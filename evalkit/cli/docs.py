@@ -126,7 +126,9 @@ def _write(pages: dict[str, str], folder: Path) -> None:
     headings = {name: _headings(text) for name, text in pages.items()}
     markdown = MarkdownIt("commonmark").enable("table")
     for name, text in pages.items():
+        # Pages are opened as files, so every link is relative.
         depth = name.count("/")
+        # Lines that only the site's builder understands are dropped.
         body = markdown.render(_GENERATED.sub("", text))
         body = _HEADING.sub(_with_anchor, _PAGE_LINK.sub(_page_link, body))
         html = (

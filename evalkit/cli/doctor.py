@@ -35,6 +35,7 @@ def main(arguments: Namespace) -> int:
     [(_, config)] = study_jobs(study_words(arguments))
     console = plain_console()
     wrong = 0
+    # All checks are made, also after one that fails: the user gets the whole list.
     for name, check in _checks(config):
         try:
             mark = ("ok   ", "green")
@@ -129,6 +130,7 @@ def plugins(_: Namespace) -> int:
     if not offers:
         print(f"no other package adds any of: {', '.join(GROUPS.values())}")
         return 0
+    # The last column is not padded: it may be long.
     rows = [("what", "name", "package", "from"), *map(_row, offers)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     for row in rows:

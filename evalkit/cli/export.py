@@ -50,6 +50,7 @@ def export(arguments: Namespace) -> int:
     from evalkit.runs.layout import judgments_of
 
     result = read_run(folder)
+    # Other layouts write judgments; a judge and assessments are handled first.
     if layout == JUDGE:
         from evalkit.serving.folder import write_judge
 
@@ -87,6 +88,7 @@ def export(arguments: Namespace) -> int:
         return 0
     suffix = "json" if layout in TASKS else EXPORTS[layout][0]
     name = f"{'judgments' if layout == suffix else layout}.{suffix}"
+    # A run keeps its own judgments in a file of this name, which an export must not replace.
     own_file = judgments_of(result.config)
     file = arguments.output or folder / (
         "judgments-table.parquet" if name == own_file else name

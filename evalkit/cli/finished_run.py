@@ -70,9 +70,11 @@ def score(arguments: Namespace) -> int:
     from evalkit.workflows.rescoring import rescore
 
     folder = Path(arguments.run_folder)
+    # From reading to writing, so that no other command changes the folder in between.
     with claim_finished(folder):
         result = _read(arguments)
         config = apply_settings(result, arguments.overrides, SCORING_KEYS)
+        # Trust is checked only then: all other settings of scoring stay in this folder.
         if config.gate.leads:  # another run, perhaps of the tracking server
             check(config, origin_of(folder, arguments.overrides), SECTIONS[SCORE])
         again = rescore(config, result, folder)
@@ -150,6 +152,7 @@ def apply_settings(
         ConfigError: if an override is not `key=value` or is not allowed here, or makes the config
             invalid.
     """
+    # Overrides change the plain values; the config is then checked as a whole, as one file.
     values = result.config.dump()
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -160,6 +163,8 @@ def apply_settings(
         if WEIGHT in allowed and (weight := _WEIGHT.fullmatch(key)):
             _set_weight(values, weight[1], read_value(key, text))
             continue
+        # Anything else would change what was measured, and the stored answers are to the old
+        # prompts.
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
             raise ConfigError(
                 "cannot be changed here",
@@ -177,6 +182,7 @@ def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
     """Return the key that is probably meant if there is none of this name, or else all keys that can be changed."""
     *sections, name = key.split(".")
     if name in known_keys(sections):
+        # The key exists but may not be changed: a similar name is not what the user means.
         close = []
     else:
         close = get_close_matches(key, allowed, n=1, cutoff=0.8)
@@ -195,6 +201,7 @@ def read_value(key: str, text: str) -> Any:
     Raises:
         ConfigError: if it is not YAML.
     """
+    # `yaml.safe_load("off")` is `False`, which is not the mode `off`.
     if text.strip().lower() in _WORDS:
         return text.strip()
     try:
@@ -224,12 +231,14 @@ def _set_weight(values: JsonObject, name: str, weight: Any) -> None:
         raise ConfigError(
             "is part of the prompt (prompt.show_weights)", where=where, remedy=remedy
         )
+    # The new weight must count, and one in `scoring.weights` would win.
     values["criteria"] = {**criteria, name: {**criteria[name], "weight": weight}}
     values["scoring"]["weights"].pop(name, None)
 
 
 def _set(values: JsonObject, path: Sequence[str], value: Any) -> None:
     for part in path[:-1]:
+        # A section that was not set, or was a single value, becomes one.
         if not isinstance(values.get(part), dict):
             values[part] = {}
         values = values[part]
@@ -241,6 +250,7 @@ def print_gate(result: RunResult) -> int:
     gate = result.manifest.get(GATE)
     if not gate:
         return ExitStatus.DONE
+    # The gate's status counts even if its table cannot be written.
     statuses: list[int] = [gate_status(result)]
     with reported(statuses, ConfigError):
         write_step_summary(result.folder)
@@ -288,6 +298,7 @@ def reproduce_(arguments: Namespace) -> int:
         named := [word for word in arguments.overrides if word.startswith(FOLDER)]
     ):
         folder = Path(named[-1].removeprefix(FOLDER))
+    # Needed before the run is found, which may be in that tracking server.
     uri = next(
         (
             word.partition("=")[2]
@@ -301,6 +312,7 @@ def reproduce_(arguments: Namespace) -> int:
 
     tracking = TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
+        # A sweep is looked for first: its folder contains runs, but is none.
         jobs = find_jobs(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
         if jobs is not None:
             return _reproduce_jobs(run, jobs, overrides, folder)
@@ -317,6 +329,7 @@ def reproduce_(arguments: Namespace) -> int:
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
     config = apply_settings(result, overrides, PLACES)
     check(config, origin_of(Path(result.folder or "."), overrides), SECTIONS[REPRODUCE])
+    # Naming a place asks to read from there, instead of the copies in the run folder.
     named = {word.partition("=")[0] for word in overrides}
     from evalkit.workflows.reproduction import reproduce
 
@@ -455,6 +468,7 @@ def _print_table(
 def _short(value: Any) -> str:
     """Shorten a hash; keep all digits of a number, because its last bit matters."""
     text = "–" if value is None else str(value)
+    # A hash; floats have a point and fewer digits.
     if len(text) >= 32 and text.isalnum():
         return text[:12]
     return text

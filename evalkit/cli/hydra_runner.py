@@ -73,6 +73,7 @@ class Sweep:
     @property
     def words(self) -> list[str]:
         """The overrides that are added to the command's words."""
+        # Hydra's grammar would read commas, spaces and braces in a path as syntax.
         escaped = str(self.folder).replace("'", "\\'")
         return [f"{DIRECTORY}'{escaped}'"]
 
@@ -95,8 +96,12 @@ class Sweep:
         """
         done = sweeps.runs(self.folder)
         if self.jobs is not None:
+            # A folder may hold jobs of an earlier, larger sweep: only those of this command
+            # count.
             hashes = _hashes(self.jobs)
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
+            # The mark is set only if every job is complete: without it, the same command resumes
+            # here.
             if set(hashes) <= {
                 run.config_hash for run in done.values() if run.complete
             }:
@@ -107,6 +112,7 @@ class Sweep:
             else 0
         )
         statuses: list[int] = [gates]
+        # The numbers are written by now: an error here only adds to the exit status.
         with reported(statuses, EvalkitError):
             statuses.append(show_leaderboard(self.folder, list(done)))
         return max(statuses)
@@ -126,6 +132,8 @@ def find_sweep_jobs(
         ConfigError: if a job's config is invalid, the folder has another sweep or a run, another
             process has it, or the study writes outside the current folder.
     """
+    # Every config is composed before the first job: an error in the last one must not show after
+    # hours of paid calls.
     overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
     sweep_place = find_sweep(name, overrides)
@@ -153,12 +161,15 @@ def _claim_sweep(
     Returns:
         The folder, the claim, and whether the sweep is resumed.
     """
+    # A folder that the user names is used, or refused; it is never replaced by another one.
     if any(word.startswith(DIRECTORY) for word in overrides):
         return folder, claim_run(folder, _ANOTHER), False
+    # The folder of sweeps has a folder for each day, and in it one for each time.
     if jobs is not None and Path.cwd() in folder.parents[2:]:
         interrupted = sweeps.claim_interrupted(folder.parent.parent, _hashes(jobs))
         if interrupted is not None:
             return *interrupted, True
+    # Two sweeps that start in the same second would get the same name.
     if _DATE.fullmatch(folder.parent.name):
         return *sweeps.claim_sweep(folder), False
     return folder, claim_run(folder, _ANOTHER), False
@@ -189,6 +200,7 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     else:
         print_leaderboard(board, files)
     statuses: list[int] = [ExitStatus.DONE]
+    # A tracker that cannot be reached must not hide the leaderboard, which is written.
     with reported(statuses):
         track_leaderboard(folder, jobs, files)
     return max(statuses)
@@ -213,6 +225,7 @@ class BackgroundRecordings:
         with reported(self.statuses):
             self._open = begin_recording(config, result)
             if result.folder is not None:
+                # Another command must not change the folder while it is being recorded.
                 self._claim = claim_run(Path(result.folder))
 
     def settle(self) -> None:
@@ -220,6 +233,7 @@ class BackgroundRecordings:
         if self._open is None:
             return
         end = self._open
+        # First, so that a recording that fails is not settled twice.
         self._open = None
         with reported(self.statuses), self._claim or nullcontext():
             manifest = end().manifest
@@ -269,6 +283,7 @@ def objective_value(
         else:
             continue
         raise JobError(ExitStatus.WRONG)
+    # An optimizer gets numbers in the order of `objective`.
     values = [float(metrics[name]["value"]) for name in names]
     if isinstance(objective, str):
         return values[0]
@@ -326,6 +341,7 @@ class Driver:
         folder, status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A failed gate has numbers: the sweep continues and reports it at the end.
+        # In a search, or in another process, only an exception tells Hydra that the job failed.
         failed = status not in (
             ExitStatus.DONE,
             ExitStatus.GATE_FAILED,
@@ -350,6 +366,7 @@ class Driver:
                     where="the run folder's name",
                     remedy="give another hydra.run.dir",
                 )
+            # The folder may change here: without a name, a taken one gets a numbered neighbor.
             folder, claim = _claimed(folder, settings)
             return folder, self._run(cfg, folder, searched=searched)
         except EvalkitError as error:
@@ -358,6 +375,7 @@ class Driver:
         finally:
             if claim is not None:
                 claim.release()
+            # Hydra creates the folder before the job; one that failed early leaves nothing.
             _remove_if_empty(folder)
 
     def _run(self, cfg: DictConfig, folder: Path, *, searched: bool) -> int:
@@ -373,6 +391,8 @@ class Driver:
         else:
             sweep = None
         # A launcher may use processes or threads.
+        # Jobs side by side cannot share a budget, a background recording, or the set of sent
+        # requests.
         in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
         if sweep is None or not in_sequence:
             _check_budget(config)
@@ -385,6 +405,7 @@ class Driver:
                     noted=self.noted,
                 )
             )
+        # An optimizer reads the result of a job before it chooses the next one.
         recordings = None if searched else self.recordings
         return self.work(
             Job(
@@ -436,6 +457,7 @@ def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> Json
         else:
             name = folder.name
     words = [str(word) for word in settings.overrides.task]
+    # The name of a job has only the words that distinguish it from the others.
     differing = [word for word in words if _key(word) not in constant]
     if not differing:
         differing = [
@@ -457,6 +479,8 @@ def _remove_if_empty(folder: Path) -> None:
     """Remove an empty folder and its two parents if they are empty, but never the current folder or its parents."""
     here = Path.cwd()
     with suppress(OSError):
+        # Hydra created the folder with its parents. `rmdir` refuses one that is not empty, and
+        # that ends the loop.
         for empty in (folder, *folder.parents[:2]):
             if here.is_relative_to(empty.resolve()):
                 return
@@ -477,6 +501,7 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
         raise unknown_study_error(words[0])
     if (fault := unusable(study)) is not None:
         raise fault
+    # The study's own conf/ and prompts/ count, not those of where the command runs.
     enter_project_of(study)
     return study, list(words[1:])
 
@@ -525,6 +550,7 @@ def run_jobs(
         EvalkitError: if the config cannot be composed.
     """
     study, arguments = split_study(words)
+    # Overrides come first; everything from the first flag on is Hydra's.
     flags = next(
         (index for index, word in enumerate(arguments) if word.startswith("-")),
         len(arguments),
@@ -545,6 +571,7 @@ def run_jobs(
     constant: Collection[str] = ()
     if sweeping:
         overrides = [word for word in arguments if is_override(word)]
+        # From the composed sweep, since the sweeper may add keys of its own.
         constant = constant_keys(str(study) if study else DEFAULT, overrides)
     driver = Driver(work, study, arguments, constant, overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
@@ -559,6 +586,7 @@ def run_jobs(
         try:
             _run_hydra(name, [*arguments, *sweep.words], driver, sweep=True)
         finally:
+            # Also after an error: an open recording would be cut off with the process.
             driver.recordings.settle()
         return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])
 
@@ -579,6 +607,7 @@ def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
     """
     if any(word in MULTIRUN for word in words):
         return True
+    # The last word counts, as for all overrides.
     modes = [
         word.partition("=")[2].strip("'\"")
         for word in words
@@ -603,6 +632,8 @@ def _decoded_output(words: Sequence[str]) -> Iterator[None]:
             yield
     finally:
         print(
+            # A config may hold a secret that the user set on the command line; it must not get
+            # into logs.
             redact(as_composed(printed.getvalue()) if changed else printed.getvalue()),
             end="",
         )
@@ -641,6 +672,7 @@ def _run_hydra(
 
     def task(cfg: DictConfig) -> int | float | list[float]:
         # A launcher may run this in another process or thread.
+        # Trust and flags are settings of the process; a new one would have the defaults.
         with settings.applied():
             return driver(cfg)
 
@@ -654,6 +686,7 @@ def _run_hydra(
     except SystemExit as stop:
         if stop.code:
             driver.statuses.append(ExitStatus.WRONG)
+    # Before `OSError`, whose message would be about writing.
     except MissingConfigException as error:  # also an OSError
         raise hydra_error(error) from error
     except OSError as error:

@@ -66,6 +66,8 @@ def import_(arguments: Namespace) -> int:
 def _sorted(arguments: Namespace) -> _Import:
     """Separate the columns after `--fields` from the overrides around them."""
     words: list[str] = arguments.words
+    # argparse gives `--fields` all words after it, overrides included: only those that name a
+    # field are columns.
     columns = set(
         filter(
             _is_column, words[words.index("--fields") :] if "--fields" in words else ()
@@ -122,6 +124,7 @@ def _import(source: _Import) -> int:
                 source.reading,
             ),
         )
+        # What the file says first, and the user's overrides on top of it.
         config = load_settings(dict(imported.settings), source.overrides)
     folder, claim = claim_run_folder(config, source.folder)
     with claim:
@@ -146,8 +149,10 @@ def _import_into(
         word.startswith("output") for word in source.overrides
     )
     needs_cases = importer(source.format).needs_cases
+    # Texts can be parsed only if their format is known.
     if imported.unread and not has_output and not needs_cases:
         raise _no_verdicts(source)
+    # Whether the verdicts parsed from texts replace those of the file.
     take = imported.unread or source.arguments.reread
     adopted = import_run(
         config,
@@ -244,6 +249,7 @@ def _select(source: _Import, imported: Any) -> Any:
                 where=f"--only {key}={value}",
                 remedy=did_you_mean(value, known_values[:20]),
             )
+    # Judgments follow their cases; a judgment without a case could not be scored.
     names = {case.id for case in cases}
     judgments = [judgment for judgment in judgments if judgment.case_id in names]
     if source.arguments.complete:

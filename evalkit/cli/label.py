@@ -30,6 +30,7 @@ def label(arguments: Namespace) -> int:
     """
     file = arguments.file
     overrides = list(arguments.overrides)
+    # argparse takes the first word for the file; it may be an override.
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
         overrides = [file, *overrides]
         file = None
@@ -59,6 +60,7 @@ def label(arguments: Namespace) -> int:
     from evalkit.runs import claim_finished
 
     folder = Path(arguments.run_folder)
+    # A page stays open for hours, so it does not hold the claim; see `_on_page`.
     if not arguments.page:
         with claim_finished(folder):
             return _label(_labeled_run(folder), folder, file, overrides, arguments)
@@ -117,6 +119,7 @@ def _label(
         read = _from_mlflow(result, overrides)
     else:
         read = read_label_file(result, Path(source), omitted, arguments.reading)
+    # Keyed by what is labeled and by whom: a later row replaces an earlier one.
     labels = list(
         {
             (label.case_id, label.unit, label.annotator, label.item): label
@@ -201,12 +204,16 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
             print(f"{len(session.tasks)} to label: {page.url}", flush=True)
             print("each label is stored at once; Ctrl-C ends the page", flush=True)
             page.serve()
+        # `Signaled` is a kind of `KeyboardInterrupt`: SIGTERM ends the command, and Ctrl-C only
+        # ends the page.
         except Signaled:
             raise
         except KeyboardInterrupt:
             pass
         finally:
             session.close()
+    # Annotators who finish at the same time wait for each other; a claim alone would refuse the
+    # second one.
     with one_at_a_time(f"labels {folder.resolve()}"), claim_finished(folder):
         result = read_run(folder)  # another annotator may have finished
         if labels := session.new_labels(result.cases):
@@ -233,6 +240,7 @@ def _review(
     from evalkit.runs.read import read_probes
     from evalkit.workflows.rescoring import rescore
 
+    # A table may have reviews of other runs' paraphrases: they are counted, and not used.
     reviewed = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
     if not reviewed:
         remedy = "label the table of `evalkit export RUN --to paraphrases`"
@@ -290,6 +298,7 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
             remedy="name another run",
         )
     sent = send_tasks(_config(result, overrides).tracking, result, sample, names)
+    # After it was sent: the record says which units were chosen, and how.
     record_sample(Path(arguments.run_folder), sample)
     print(
         f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment"

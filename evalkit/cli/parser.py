@@ -79,6 +79,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help."""
         if self._closing is not None:
+            # Built only if help is printed: it reads the files of all config groups.
             self.epilog = self._closing()
         return super().format_help()
 
@@ -93,6 +94,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: always.
         """
+        # argparse's words become those of all other errors: problem first, then what to do.
         if missing := re.fullmatch(
             "the following arguments are required: (.*)", message
         ):
@@ -113,6 +115,7 @@ class Parser(argparse.ArgumentParser):
         """
         for word in words:
             self._check_option(word)
+        # Intermixed: overrides may come before, between and after the options.
         namespace, unknown = self.parse_known_intermixed_args(words)
         if unknown:
             raise UsageError(self.command, f"unexpected argument '{unknown[0]}'")
@@ -129,6 +132,7 @@ class Parser(argparse.ArgumentParser):
             not word.startswith("-")
             or word == "-"
             or name in known_options
+            # A short option with its value in one word, such as `-p80`.
             or (name[:2] in known_options and not name.startswith("--"))
         ):
             return
@@ -211,6 +215,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 def pair(text: str) -> tuple[str, str]:
     """Return the two sides of KEY=VALUE; the key may contain `=`."""
+    # From the right: a verdict in a table may contain `=`, and its meaning never does.
     key, equals, value = text.rpartition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
@@ -300,7 +305,11 @@ class Command:
         )
         self.add_to(parser)
         parser.set_defaults(
-            command=self.name, run=self.entry["run"], quiet=False, json_logs=False
+            # The defaults that every command has, whether or not its table names these options.
+            command=self.name,
+            run=self.entry["run"],
+            quiet=False,
+            json_logs=False,
         )
         # MLflow's own short option for the host is -h.
         flags = (
@@ -360,6 +369,7 @@ def _arguments(entry: Json) -> Iterator[Json]:
         elif argument == "study":
             yield from _STUDY
         else:
+            # A text names another command, whose arguments this one has, too.
             yield from _arguments(_TABLE[argument])
 
 
@@ -370,6 +380,8 @@ def _add(
         settings["type"] = one_of(*choices)
     elif type_ := settings.get("type"):
         settings["type"] = _TYPES[type_]
+    # argparse's default is `None`, and every user would have to check for it. A new list each
+    # time, since argparse appends to it.
     if settings.get("action") in ("append", "extend"):
         settings["default"] = []
     parser.add_argument(*(flags or [name]), **settings)
@@ -465,6 +477,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if arguments and arguments[0] in actions:
         namespace = actions[arguments[0]].read(arguments[1:])
         return argparse.Namespace(
+            # The defaults of the command, under what its action has read.
             **{**vars(parser.parse_args([])), **vars(namespace), "action": arguments[0]}
         )
     if arguments and not arguments[0].startswith("-"):
@@ -473,6 +486,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             f"no such action '{arguments[0]}'",
             did_you_mean(arguments[0], actions),
         )
+    # Only for `--help`: anything else ends in the error below.
     parser.parse_args(arguments)
     raise UsageError(name, f"needs an action: {', '.join(actions)}")
 

@@ -121,6 +121,7 @@ class PlannedJob:
             ConfigError: if the dataset cannot be used.
         """
         for case in stream_cases(self.config) if self.cases is None else self.cases:
+            # Index 0 is the original case, and the edited ones follow it.
             versions = expand(case, self.probes, self.config, self.paraphrases)
             yield from islice(versions, 0 if self.original else 1, None)
 
@@ -159,6 +160,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         )
         jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
+        # The checks that a run makes, so that what a plan accepts can be run.
         for judge in filter(
             None, (job.config.judge, job.config.swap.arbiter, job.config.probe.rewriter)
         ):
@@ -221,6 +223,7 @@ def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
             "note",
             f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored",
         )
+        # Only this judge, without third judgments: follow-ups cannot be sampled in advance.
         alone = {
             "judge": judge,
             "swap.resolve": "tie",
@@ -298,6 +301,7 @@ def main(arguments: Namespace) -> int:
     noted: set[str] = set()
     planned: list[JobPlan] = []
     for job in (part for whole in jobs for part in whole.by_probe()):
+        # Within a job, judges may share requests, and across jobs, too; each is counted once.
         parts = sent_after(plan_job(job, noted))
         # a request that an earlier job sends is not sent again
         earlier = [
@@ -307,9 +311,11 @@ def main(arguments: Namespace) -> int:
     print_plans(planned)
     first: list[Part] = []
     for name, whole in zip(_differing([job.name for job in jobs]), jobs, strict=True):
+        # `first` grows job by job, so that a request of several jobs is priced once.
         first += print_stop(whole, f"{name}: " if name else "", first, noted)
     if pilots:
         print(describe_pilot(pilots))
+    # All failed: the run would fail, too, so a script must not go on to it.
     hopeless = any(
         pilot_result.sampled
         and pilot_result.judged.calls.failed == pilot_result.judged.calls.planned
@@ -322,6 +328,7 @@ def _shares(earlier: JobPlan, job: PlannedJob) -> bool:
     """Return whether a job finds the answers of an earlier one in its store."""
     first = earlier.config.store
     second = job.config.store
+    # The earlier job must write its answers, and this one must read them.
     if first.mode in ("off", "read_only") or second.mode == "off":
         return False
     return store_url(first.url) == store_url(second.url)
@@ -333,6 +340,7 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     benchmark = stream_cases(job.config).benchmark
     url = store_url(config.store.url)
     mode = config.store.mode
+    # A plan writes nothing, and opening a missing SQLite store would create a file.
     reads = mode == "read_only" or (
         mode in ("read_write", "retry") and backend_of(url).exists(url)
     )  # it is never created
@@ -343,6 +351,8 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
         else nullcontext() as store
     ):
         if any(probe.name == PARAPHRASE for probe in job.probes):
+            # Paraphrases come from a model. Those that are not stored yet are replaced by a text
+            # of the same length, so that lengths are right.
             job = replace(job, paraphrases=_expected(config, store))
             judge = rewriting(
                 config
@@ -409,6 +419,7 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
     paraphrased = dict[str, str]()
     while batch := calls.batch():
         for call in batch:
+            # The mark makes the text differ from the original: equal texts would be one request.
             paraphrased[call.group.case.id] = f"{original_of(call.group.case, config)}…"
             read = rewriter.read(call.request, call.stored) if call.stored else None
             if isinstance(read, Judgment):
@@ -419,6 +430,7 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
+    # One time for each job, in the order of `jobs`; `total` is unknown if one of them is.
     times = [minutes(job.fresh, job.config.runner) for job in jobs]
     several = len(jobs) > 1
     timed = any(times)
@@ -450,6 +462,7 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     shared = ("shared",) if several else ()
     takes = ("minutes, about",) if timed else ()
     abouts = ("prompt tokens, about", "answer tokens, about", *takes, "cost, about")
+    # The columns here and the cells above are in the same order, and have the same optional ones.
     table = text_table(("job",), ("requests", "stored", "to send", *shared, *abouts))
     for name, job in zip(_differing([job.name for job in jobs]), jobs, strict=True):
         table.add_row(
@@ -495,8 +508,11 @@ def print_stop(
     confidence = job.config.scoring.confidence
     clusters = Clusters.of(job.config, cases).count
     span = span_of_stop(job.config, cases)
+    # A width is relative to the distance of the metric's lowest and highest value.
     needed = clusters_needed(stop.width / span, confidence)
     opening = f"{name}runner.stop: {stop.metric} to a width of {stop.width:g}"
+    # With a share of 0, the metric is at an end of its range: the fewest clusters with which a
+    # run can stop.
     few = clusters_needed(stop.width / span, confidence, 0.0)
     opening += (
         f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or"
@@ -599,6 +615,7 @@ def plan_labels(arguments: Namespace) -> int:
     for flag in ("multirun", "pilot"):
         if getattr(arguments, flag):
             raise UsageError("plan", f"--labels cannot be used with --{flag}")
+    # Inside the block, since the files of a fetched run are removed at its end.
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         result = find_run(
             arguments.labels, TrackingConfig(), folder=Path.cwd(), scratch=Path(scratch)

@@ -32,7 +32,10 @@ class Rate:
 
     def see(self, progress: Progress) -> None:
         """Record the progress of a run."""
+        # Pairs of the time and the number of answers; stored ones come at once and say nothing
+        # about the judge.
         self._seen.append((progress.elapsed, max(0, progress.done - progress.stored)))
+        # At least two entries stay: a rate needs both ends.
         while len(self._seen) > 2 and self._seen[1][0] < progress.elapsed - RECENT:
             self._seen.popleft()
 
@@ -147,11 +150,13 @@ class ProgressDisplay:
 
     def update(self, progress: Progress) -> None:
         """Show the progress; its time starts again with each step of a run."""
+        # Time ran backwards: another step of the run has begun, and its rate is another one.
         if progress.elapsed < self._printed:
             self._printed = 0.0
             self._rate = Rate()
         finished = progress.total is not None and progress.done >= progress.total
         soon = REDRAWN if self._live else EVERY
+        # A new reason to wait is shown at once, or a run would seem to hang.
         if progress.waiting and progress.waiting != self._waiting:
             soon = REDRAWN
         if not finished and progress.elapsed - self._printed < soon:

@@ -69,6 +69,7 @@ def init(arguments: Namespace) -> int:
     folder: Path = arguments.folder
     contents = _contents() if arguments.copy is None else _prompts(arguments.copy)
     created = []
+    # Two commands at once would each find files missing and mix their contents.
     with file_errors("cannot be written"), claim_folder(folder):
         for name, text in contents.items():
             if _write(folder / name, text):
@@ -113,6 +114,7 @@ def _prompts(name: str) -> dict[str, str]:
     root = shipped("prompts")
     template = name.removeprefix("prompts/").removeprefix("prompt/")
     template = template.removesuffix(".j2").removesuffix(".md")
+    # `en/pairwise` names one language, `pairwise` all of them.
     language, _, stem = template.rpartition("/")
     texts = {
         f"prompts/{file.relative_to(root).as_posix()}": file.read_text("utf-8")
@@ -190,6 +192,8 @@ def demo(arguments: Namespace) -> int:
         "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both"
         " orders ...",
     )
+    # In the folder, so that all paths of the demo are relative, and the printed commands work
+    # there.
     with chdir(folder), CommandSettings("quiet").applied():
         # MLflow takes the longest to import: start that first, in a separate process.
         warm_up(TrackingConfig(uri=TRACKING))
@@ -223,6 +227,7 @@ def _rows(sweep: Path) -> list[_Row]:
     from evalkit.runs import read_outcome
 
     rows = []
+    # Hydra numbers the jobs of a sweep from 0, in the order of its judges.
     for job in range(len(_PLANTED)):
         outcome = read_outcome(sweep / str(job))
         judge = outcome.config.judge

@@ -74,8 +74,10 @@ def run_job(job: Job) -> int:
 
     A finished job of a sweep is only recorded, if it was not.
     """
+    # A resumed sweep runs only what is missing.
     if job.sweep is not None and not job.overwrite and _is_finished(job):
         return _resume_finished(job)
+    # The jobs of a sweep have mostly the same notes: each is printed once.
     for note in job.config.notes():
         if note not in job.noted:
             log("note", note)
@@ -91,6 +93,7 @@ def run_job(job: Job) -> int:
                 spent=job.spent,
                 asked_keys=job.asked_keys,
             )
+        # The progress line is closed first, or the message would be written over it.
         except RunInterruption as stop:
             display.close()
             raise Signaled(
@@ -98,6 +101,7 @@ def run_job(job: Job) -> int:
             ) from None
     statuses: list[int] = []
     if job.recordings is not None:
+        # In the background, while the next job calls its judges.
         job.recordings.begin(job.config.tracking, result)
     else:
         with reported(statuses):
@@ -105,6 +109,7 @@ def run_job(job: Job) -> int:
     _print_result(result, job.noted)
     for line in failure_lines(result.judgments):
         log("failure", line)
+    # Not an exception: the run is written and printed, and only its status says that it is short.
     if lacking := shortfall(job.config, result):
         log("error", lacking)
         statuses = [ExitStatus.TOO_MANY_FAILURES]
@@ -121,6 +126,8 @@ def _is_finished(job: Job) -> bool:
         or (job.config.store.mode == "retry" and not status.usable)
     ):
         return False
+    # The same config with other data or another prompt is not the same measurement. This is
+    # compared last, because it reads the dataset.
     materials = load_materials(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     # A run with repeated requests also has that template's hash.
@@ -138,6 +145,7 @@ def _resume_finished(job: Job) -> int:
     )
     statuses: list[int] = [ExitStatus.DONE]
     # a new gate needs no new answers
+    # The gate is not part of the config's hash, since it does not change the measurement.
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)
@@ -236,6 +244,7 @@ def audit(arguments: Namespace) -> int:
 
 def audit_words(words: Sequence[str]) -> list[str]:
     """Return a command's words with the standard probes, unless they or the study choose probes."""
+    # A user's own choice counts, on the command line or in the study, also through `defaults`.
     chosen = any(
         word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words
     )
@@ -252,6 +261,7 @@ def audit_words(words: Sequence[str]) -> list[str]:
     settings = section if isinstance(section, dict) else {}
     if settings.get("probes") or any(key.endswith("probe") for key in defaults):
         return list(words)
+    # The group's option would replace the whole section, so only the list is added.
     if settings and "defaults" not in study:  # such as a rewriter, which is kept
         return [*words, f"probe=[{STANDARD},{RECORDED}]"]
     return [*words, f"probe={STANDARD}"]
@@ -302,7 +312,9 @@ def _shared_configs(arguments: Namespace) -> list[RunConfig]:
             cannot share.
     """
     configs = [
-        config for _, config in study_jobs(study_words(arguments), arguments.multirun)
+        # All configs are checked before the first shard is judged.
+        config
+        for _, config in study_jobs(study_words(arguments), arguments.multirun)
     ]
     for config in configs:
         if config.store.mode not in ("read_write", "refresh"):

@@ -47,12 +47,14 @@ def main(arguments: Namespace) -> int:
     )
     use = judge.validation.use
     required = arguments.require
+    # Before anything listens: a service that must not be used is not started.
     if required is not None and not judge.validation.allows(required):
         problem = (
             f"the judge can be used for less than --require {arguments.require} ({use})"
         )
         log("error", f"{arguments.judge}: {problem}: {judge.validation.sentence}")
         return ExitStatus.GATE_FAILED
+    # Keys and endpoints are checked at the start, not by the first user's question.
     if judge.config.store.mode != "read_only":
         run_async(check_judges(judge.config))
     service = Service(
@@ -91,6 +93,7 @@ def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
     keys = [
         key for part in os.environ.get(KEYS, "").split(",") if (key := part.strip())
     ]
+    # Without a key, anyone in the network could spend the budget.
     if host not in LOOPBACK and not keys:
         raise ConfigError(
             "other machines can reach it, so it needs a key",

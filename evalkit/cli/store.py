@@ -58,6 +58,7 @@ def configured_url(overrides: Sequence[str]) -> str:
 
 
 def _stats(url: str, _: Namespace) -> None:
+    # Without a check, so that a store with damaged answers can be counted.
     with closing(open_url(url, read_only=True, verify=False)) as store:
         _print(stats(store))
 
@@ -73,6 +74,7 @@ def _prune(url: str, arguments: Namespace) -> None:
             where=where,
             remedy="name the store in store.url or EVALKIT_STORE",
         )
+    # A check would refuse the very answers that are to be deleted.
     with closing(open_url(url, verify=not arguments.damaged)) as store:
         if arguments.damaged:
             print(f"{prune_damaged(store):,} damaged answers deleted from {where}")

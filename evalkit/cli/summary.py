@@ -101,6 +101,8 @@ def metric_table(
     table.add_column("missing", justify="right")
     names = [name for name, metric in metrics.items() if _shown(metric)]
     if limit < ROWS:
+        # Metrics without a place among the main columns come after all of them, in their own
+        # order.
         importance = {name: index for index, name in enumerate(MAIN_COLUMNS)}
         names.sort(key=lambda name: importance.get(name, len(importance)))
         names = names[:limit]
@@ -148,6 +150,8 @@ def judge_table(
         table.add_row(
             judge,
             decision,
+            # Cells are in the order of `columns`; a judge without such a metric still needs its
+            # cell.
             *(with_interval(metric) if metric else "–" for metric in judge_metrics),
         )
     return table
@@ -159,6 +163,7 @@ def subset_table(rows: Sequence[Json]) -> Table:
     best = -1.0
     whole = max(len(row["judges"]) for row in rows)
     for row in rows:
+        # A row is shown if it is more accurate than all rows before it.
         if row["accuracy"] > best or row["chosen"] or len(row["judges"]) == whole:
             best = max(best, row["accuracy"])
             names = ", ".join(row["judges"]) + (" ★" if row["chosen"] else "")
@@ -191,6 +196,7 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
         f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
     )
     console.print(print_heading(heading, f" ({rows} case{'s' * (rows != 1)})"))
+    # Details are only in the files of a run folder.
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
     _print_findings(console, result, details)
     limit = ROWS if is_verbose() else BRIEF_ROWS
@@ -224,7 +230,10 @@ def _print_findings(console: Console, result: RunResult, details: Json) -> None:
     """Print the decision, then the findings: all of them with `-v`, else those that change what one does."""
     decision = conclusion(result)
     findings = [
-        finding for finding in findings_of(result, details) if finding not in decision
+        # The decision is printed first, and must not be repeated as a finding.
+        finding
+        for finding in findings_of(result, details)
+        if finding not in decision
     ]
     if not is_verbose():
         urgent = [finding for finding in findings if finding.tone == "bad"]
@@ -242,6 +251,7 @@ def print_changes(before: RunResult, after: RunResult) -> None:
         table.add_row(
             "decision", *(USES[run.decision.use].message for run in (before, after))
         )
+    # A metric that one of the runs lacks: its cell is then a dash.
     none = Metric("", None)
     for name in CATALOG.main(
         [name for name, metric in after.metrics.items() if _shown(metric)], ROWS
@@ -381,6 +391,7 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     console.print()
     for line in notes:
         console.print(line)
+    # Without the last separator.
     links = [part for file in files for part in (link(file), ", ")][:-1]
     console.print(Text.assemble("leaderboard: ", *links))
     console.print()
@@ -419,6 +430,7 @@ def leaderboard_table(
     ]
     sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
     # the width for metrics; the last column has no gap of 2 after it
+    # The columns before the metrics: rank, name, mark and decision, each with a gap of 2.
     remaining = (
         width
         + 2
@@ -435,9 +447,12 @@ def leaderboard_table(
         lines = [SHORT_TITLES.get(name, name), *cells]
         remaining -= max(map(cell_len, lines)) + 2
         # at least one metric, even if it does not fit
+        # Columns come by importance. After the first that does not fit, `remaining` stays
+        # negative, so no less important column takes its place.
         if remaining >= 0 or not displayed:
             displayed.add(name)
             room = remaining
+    # Chosen by importance, but shown in the order of the board.
     columns = [name for name in board.columns if name in displayed]
     table.add_column("job", max_width=max(NAME, NAME + room), overflow="fold")
     table.add_column("")

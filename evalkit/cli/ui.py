@@ -39,6 +39,7 @@ def main(arguments: Namespace) -> int:
     """Serve the MLflow UI until Ctrl-C."""
     [(_, config)] = study_jobs(study_words(arguments))
     uri = tracking_uri(config.tracking)
+    # A tracking server has a page of its own.
     if uri.startswith(("http://", "https://")):
         print(f"the runs are at {without_password(uri)}")
         return 0
@@ -51,6 +52,7 @@ def main(arguments: Namespace) -> int:
             where=uri,
             remedy="`evalkit run` records the first",
         )
+    # Checked by listening once, since a server takes seconds to find out.
     _check_port(arguments.host, arguments.port)
     # One worker is enough for one user; each additional worker needs the memory of another MLflow.
     listen = [
@@ -109,6 +111,7 @@ def _announce(
     server: subprocess.Popen[bytes], url: str, experiment: str | None, *, opens: bool
 ) -> None:
     """Print the address of the run list as soon as the server answers, and open it in the browser."""
+    # No proxy: the server is on this machine.
     opener = build_opener(ProxyHandler({}))
     while server.poll() is None:
         try:
@@ -156,6 +159,7 @@ def _last_written(
     opener: OpenerDirector, url: str, experiments: Sequence[Json]
 ) -> Json:
     by_id = {str(experiment["experiment_id"]): experiment for experiment in experiments}
+    # The last run shows which experiment the user works on.
     query = {
         "experiment_ids": [*by_id],
         "max_results": 1,
@@ -185,6 +189,7 @@ def _serve(
         server = subprocess.Popen(
             command, env=environment, stdout=log, stderr=subprocess.STDOUT
         )
+        # In a thread, because this one waits for the server to end.
         Thread(
             target=_announce,
             args=(server, url, experiment),
@@ -206,11 +211,13 @@ def _print_end(log: IO[bytes]) -> None:
 
 def _wait(server: subprocess.Popen[bytes]) -> int:
     """Wait for the server, which ends with this process."""
+    # Otherwise the server would go on without its parent.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         return server.wait()
     except KeyboardInterrupt:
         server.terminate()
+        # A second Ctrl-C must not leave the server behind.
         with suppress(KeyboardInterrupt):
             server.wait()
         return 0

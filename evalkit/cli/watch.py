@@ -68,6 +68,8 @@ class Watched:
         if source is not None and source.is_dir():
             is_run = (source / MANIFEST).exists() or not (source / JUDGE).exists()
             judge = read_judge(source)
+            # The recorded texts, not the installed templates: another version would ask in other
+            # words, and the judge would seem to have changed.
             templates = judge.templates
             chosen = judge.config.judge.thresholds
             # The thresholds of a cascade are those of the run: a look does not choose others.
@@ -87,6 +89,8 @@ class Watched:
                     remedy="watch one of its judges",
                 )
         recorded = (
+            # A folder may come from someone else: its addresses get no key unless they are
+            # trusted.
             nullcontext() if templates is None else from_judge_folder(trusted or ())
         )
         with recorded:
@@ -99,6 +103,7 @@ class Watched:
 
     def planned(self) -> RunConfig:
         """Return the config of the look to take, of which an interrupted one has some answers."""
+        # An interrupted look has a key of its own, under which its answers are found.
         baselines = read_watch(self.folder)
         return look_config(
             self.config, next_look(baselines[-1] if baselines else None).key

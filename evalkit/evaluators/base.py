@@ -77,6 +77,8 @@ def shown_example(example: Example) -> JsonObject:
 
 INSTRUCTION = "output_instruction"
 """The placeholder for the output format's instruction."""
+# Two texts without common words and of different lengths, so that any use of a placeholder
+# changes the messages.
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 
 
@@ -120,6 +122,7 @@ class TemplateEvaluator:
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template or mode
         self._structured = config.output.structured
+        # Only evalkit's own instruction asks for a verdict at the end; a custom one may not.
         self._format.at_end = config.output.instruction is None and prompts.uses(
             self._template, INSTRUCTION
         )
@@ -147,6 +150,7 @@ class TemplateEvaluator:
         raise NotImplementedError
 
     def _reply(self, request: JudgeRequest, completion: Completion) -> Reply:
+        # Some servers put the whole answer into the reasoning.
         drafts = not completion.text.strip() and bool(completion.reasoning)
         text = (completion.reasoning or "") if drafts else completion.text
         return Reply(
@@ -170,6 +174,7 @@ class TemplateEvaluator:
         Raises:
             PromptError: If a template cannot be filled, or lacks a placeholder.
         """
+        # A template may have a branch for an empty context; both must be fillable.
         for optional in (None, "text"):
             for case in cases:
                 self.plan(replace(case, context=optional, reference=optional))
@@ -218,6 +223,7 @@ class TemplateEvaluator:
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
         # A placeholder that the template lacks cannot change the messages.
+        # Fill twice with one text changed: equal messages mean that it is not shown.
         missing = [
             name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages
         ]
@@ -311,11 +317,13 @@ def conclude(
         retry: Returns the message that explains the problem to the judge; `None` for no retry.
     """
     try:
+        # A refusal and the end come first: the text of a filtered answer may look like a verdict.
         _check_refusal(completion)
         _check_end(completion)
         return _judged(request, completion, read())
     except UnreadableError as fault:
         fault = _explained(fault, completion)
+        # One retry only: a judge that fails twice at the format would cost without end.
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
             return missing_judgment(request, completion, fault)
         return _again(
@@ -348,6 +356,7 @@ def read_object(
     cut_off = is_cut_off(completion)
     text = completion.text
     if not text.strip() and completion.reasoning:
+        # Only if nothing else is there: reasoning may contain drafts of the object.
         text = _whole_object(completion.reasoning)
     return read_json(text, keys=keys, cut_off=cut_off, sources=sources, schema=schema)
 
@@ -400,6 +409,7 @@ def _check_refusal(completion: Completion) -> None:
 def _explained(fault: UnreadableError, completion: Completion) -> UnreadableError:
     """Return a more specific error if the completion indicates one."""
     answer = drop_thinking(completion.text)
+    # Only now: a judge that begins with an apology and then answers has not refused.
     if fault.kind == "no_answer" and is_refusal(answer):
         return UnreadableError("refusal", f"the judge refused: {answer.strip()[:200]}")
     if is_cut_off(completion) and fault.kind not in ("refusal", "content_filter"):
@@ -452,6 +462,7 @@ def _again(request: JudgeRequest, completion: Completion, message: str) -> Judge
         messages = (*request.messages, *added)
     else:
         # Some providers refuse an empty assistant message.
+        # The message is added to the last one instead, so that roles still alternate.
         *before, last = request.messages
         messages = (
             *before,

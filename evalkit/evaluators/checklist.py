@@ -87,6 +87,7 @@ class Checklist(TemplateEvaluator):
         texts = _item_texts(case)
         ids = list(texts)
         ask = self._config.mode.ask
+        # How many items one request has.
         size = 1 if ask == "each" else len(ids) if ask == "together" else ask
         chunks = [
             tuple(ids[start : start + size]) for start in range(0, len(ids), size)
@@ -197,6 +198,7 @@ def _reading(
 ) -> Reading:
     entries: list[JsonObject] = []
     items: dict[str, ItemAnswer | None] = {}
+    # Items are numbered from 1 in the prompt, in the order of `request.items`.
     for number, name in enumerate(request.items, 1):
         answer, reason = answers.get(number, (None, ""))
         items[name] = answer
@@ -209,6 +211,8 @@ def _reading(
 def _missing_chunks(judgment: Judgment) -> list[tuple[str, ...]]:
     """Return the items to ask for again, so that no request repeats the one that failed."""
     missing = tuple(name for name, answer in judgment.items.items() if answer is None)
+    # Some items have an answer: ask for the rest together. None has: ask for each alone, since
+    # the same request would fail again.
     if len(missing) < len(judgment.items):
         if missing:
             return [missing]

@@ -72,6 +72,7 @@ def _distribution(answer: object, values: Sequence[str]) -> list[float]:
     for name, share in shares.items():
         if name not in values and share > 0:
             raise UnreadableError("invalid", f"'{name[:60]}' is not one of the choices")
+    # In the order of `values`; a missing choice has probability 0.
     probabilities = [shares.get(value, 0.0) for value in values]
     total = sum(probabilities)
     if abs(total - 1) > _ROUNDING:
@@ -90,6 +91,7 @@ def _distribution(answer: object, values: Sequence[str]) -> list[float]:
                 "invalid",
                 f"the choice is {choice}, and the most probable is {values[best]}",
             )
+    # Rounded probabilities do not sum to exactly 1.
     return [share / total for share in probabilities]
 
 
@@ -235,6 +237,7 @@ class ScoreDecision(_Decider, SingleResponse):
             label = self._scale.text(value)
             option: JsonObject = {"const": label}
             if self._levels:
+                # A question about levels has numbers, one about choices has texts.
                 option = {"const": value, "title": label}
             options.append((option, neutralize(meanings.get(value, ""))))
         return _question("number" if self._levels else "string", text, options)
@@ -255,6 +258,7 @@ class ScoreDecision(_Decider, SingleResponse):
             chosen = _chosen(answer, labels, probabilities)
             scores[name] = values[chosen]
             sure[name] = probabilities[chosen]
+            # The mean of the scale's values, weighted by their probabilities.
             expected[name] = sum(map(float.__mul__, values, probabilities))
         return Reading(
             read_by=READ_BY,
@@ -281,6 +285,7 @@ class PairDecision(_Decider, Pairwise):
         shown_criteria = self._shown_criteria()
         self._keys = _criterion_keys(config) if len(shown_criteria) > 1 else {}
         about = {OVERALL: shown_criteria}
+        # Not strict: with one criterion there are no keys, since the whole is that criterion.
         for key, criterion in zip(self._keys.values(), shown_criteria, strict=False):
             about[key] = [criterion]
         options: list[tuple[JsonObject, str]] = [

@@ -65,6 +65,8 @@ def make_evaluator(
             where="mode.name",
             remedy="give a class with the methods plan and read",
         )
+    # A third-party template is converted once and kept as recorded text, so that a run folder has
+    # what was sent.
     if (source := config.prompt.source) is not None:
         file = Path(config.prompt.template or "").expanduser()
         if file.name not in (recorded or {}):
@@ -86,6 +88,7 @@ def make_evaluator(
     chats = not (config.judge.rewards or config.judge.decides)
     if config.dataset.has_turns and source is None and chats:
         evaluator = explain_turns(evaluator, config, prompts)
+    # Outermost, so that the judge's own answer comes before everything that the inner ones add.
     if config.mode.commit_first:
         return CommitFirst(evaluator, prompts)
     return evaluator

@@ -55,6 +55,7 @@ def read_confidence(value: object) -> float | None:
     stated = _STATED.fullmatch(to_half_width(str(value)).strip())
     if stated is None:
         return None
+    # Models write 85%, 8/10, 85 and 0.85. Without a sign, 5 is ambiguous and stays unknown.
     number = float(stated["number"].replace(",", "."))
     if stated["percent"]:
         number /= 100
@@ -218,6 +219,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
     """
     # A judge copies a name as the prompt shows it.
+    # folded spelling -> the criteria that it can mean
     folded: dict[str, set[str]] = {}
     for criterion in names:
         for spelling in (neutralize(criterion), criterion):
@@ -227,6 +229,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         name: str | None = (
             part.criterion
             if part.criterion in names
+            # A spelling that two criteria share names neither.
             else _only(folded.get(_folded(part.criterion), set()))
         )
         if name is None:
@@ -243,6 +246,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         raise UnreadableError(
             "invalid", f"{field}: criterion '{missing[0]}' is missing"
         )
+    # In the order of the config, whatever the order of the answer.
     return {name: parts_by_name[name] for name in names}
 
 
@@ -344,11 +348,13 @@ def read_ranking(
         groups = _groups(value, labels)
     except UnreadableError as fault:
         raise UnreadableError(fault.kind, f"{field}: {fault.reason}") from None
+    # Groups hold indices into `labels`, that is, positions in the prompt.
     ranked = [index for group in groups for index in group]
     if repeated := sorted({index for index in ranked if ranked.count(index) > 1}):
         raise UnreadableError(
             "invalid", f"{field}: response {labels[repeated[0]]} is ranked twice"
         )
+    # One response in a ranking says nothing about the others.
     if len(ranked) < 2:
         raise UnreadableError(
             "invalid",
@@ -368,6 +374,7 @@ def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
     rank = 1
     for group in ranking:
         entries += [{"response": names[index], "rank": rank} for index in group]
+        # Standard competition ranking: two firsts are followed by a third.
         rank += len(group)
     return entries
 
@@ -376,6 +383,7 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
     if not isinstance(value, list) or not value:
         raise UnreadableError("invalid", "expected a list of responses")
     if all(isinstance(entry, Mapping) for entry in value):
+        # Sorted by rank, then by index; ranks need not be consecutive.
         ranked = sorted(
             (_rank(entry), _place(entry.get("response"), labels)) for entry in value
         )

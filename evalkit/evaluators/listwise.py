@@ -99,6 +99,7 @@ class Listwise(TemplateEvaluator):
     def _request(self, case: Case, order: Unit, sample: int) -> JudgeRequest:
         labels = ascii_uppercase[: len(order)]
         fixed = self._fixed(labels)
+        # Position in the prompt -> text; labels are by position, too.
         texts = [neutralize(case.responses[index].text) for index in order]
         responses = [
             {"label": label, "text": text}
@@ -109,6 +110,7 @@ class Listwise(TemplateEvaluator):
             **{**shared_variables(case), **fixed, "responses": responses},
         )
         answer = listwise_format(self._shown_names, labels)
+        # `unit` is sorted, so that all orders of a case are one unit.
         return JudgeRequest(
             case.id, tuple(sorted(order)), order, messages, answer, sample
         )
@@ -138,6 +140,7 @@ class Listwise(TemplateEvaluator):
         answer = ListwiseAnswer.read(answer_fields)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         ranking = self._ranking(answer.result.ranking, request, "result.ranking")
+        # Groups of indices of the case's responses, no longer positions in the prompt.
         rankings = {
             name: self._ranking(part.ranking, request, name)
             for name, part in compared.items()

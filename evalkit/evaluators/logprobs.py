@@ -36,6 +36,8 @@ class Distribution:
 
     def add(self, weight: float, values: Sequence[float]) -> None:
         """Share a weight evenly among `values`; without values, it is off the scale and dropped."""
+        # The probability of an unfinished prefix is split evenly: what would follow was not
+        # observed.
         for value in values:
             self.weights[value] = self.weights.get(value, 0.0) + weight / len(values)
         self.open += weight if len(values) > 1 else 0.0
@@ -80,6 +82,7 @@ class Spellings:
 
     def split(self, text: str) -> tuple[str, bool]:
         """Return the prefix of a text that belongs to a value, and whether the value ends there."""
+        # The value ends where a character cannot belong to it, such as a quotation mark.
         body = self._body.match(text)
         part = body.group() if body else ""
         return part, len(part) < len(text)
@@ -112,6 +115,7 @@ class Spellings:
     def _continues(self, text: str, spelt: str) -> bool:
         if not spelt.startswith(text):
             return False
+        # A tokenizer with tokens of several digits writes 10 as one token: 1 is then complete.
         return self._by_digits or not (
             text[-1:].isdigit() and spelt[len(text) :][:1].isdigit()
         )
@@ -129,6 +133,8 @@ class Tokens:
         """The start of each token in the text's UTF-8; `None` if the tokens do not spell the text."""
         pieces = [_bytes(token) for token in self.tokens]
         # Tokens before the text have negative starts; 1 means that the text is not in the tokens.
+        # In bytes, because a token can end inside of a character. `at` is minus the index of the
+        # text in the tokens.
         at = -b"".join(pieces).find(_encoded(self.text))
         if at > 0:
             return None
@@ -178,6 +184,8 @@ class Tokens:
         before = ""
         likely = 1.0
         for token, lead in self._from(start):
+            # Each alternative branches off here, after what was generated before it: its
+            # probability is the product of both.
             for alternative, logprob in token.top:
                 # The token that was generated is followed below.
                 if alternative != token.token:
@@ -190,6 +198,7 @@ class Tokens:
             part, closed = spellings.split(
                 _bytes(token)[len(lead) :].decode("utf-8", "replace")
             )
+            # The probability of the path so far, token by token.
             likely *= exp(token.logprob)
             before += part
             if closed:
@@ -207,6 +216,7 @@ class Tokens:
         for token, begin in zip(self.tokens, self.starts, strict=True):
             piece = _bytes(token)
             if begin + len(piece) > at:
+                # A token may begin before the value, such as `:4`: that part is its lead.
                 yield token, piece[: max(0, at - begin)]
 
 
@@ -250,6 +260,7 @@ def paths(
     field: str, parts: Sequence[object], chosen: Mapping[str, object], decision: str
 ) -> dict[str, Path]:
     """Return the path of the decision of each of the `chosen` parts in an answer with `parts` in a field."""
+    # By identity: two parts of an answer may be equal.
     indices = {id(part): index for index, part in enumerate(parts)}
     return {name: (field, indices[id(part)], decision) for name, part in chosen.items()}
 
@@ -300,6 +311,8 @@ class Weighing:
     @classmethod
     def of_classes(cls, config: RunConfig, classes: Classes) -> Weighing:
         """Return what weighs classes and the abstention, each spelled in common cases."""
+        # Values are the indexes of the answers here, so that `of_class` can look up weights by
+        # index.
         spelled = {
             form: float(index)
             for index, name in enumerate(classes.answers)
@@ -347,6 +360,7 @@ class Weighing:
             criteria={
                 name: distributions[path].expectation for name, path in criteria.items()
             },
+            # The least certain decision counts for the whole answer.
             mass=min(
                 1.0, *(distribution.mass for distribution in distributions.values())
             ),
@@ -414,6 +428,8 @@ class Weighing:
                 )
             else:
                 distribution = None
+            # One decision without a distribution would make the judgment half stated, half
+            # weighed.
             if distribution is None:
                 return None
             distributions[path] = distribution

@@ -105,6 +105,8 @@ class OutputFormat:
             }
             lines = {line: MARGINS[winner] for line, winner in winners.items()}
         try:
+            # Tried and not compared: a pattern that reads the default lines can use the default
+            # instruction.
             return all(self.read(Reply(line)) == value for line, value in lines.items())
         except (UnreadableError, PluginError):
             return False
@@ -164,6 +166,7 @@ class RegexFormat(OutputFormat):
             for text, meaning in self.config.map.items()
             if meaning in meanings
         }
+        # Without a map, the words are their own meaning.
         table = mapped or {meaning: meaning for meaning in meanings}
         spellings = {
             decision: [
@@ -217,6 +220,7 @@ class ThirdPartyFormat(OutputFormat):
             if isclass(plugin)
             else plugin
         )
+        # Checked when it is made: the first answer is already paid for.
         if not isinstance(self._made, reader):
             problem = f"'{self.name}' cannot read a {task.decision}"
             remedy = f"use a class with the method {method}"
@@ -285,6 +289,8 @@ class ThirdPartyFormat(OutputFormat):
                 return _call(self._method, text, cut_off=reply.cut_off, sources=sources)
             except ValueError as error:
                 unreadable = error
+        # A plug-in may raise evalkit's own error, which has a kind; any other `ValueError` means
+        # that there is no answer.
         if isinstance(unreadable, UnreadableError):
             raise unreadable
         raise UnreadableError(
@@ -296,6 +302,7 @@ def _call(
     function: Callable[..., object], *values: object, **details: object
 ) -> object:
     """Call a plug-in's method with the `details` that are among its parameters."""
+    # Plug-ins of earlier versions lack newer parameters.
     taken = signature(function).parameters
     takes_all = any(
         parameter.kind is Parameter.VAR_KEYWORD for parameter in taken.values()

@@ -58,6 +58,8 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     # Do not average stated margins with expectations.
     stated = any(judgment.weighted is None for judgment in read)
     # margins in the unit's order, and in the reverse order
+    # Index 0 is the unit's own order and index 1 the reverse one: a comparison of tuples is used
+    # as the index.
     orders: tuple[list[float], list[float]] = ([], [])
     for judgment in read:
         if stated or judgment.weighted is None:
@@ -68,6 +70,7 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     if not all(orders):
         return False
     first, second = (sum(order) / len(order) for order in orders)
+    # Signs are compared: 1, 0 or -1. Both margins are in the unit's order.
     return (first > CLOSE) - (first < -CLOSE) != (second > CLOSE) - (second < -CLOSE)
 
 
@@ -205,6 +208,8 @@ class Pairwise(TemplateEvaluator):
         return [replace(request, third=True) for request in requests]
 
     def _orders_and_samples(self, case: Case) -> Iterator[tuple[Unit, Unit, int]]:
+        # The order of requests: by pair, then sample, then order. Both orders of a pair are next
+        # to each other, so that a unit is complete soon.
         for unit in combinations(range(len(case.responses)), 2):
             for sample in range(self._config.mode.samples):
                 for order in self._orders(case, unit, sample):
@@ -250,6 +255,7 @@ class Pairwise(TemplateEvaluator):
             request, completion, answer_fields, decisions, ("result", "winner")
         )
         unswapped = answer
+        # The judge saw the pair reversed: everything is turned back to the case's order.
         if request.shown != request.unit:
             unswapped = answer.swapped()
             weighted = weighted and swap_distribution(weighted)

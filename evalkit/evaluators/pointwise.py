@@ -169,6 +169,7 @@ class Pointwise(SingleResponse):
         answer = PointwiseAnswer.read(answer_fields)
         scored = by_criterion(answer.scores, self._names, "scores")
         scores = {name: self._score(name, part.score) for name, part in scored.items()}
+        # Names as in the config, not as the judge spelled them: reports look them up.
         named = tuple(
             part.model_copy(update={"criterion": name, "score": scores[name]})
             for name, part in scored.items()
@@ -177,6 +178,7 @@ class Pointwise(SingleResponse):
             request,
             completion,
             answer_fields,
+            # From the answer as it was written: the paths are looked up in its text.
             paths("scores", answer.scores, scored, "score"),
         )
         answer = answer.model_copy(update={"scores": named})
@@ -295,6 +297,7 @@ class Rewards(SingleResponse):
             "add_generation_prompt": False,
             "tools": None,
         }
+        # With a slash it is a file; a bare name would be looked for among the templates.
         path = path if "/" in path else f"./{path}"
         [filled] = self._prompts.render(
             path, messages=spoken, raise_exception=_raise, **unused

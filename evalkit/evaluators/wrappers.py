@@ -88,6 +88,7 @@ class CommitFirst:
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
         """Return the inner evaluator's request with the judge's own answer in it, or what the inner evaluator reads."""
+        # `then` is set only on the question for the judge's own answer.
         if request.then is None:
             return self._inner.read(request, completion)
         try:
@@ -138,6 +139,7 @@ class CommitFirst:
 
 
 def _own_answer(completion: Completion) -> str:
+    # An answer cut off at the limit still helps; any other unusual end does not.
     end = end_of(completion.finish_reason)
     if completion.refusal or end == "refused":
         reason = completion.refusal or "the provider's content filter stopped it"
@@ -204,6 +206,7 @@ class _Explained:
     def _noted(self, message: Message) -> Message:
         first = message["content"]
         last = self._note
+        # After a system text, but before the material of a user message.
         if message["role"] != "system":
             first, last = last, first
         return {
@@ -270,6 +273,7 @@ class _Guarded:
         """Return the plug-in's judgment or retry request."""
         with self._blamed("read", request.case_id):
             read = self.inner.read(request, completion)
+        # A margin of 7 from a plug-in would pass through every metric without an error.
         if isinstance(read, Judgment) and (fault := impossible(read)):
             problem = (
                 f"'{self._name}' returned an invalid judgment "

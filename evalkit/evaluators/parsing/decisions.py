@@ -118,6 +118,7 @@ def choose_mark(
         UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is
             ambiguous.
     """
+    # Step 1: find the marks outside of thinking, which may try out several verdicts.
     text = drop_thinking(reply.text, reply.sources)
     cut_off = reply.cut_off
     marks = find(text)
@@ -125,6 +126,8 @@ def choose_mark(
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
     if reply.drafts:
         _agree(_values(marks, read))
+    # Step 2: if a text under judgment has a verdict in this form, only a mark that stands alone
+    # at the end counts. A response could otherwise judge itself by being quoted.
     sources = {
         spelling for source in reply.sources for spelling in (source, unescape(source))
     }
@@ -137,12 +140,16 @@ def choose_mark(
         if read(own_marks[0].content) in quoted:
             _agree(_values(marks, read))
         marks = own_marks
+    # Step 3: several marks. Which one counts is the user's choice, but a truncated answer may
+    # lack the last one.
     if take == "only":
         _agree(
             [read(content) for content in dict.fromkeys(mark.content for mark in marks)]
         )
     elif cut_off and take == "last":
         _agree(_values(marks, read))
+    # Step 4: evalkit asked for the verdict at the end of a line; a mark in a sentence is a
+    # mention.
     if reply.at_end and take != "first":
         ends = _at_end(text, marks, cut_off=cut_off)
         if not ends:
@@ -154,6 +161,7 @@ def choose_mark(
             _agree(_values(_on_their_own(text, marks), read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
+    # A capture at the very end may be incomplete: 1 could be the start of 10.
     if cut_off and mark.open:
         raise UnreadableError("truncated", "the verdict itself may be truncated")
     return read(mark.content)
@@ -174,12 +182,14 @@ def _on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
     """Return the marks on lines of nothing but marks after a label: verdicts, not mentions."""
     by_line: dict[int, list[Mark]] = {}
     for mark in marks:
+        # Keyed by the start of the line; `rfind` is -1 on the first line, so its start is 0.
         by_line.setdefault(text.rfind("\n", 0, mark.start) + 1, []).append(mark)
     chosen: list[Mark] = []
     for begin, line_marks in by_line.items():
         end = text.find("\n", line_marks[-1].end)
         stops = [mark.start for mark in line_marks[1:]]
         stops.append(len(text) if end < 0 else end)
+        # gaps[i] is the text after mark i, up to the next mark or the end of the line.
         gaps = [
             text[mark.end : stop] for mark, stop in zip(line_marks, stops, strict=True)
         ]
@@ -193,6 +203,7 @@ def _on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
 def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
     """Return the distinct values of the readable marks."""
     contents = dict.fromkeys(mark.content for mark in marks)
+    # A hostile answer could hold a mark in every line.
     if len(contents) > _MOST:
         raise UnreadableError("ambiguous", f"there are {len(contents)} verdicts")
     values: list[T] = []
@@ -223,6 +234,7 @@ def _own(
     """Return the judge's own mark when a text under judgment contains such a mark too."""
     if is_refusal(text):
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
+    # The judge's own verdict is on the last line that has content, or on the first one.
     begin, end = _line(text, first=first)
     # Only the last mark in a line is at its end.
     own_marks = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
@@ -275,6 +287,7 @@ def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) ->
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
     """Return whether the text before a mark is before the same mark in `source`, ignoring white space."""
+    # The last few characters before the mark are compared: an echo brings its surroundings along.
     head = _flat(unescape(text[: mark.start]))
     spelling = _flat(unescape(text[mark.start : mark.end]))
     flat = _flat(source)
@@ -397,11 +410,14 @@ class Pattern:
     def _numbers(self, text: str) -> list[Mark]:
         plain = to_half_width(text)
         matches = self._pattern.finditer(text)
+        # Spans are indexes into `text`; they hold in `plain`, too, as widths are replaced
+        # character by character.
         spans = [
             (match, match.span(self._group))
             for match in matches
             if match[self._group] is not None
         ]
+        # A pattern may capture the 1 of 10: the span is extended to the complete number.
         whole = [(match, extent(plain, *span)) for match, span in spans]
         return [
             Mark(
@@ -421,6 +437,7 @@ class Pattern:
 
 def _meaning(captured: str, table: Mapping[str, str]) -> str:
     """Return the meaning of a captured text by `output.map`, in any case."""
+    # The exact spelling first, because two keys may differ only in case.
     if captured in table:
         return table[captured]
     folded = {key.strip().casefold(): meaning for key, meaning in table.items()}
@@ -458,6 +475,7 @@ def _ratings(text: str) -> list[Mark]:
 def _graded(mark: str) -> float:
     winner = _marked(mark)
     ordered = _ORDERED.match(mark.strip().upper())
+    # One sign is "better", two or three are "much better".
     size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
     return size * MARGINS[winner]
 
@@ -530,6 +548,7 @@ def read_item_entries(
     """
     if not isinstance(entries, list):
         raise UnreadableError("invalid", "items: expected a list of items")
+    # A response that contains JSON of this form could end a string of the judge and add answers.
     if any(_ENTRY.search(unescape(source)) for source in sources):
         raise UnreadableError(
             "invalid", "items: a text under judgment may have added an entry"
@@ -541,6 +560,7 @@ def read_item_entries(
             raise UnreadableError(
                 "invalid", f"items: an entry has no item number from 1 to {count}"
             )
+        # Which of two entries is the judge's own cannot be known.
         if number in answers:
             raise UnreadableError("invalid", f"items: item {number} has two entries")
         reason = entry.get("reason")
@@ -618,6 +638,7 @@ def read_marked_items(
             answer = None
         else:
             answer = _answer_or_none(read["answer"])
+        # Two marks for an item that differ: the item is missing, not the last one right.
         if number in answers and answers[number][0] != answer:
             answer = None
         answers[number] = (answer, _reason(text, mark))

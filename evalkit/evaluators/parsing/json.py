@@ -73,6 +73,7 @@ def read_json(
     """
     try:
         return _read(text, keys, cut_off, sources, schema)
+    # Whoever wrote the text chose its nesting: it must cost one answer, not the run.
     except RecursionError:
         raise UnreadableError("no_answer", "the answer is nested too deeply") from None
 
@@ -84,6 +85,7 @@ def _read(
     sources: Sequence[str],
     schema: Json | None,
 ) -> tuple[JsonObject, JsonRung]:
+    # Escaped letters would evade the comparisons with the sources below.
     if spells_letters(text):
         raise UnreadableError(
             "ambiguous",
@@ -92,6 +94,7 @@ def _read(
     quoted = _Sources(sources, keys)
     json_object = _find(text, keys, quoted, cut_off=cut_off)
     names = property_names(schema or {})
+    # A text under judgment that uses the schema's names may try to be read as the answer.
     if names and any(_uses(source, names) for source in quoted.texts):
         _strictly(json_object, schema or {})
     return json_object.value, json_object.rung
@@ -132,6 +135,7 @@ def _find(
         raise UnreadableError(
             "ambiguous", f"there are {len(everything)} JSON objects: write only one"
         )
+    # Quotations of the material are never the answer, even if nothing else is there.
     own_objects = [
         candidate for candidate in everything if not quoted.contain(candidate.value)
     ]
@@ -139,6 +143,7 @@ def _find(
         return chosen
     if len(own_objects) < len(everything):
         raise _quotation()
+    # Repair comes last: it guesses, and a valid object elsewhere in the text is certain.
     repaired = None if cut_off else _with_half_width(answer, keys) or _repaired(answer)
     if (
         repaired
@@ -158,6 +163,7 @@ def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
         for candidate in objects
         if folded_keys <= {_folded(name) for name in candidate.value}
     ]
+    # Equal objects are one answer that was repeated; different ones leave the choice open.
     if any(candidate.value != complete[0].value for candidate in complete):
         raise UnreadableError(
             "ambiguous",
@@ -200,6 +206,7 @@ class _Sources:
         )
         # A winner or a class is read in any case, so a copy of it can have another case.
         self._folded = tuple({text.casefold() for text in self.texts})
+        # A quick test first: most texts have no brace and no such key.
         candidates = [
             text for text in self.texts if all(key in text for key in ("{", *keys))
         ]
@@ -213,6 +220,7 @@ class _Sources:
         """Return whether an object is copied: a source contains the object or all of its values."""
         if value in self._objects:
             return True
+        # Compared by values, because a copy may have other keys, another order or other spaces.
         leaves = set(islice(_leaves(value), _LEAVES))
         return bool(leaves) and any(
             all(_is_in(text, leaf) for leaf in leaves) for text in self._folded
@@ -298,6 +306,7 @@ def _repeated(text: str, end: int) -> str | None:
         repeated.extend(name for name, count in counts.items() if count > 1)
         return dict(read)
 
+    # Objects are decoded one after the other until the one that ends at `end`.
     at = text.find("{")
     while at >= 0:
         repeated.clear()
@@ -332,6 +341,7 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
         except ValueError as error:
             if not nested:
                 break
+            # Look for the next object one character further, and pay for what was read in vain.
             end = at + 1
             looks = looks - (getattr(error, "pos", at) - at)
             fails = fails - 1
@@ -354,6 +364,7 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
     for string in re.finditer(r'"(?:[^"\\\n]|\\.)*"|＂[^＂"\n]*＂', text):
         pieces.append(text[end : string.start()].translate(_PUNCTUATION))
         quoted = string[0]
+        # Strings in full-width quotes become JSON strings; their content stays as it is.
         if quoted[0] == "＂":
             quoted = json.dumps(quoted[1:-1], ensure_ascii=False)
         pieces.append(quoted)
@@ -367,6 +378,7 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
 
 def _repaired(text: str) -> JsonObject | None:
     body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
+    # Checked before repair, whose time grows with the square of length and depth.
     if "{" not in body or len(body) > _REPAIRABLE or _is_deep(body):
         return None
     from json_repair import repair_json
@@ -402,6 +414,7 @@ def _accounts_for(value: JsonObject, body: str) -> bool:
     if len(members) > _NAMES:
         return False
     for name, parts in members.items():
+        # starts[i] is the index in `text` where the i-th value of this name begins.
         starts = [
             match.end()
             for match in re.finditer(
@@ -428,6 +441,7 @@ def _end(value: object, text: str, at: int) -> int:
         return at  # each member is looked up by its name
     if isinstance(value, list):
         for part in value:
+            # One character for the bracket or the comma before each item.
             at = -1 if at < 0 or isinstance(part, dict) else _end(part, text, at + 1)
         return at + (at >= 0 and text.startswith("]", at))
     if not isinstance(value, str):
@@ -471,6 +485,8 @@ def _decoded(text: str) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
     by_name: JsonObject = {}
     for key, value in pairs:
+        # `{"winner": "A", "winner": "B"}` is valid JSON, and Python would silently take the last
+        # one.
         if by_name.setdefault(_folded(key), value) != value:
             raise UnreadableError(
                 "ambiguous", f"'{key[:60]}' is duplicated with different values"
@@ -511,6 +527,7 @@ def places(text: str, answer: Json) -> dict[Path, Span]:
     spans: dict[Path, Span] = {}
     end = 0
     try:
+        # Later objects overwrite earlier spans, so the last equal object counts.
         for _ in range(_TRIES):
             if (begun := _BEGIN.search(text, end)) is None:
                 break
@@ -535,6 +552,7 @@ def _walk(text: str, at: int, path: Path, spans: dict[Path, Span]) -> int:
         return _items(text, at, path, spans)
     quotes = int(text[at] == '"')
     end = _past(_STRING if quotes else _SCALAR, text, at)
+    # `quotes` is 1 for a string and 0 for a number.
     spans[path] = (at + quotes, end - quotes)
     return end
 

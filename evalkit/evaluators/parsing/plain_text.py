@@ -35,11 +35,13 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
         return text
     if any(_TAG.search(unescape(source)) for source in sources):
         return _without_first(text, tags)
+    # closing[i] is the end of the tag that closes tags[i]; `None` if nothing does.
     closing = _next_closing(tags)
     kept = []
     done = 0
     unmatched = []
     for tag, end in zip(tags, closing, strict=True):
+        # Inside a block that was already dropped.
         if tag.start() < done:
             continue
         if tag[1] or end is None:
@@ -47,6 +49,7 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
         else:
             kept.append((done, tag.start()))
             done = end
+    # A closing tag without an opening one: the chat template had written `<think>` itself.
     begin = _end_of_opened_before(unmatched)
     pieces = [
         text[max(start, begin) : stop]
@@ -85,6 +88,7 @@ def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
     """Return, for each tag, the end of the next closing tag with its name."""
     ends: dict[str, int] = {}
     closings: list[int | None] = []
+    # From the end, so that each tag sees the nearest closing one after it: linear time.
     for tag in reversed(tags):
         if tag[1]:
             ends[tag[2].lower()] = tag.end()
@@ -152,12 +156,14 @@ def unescape(text: str) -> str:
 
     Invisible characters are dropped, and full-width characters are normalized.
     """
+    # Escapes may be nested, as in JSON inside of HTML; the bound is against endless ones.
     for _ in range(_ROUNDS):
         before = text
         text = html.unescape(_NO_CHARACTER.sub("", text)) if "&" in text else text
         text = _CODE.sub(_character, text)
         text = _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
         text = _BACKSLASHED.sub(r"\1", text)
+        # Invisible characters could split a name, and look-alike widths could disguise it.
         if not text.isascii():
             visible = "".join(
                 char for char in text if unicodedata.category(char) not in _INVISIBLE
@@ -233,6 +239,7 @@ def chinese_number(text: str) -> float | None:
         return None
     if match["tens"] and match["ones"] in ("零", "〇"):
         return None
+    # The value is 10 times the tens plus the ones; 一百 counts as ten tens.
     if match["hundred"]:
         tens = 10
     else:
@@ -256,6 +263,7 @@ def extent(text: str, start: int, end: int) -> tuple[int, int]:
     """
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end
+    # Only the surroundings are searched: a scan of the whole text for each number is quadratic.
     skipped = max(0, start - _LONGEST)
     if re.match(rf"\d|{_NUMERAL}", text[start:end]):
         before = _BEFORE.search(text[skipped:start])
@@ -299,10 +307,12 @@ def read_score(value: object, scale: Scale) -> float:
             f"{value!r:.60} is not a score: write a number on the scale {scale.name()}",
         )
     # Checked before the conversion: an integer can be too large for a float.
+    # Off the scale is an error: the nearest value would hide a judge that misread the scale.
     if not scale.contains(value):
         raise UnreadableError(
             "invalid", f"{value!s:.60} is not on the scale {scale.name()}"
         )
+    # Adding 0 turns -0.0 into 0.0.
     return float(value) + 0.0
 
 
@@ -317,6 +327,7 @@ def _spelt(text: str, scale: Scale) -> float:
             "invalid",
             f"'{text.strip()[:60]}' is not a score: write a number on the scale {scale.name()}",
         )
+    # 4/5 on a scale to 10 is not 4, and nobody said that it is 8.
     base = 100.0 if written["percent"] else float(written["of"] or scale.max)
     if base != scale.max:
         raise UnreadableError(
@@ -424,6 +435,7 @@ def read_verdict(text: str) -> Winner:
     spelt = " ".join(spelt.upper().split())
     if _TIE.fullmatch(spelt):
         return "TIE"
+    # "A is better than B" is a verdict; "A is better than A" is none.
     if (named := _ONE_SIDE.fullmatch(spelt)) is not None:
         letter = named["side1"] or named["place"] or named["number"]
         winner = _SIDES[letter]

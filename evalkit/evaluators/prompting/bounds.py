@@ -138,6 +138,7 @@ def _items(value: Iterable[Any]) -> list[Any]:
 
 def _foresee(name: str, values: list[Any]) -> None:
     """Check the size of what a call will make, before it does; the first value is what it is applied to."""
+    # Sizes are estimated before the call, because afterwards the memory is already used.
     sizes = [_size(value) for value in values]
     number = max((abs(value) for value in values if isinstance(value, int)), default=0)
     _check(number * max(1, *sizes) if name in _PADDED else number)
@@ -190,6 +191,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        # It makes long random texts.
         del self.globals["lipsum"]
         self.filters = {
             name: _filter(name, function) for name, function in self.filters.items()
@@ -213,6 +215,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Return the result of a call, if it is not too large; each call is a step."""
         _spend(_PER_CALL)
+        # `loop(...)` is recursion over more items: they are counted, too.
         if isinstance(obj, LoopContext):
             args = tuple(map(_items, args))
         owner = getattr(
@@ -226,6 +229,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return _made(super().call(context, obj, *args, **kwargs))
 
     def _generate(self, source: nodes.Template, *args: Any, **settings: Any) -> str:
+        # The syntax tree is changed before it is compiled: every loop goes through a counter.
         for loop in source.find_all(nodes.For):
             loop.iter = nodes.Filter(
                 loop.iter, "bounded items", [], [], None, None, lineno=loop.lineno

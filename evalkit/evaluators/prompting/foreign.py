@@ -41,6 +41,7 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
         raise PromptError(
             f"has no text named '{error.args[0]}'", where=where, remedy=remedy
         ) from None
+    # One text for each field of `when`, in order, and the last one without any of them.
     *alternatives, otherwise = jinja
     branches = [
         f"{{% if {field} %}}{alternative}{{% else %}}"
@@ -85,6 +86,7 @@ def _converted(
     within: tuple[str, ...] = (),
 ) -> Iterator[str]:
     bare, _, number = name.rstrip("]").partition("[")
+    # `within` are the names around this one: a text that contains itself would never end.
     if name in within or bare not in texts or not int(number or 0) < len(texts[bare]):
         raise LookupError(name)
     for literal, field, _, _ in Formatter().parse(texts[bare][int(number or 0)]):

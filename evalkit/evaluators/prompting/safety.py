@@ -75,6 +75,7 @@ def neutralize(text: str) -> str:
         return text
     unmarked = _without_markers(text)
     brackets = _BRACKET if _ENDING in text else _LIKELY_BRACKET
+    # Markers first, in any spelling, then control tokens in their exact one.
     safe = brackets.sub(lambda match: _safe(unmarked, match), unmarked)
     if safe == text:
         return text
@@ -146,6 +147,7 @@ def _plain(text: str, at: int) -> str:
         elif look:
             characters.append(look)
             visible += 1
+            # A tag ends at the next bracket, so what follows need not be folded.
             if visible >= _LOOKAHEAD or (visible > 1 and look in ("<", ">")):
                 break
     return "".join(characters)

@@ -88,6 +88,7 @@ class Reasons:
         whole = self._one(reason)
         if whole is not None:
             return whole
+        # A reason may itself contain a semicolon, so the whole was tried first.
         parts = [self._one(part) for part in reason.split(_PART)]
         if None not in parts:
             return "；".join(part for part in parts if part is not None)
@@ -166,6 +167,7 @@ class TemplateFiles(BaseLoader):
             return Path(name)
         if name in self._admitted:
             return self._admitted[name]
+        # A template may come from someone else: it can include only files of these folders.
         inside = PurePosixPath(name.removeprefix(_SHIPPED))
         if inside.is_absolute() or ".." in inside.parts:
             return None
@@ -192,6 +194,7 @@ class TemplateFiles(BaseLoader):
     ) -> tuple[str, str, Callable[[], bool]]:
         """Return source, path and freshness check, as Jinja requires of a loader."""
         source, path = self._read(template)
+        # Always fresh: a file that changes during a run must not change its prompts.
         return source, str(path), lambda: True
 
     def load(
@@ -227,6 +230,7 @@ class TemplateFiles(BaseLoader):
                     f"cannot be read ({error.strerror})", where=str(path)
                 ) from None
             self._sources[name] = text, path
+            # The absolute path of a file is of this machine only, and is not recorded.
             recorded_name = path.name if name in self._admitted else name
             self.hashes[recorded_name] = hashlib.sha256(
                 text.encode("utf-8", "surrogatepass")
@@ -235,6 +239,7 @@ class TemplateFiles(BaseLoader):
         return self._sources[name]
 
 
+# The mark of a hole is random, so that no text of a case can contain it.
 _HOLE = f"\0{token_hex(8)}:"
 _PIECES = re.compile(rf"{_HOLE}(\w+)\0")
 # These nodes can change, repeat or read the text inside them.
@@ -257,6 +262,7 @@ def _only_inserts(source: str, path: str, texts: frozenset[str]) -> bool:
     tree = _SYNTAX.parse(source, path)
     if next(tree.find_all(_OPAQUE), None) is not None:
         return False
+    # By identity: the same name may occur in a harmless place and in another one.
     plain = {
         id(part) for output in tree.find_all(nodes.Output) for part in output.nodes
     }
@@ -295,6 +301,8 @@ class PartialTemplate:
         """
         if not self._in_pieces:
             return self._render(texts)
+        # Which texts are empty decides the branches of the template, so each combination is
+        # rendered once.
         empty = tuple(map(not_, texts.values()))
         if empty not in self._known:
             holes = {
@@ -308,8 +316,11 @@ class PartialTemplate:
         for message, pieces in self._known[empty]:
             if len(pieces) > 1:
                 pieces = pieces.copy()
+                # `split` by a pattern with a group alternates: text at even indexes, names of
+                # holes at odd ones.
                 pieces[1::2] = map(texts.__getitem__, pieces[1::2])
                 message = Message(role=message["role"], content="".join(pieces))
+            # An empty system message is dropped, as in `_messages`.
             if message["role"] == "user" or message["content"].strip():
                 filled.append(message)
         return tuple(filled)
@@ -380,6 +391,7 @@ class Prompts:
         """
         self._template(name, frozenset({*texts, *fixed}))
         path = self._path(name)
+        # A template is filled for every request: where it is safe, Jinja renders it only once.
         in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
         return PartialTemplate(
             lambda values: self.render(name, **fixed, **values), in_pieces=in_pieces
@@ -432,6 +444,7 @@ class Prompts:
 
     def _translated(self, error: str) -> str:
         path = f"{self.language}/{REASONS}"
+        # Without both files, the message would mix two languages.
         if self._files.find(path) is None or not self._files.find(
             f"{self.language}/{RETRY}{SUFFIX}"
         ):
@@ -455,6 +468,7 @@ class Prompts:
         return dict(sorted(self._files.texts.items()))
 
     def _template(self, name: str, allowed: frozenset[str]) -> Template:
+        # Checked once for each set of placeholders: a template may be valid for one mode only.
         if (name, allowed) not in self._checked:
             path = self._path(name)
             try:
@@ -480,6 +494,7 @@ class Prompts:
         path = Path(name).expanduser()
         if path.name in self._files.recorded:
             return path.name
+        # As named from the current folder first, then below the prompts' folders.
         for candidate in (path, *(folder / path for folder in self._folders)):
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
@@ -532,6 +547,7 @@ class Prompts:
             - _JINJA_NAMES
             - set(self._environment.globals)
         ):
+            # Parsed again only for an error: the cache has no lines.
             names = _SYNTAX.parse(source, path).find_all(nodes.Name)
             uses = [
                 node for node in names if node.ctx == "load" and node.name in unknown
@@ -573,6 +589,7 @@ def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message
     # Rendering the root makes Jinja collect the blocks of the templates that this one extends.
     context = template.new_context(variables)
     whole = joined(template.root_render_func(context))
+    # A template without blocks is one user message.
     if "user" not in context.blocks:
         yield {"role": "user", "content": whole}
         return
@@ -630,6 +647,7 @@ def _unknown(where: str, name: str, allowed: frozenset[str]) -> PromptError:
 def _line(error: Exception) -> str:
     """Return the file and line of the innermost template in an error's traceback."""
     location = "prompt"
+    # The last frame of a template is the innermost, so the loop goes on to the end.
     step = error.__traceback__
     while step is not None:
         template = step.tb_frame.f_globals.get("__jinja_template__")
