@@ -175,7 +175,7 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
     ]
     lines += ["", *(f"  • {text}" for text in findings[:MOST_FINDINGS]), ""]
     print(printable("\n".join(lines)).expandtabs())
-    # After the findings: the last lines say whether it passed and where the report is.
+    # After the findings: the last lines show whether it passed and where the report is.
     status = print_gate(result)
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")

@@ -94,6 +94,7 @@ class Admission:
         """
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
+        # A page of any website can send requests to this machine, and its name can lead here.
         if (self.hosts is not None and host not in self.hosts) or origin not in (
             None,
             f"http://{host}",
@@ -101,6 +102,7 @@ class Admission:
         ):
             raise Refusal(403, "forbidden: the request is from another website")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # Browsers send other types across sites without asking first.
         if request.method == "POST" and kind != "application/json":
             raise Refusal(
                 415, "send JSON with the header Content-Type: application/json"
@@ -116,6 +118,7 @@ class Admission:
         try:
             async with asyncio.timeout(self.seconds):
                 async for chunk in request.stream():
+                    # Counted while it arrives: the header with the length may lie.
                     body += chunk
                     if len(body) > self.largest:
                         raise Refusal(
@@ -162,6 +165,7 @@ class _Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.idle:
             self._await_head()
+        # The timer covers the head of a request; an answer may take longer.
         super().data_received(data)
         if not self.idle:
             self._cancel_wait()
@@ -186,6 +190,7 @@ def _close_oldest(connections: Sequence[Any]) -> None:
     idle = [connection for connection in connections if connection.idle]
     newest = max(connections, key=lambda connection: connection.opened)
     oldest = min(idle, key=lambda connection: connection.opened, default=newest)
+    # Removed at once: `abort` ends the connection later, and a second one would choose it again.
     oldest.connections.discard(oldest)
     oldest.transport.abort()
 

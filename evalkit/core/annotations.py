@@ -62,6 +62,7 @@ def parse_pair_key(name: str) -> Unit | None:
         return None
     first = int(parts[0])
     second = int(parts[1])
+    # A pair is named with the lower index first, so that each pair has one name.
     if first < second:
         return (first, second)
     return None

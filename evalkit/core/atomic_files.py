@@ -50,6 +50,8 @@ def write_files(
     targets = [folder / name for name in contents]
     with ExitStack() as leftovers:
         folder.mkdir(parents=True, exist_ok=True)
+        # A run folder may come from elsewhere: a link in it must not lead a write to another
+        # place.
         for inner in {target.parent for target in targets} - {folder}:
             check_inside(folder, inner)
             leftovers.callback(drop_empty, inner)
@@ -61,6 +63,7 @@ def write_files(
         # on disk before they are moved, so that a crash leaves no empty file under a
         # name
         _sync(staged)
+        # The file named `last` is moved last: whoever finds it finds all others.
         for written, target in sorted(
             zip(staged, targets, strict=True), key=lambda pair: pair[1].name == last
         ):
@@ -133,6 +136,7 @@ def is_alive(process: int) -> bool:
 def _stage(
     target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool
 ) -> Path:
+    # Those of processes that are gone; a living one may be writing.
     remove_leftovers(target.parent, escape(target.name))
     written = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     leftovers.callback(written.unlink, missing_ok=True)

@@ -62,11 +62,13 @@ def check_yaml(text: str) -> None:
                 # An alias within its own anchor never ends.
                 size = anchors.get(str(event.anchor), inf)
             elif isinstance(event, yaml.CollectionEndEvent):
+                # The collection is complete: its size counts in the one around it.
                 size = sizes.pop()
                 name = names.pop()
             elif isinstance(event, yaml.ScalarEvent):
                 size = 1
             if name is not None and not isinstance(event, yaml.AliasEvent):
+                # What an alias of this name will repeat.
                 anchors[name] = size
             sizes[-1] += size
             if sizes[-1] > LARGEST and anchors:
@@ -115,6 +117,7 @@ def read_json(content: bytes | str, deepest: int = DEEPEST) -> Any:
         whole = content.encode("utf-8", "surrogateescape")
     else:
         whole = content
+    # Most texts have few brackets, and need no look at each.
     if whole.count(b"[") + whole.count(b"{") > deepest:
         depth = 0
         for bracket in _BRACKETS.finditer(whole):

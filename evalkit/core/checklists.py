@@ -86,6 +86,8 @@ def read_items(
         for number, entry in reversed([*enumerate(value, 1)])
     ]
     while todo:
+        # `number` is the position as the user counts it, such as 2.1 for the first part of item
+        # 2.
         entry, number, parent, depth = todo.pop()
         if len(items) >= MAX_ITEMS:
             raise ChecklistError(
@@ -133,6 +135,7 @@ def _item(
             f"{where} is neither a text nor a mapping", "write {criterion: TEXT}"
         )
     for key in value:
+        # In data, an unknown key is counted; in a config, it is an error, probably a misspelling.
         if key not in KEYS:
             if unused is None:
                 raise ChecklistError(
@@ -216,6 +219,7 @@ def _labels(
     value: Json, responses: int, where: str
 ) -> dict[str, tuple[ItemAnswer | None, ...]]:
     named = value.get("labels")
+    # annotator -> a label for each response, in the order of the case
     if named is not None and not isinstance(named, Mapping):
         raise ChecklistError(
             f"{where}: labels is not a mapping", "write {ANNOTATOR: met}"
@@ -314,9 +318,11 @@ def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
     for item in items:
         gate: Node = ("gate", item.id)
         above: list[Node] = [] if item.parent is None else [("gate", item.parent)]
+        # Each item has two nodes: whether it may be judged at all, and whether it is met.
         graph[gate] = [*above, *(("item", name) for name in item.after)]
         graph.setdefault(("item", item.id), []).append(gate)
         if item.parent is not None:
+            # A group is decided after its parts.
             graph.setdefault(("item", item.parent), []).append(("item", item.id))
     return [*TopologicalSorter(graph).static_order()]
 
@@ -332,6 +338,7 @@ def inherited(
         None: ((), (), False)
     }
     for item in items:
+        # Groups come before their parts, so the parent is there.
         criteria, tags, required = by_group[item.parent]
         tags = tuple(dict.fromkeys((*tags, *item.tags)))
         required = required or item.required

@@ -62,6 +62,7 @@ class Claim:
         self._released = True
         with _lock:
             holding = _held.get(self._path)
+            # After a fork, the child has a copy of the table, but the claim is its parent's.
             if holding is None or holding.process != os.getpid():
                 return
             if holding.depth > 1:
@@ -69,9 +70,11 @@ class Claim:
                 return
             del _held[self._path]
             with suppress(OSError):
+                # Only if the file is still ours: another process may have taken over the claim.
                 if _is_at(self._path, holding.descriptor):
                     self._path.unlink()
             os.close(holding.descriptor)
+        # Innermost first: a folder must be empty to be removed.
         for folder in reversed(self._created):
             drop_empty(folder)
 
@@ -153,6 +156,7 @@ def claim_unused(folder: Path, is_used: Callable[[Path], bool]) -> tuple[Path, C
             claim = claim_folder(path)
         except InUseError:
             continue
+        # Again under the claim: its process may have finished between the look and the claim.
         if not is_used(path):
             return path, claim
         claim.release()  # its process finished between the two checks
@@ -199,12 +203,15 @@ def _attempt(
     path = _make_parent(path, created)
     holding = _held.get(path)
     if holding is not None and holding.process == os.getpid():
+        # Two threads of this process exclude each other, as two processes do.
         if holding.thread != get_ident():
             raise _in_use(target, path, _read(path), remedy)
         _held[path] = holding.deeper(1)
         return Claim(path, [])
     staged = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
+        # Content and lock are complete before the claim has its name, so nobody ever reads half
+        # of one.
         descriptor = _stage(staged)
     except FileNotFoundError:  # another process removed the empty folder
         return None
@@ -292,13 +299,20 @@ def _take_over(staged: Path, path: Path, target: Path, remedy: str) -> bool:
         raise _in_use(target, path, _read(path), remedy) from None
     try:
         owner = _read(path)
+        # A lock ends with its process, however it ended: a claim whose lock is free was left
+        # behind.
         locked = _try_lock(descriptor)
         if locked is False and _is_live(owner):
             raise _in_use(target, path, owner, remedy)
+        # The lock is held although its process is gone, or the file is another one by now.
         if locked is False or not _is_at(path, descriptor):
             return False  # another process is replacing it
+        # A lock may not be visible across machines, so a claim of another host is never taken
+        # over.
         if owner.get("host") != socket.gethostname():
             raise _in_use(target, path, owner, remedy)
+        # Without locks, only the process number can tell; it may have been given to another
+        # process.
         if locked is None and _is_live(owner):
             raise _in_use(target, path, owner, remedy)
         staged.replace(path)

@@ -80,6 +80,7 @@ def visible_names(
         form: the form; names that are their own form keep it.
     """
     ordered = list(names)
+    # Names that are shown as they are come first: no other name may get their form.
     taken = {name for name in ordered if form(name) == name}
     forms = {}
     for name in ordered:
@@ -112,6 +113,7 @@ def fixed(value: float, digits: int) -> str:
     """Return a number with `digits` decimals, halves rounded away from 0 (0.695 is 0.70 and 70%); 0 has no sign."""
     if not math.isfinite(value):
         return f"{value}"
+    # Rounded to nine digits first: 0.695 may be stored as 0.69499999999999995.
     rounded = Decimal(repr(round(value, 9))).quantize(
         Decimal(1).scaleb(-digits), ROUND_HALF_UP
     )
@@ -209,6 +211,7 @@ def _percent_digits(value: float | None) -> int:
     """Return the decimals of a percentage, so that no rate is 0% or 100% that is not."""
     if value is None:
         return 0
+    # The distance to the nearer end, in percent.
     gap = 100 * min(value, 1 - value)
     if gap <= 0 or gap >= 0.5:
         return 0

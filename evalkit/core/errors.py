@@ -165,6 +165,7 @@ def pasted(key: str, value: str) -> str:
     Hydra's quotes are inside the shell's quotes. Hydra reads backslashes before a quote in pairs.
     """
     if not _BARE.fullmatch(value):
+        # `${` would be an interpolation.
         inner = re.sub(r'(\\*)"', r'\1\1\\"', value).replace("${", "\\${")
         trailing = len(inner) - len(inner.rstrip("\\"))
         value = f'"{inner}{chr(92) * trailing}"'

@@ -58,6 +58,7 @@ class ImageFiles:
                 path = self._folder() / image.file_name
                 path.write_bytes(content)
                 self._paths[image.sha] = path
+            # A picture of the data must never be forgotten because a request had it, too.
             if passing and (added_path is None or image.sha in self._passing):
                 self._pass(image.sha, len(content))
             elif not passing:
@@ -67,6 +68,7 @@ class ImageFiles:
         """Note that a request has a picture, and forget the oldest ones of requests if they need too much room."""
         self._passing.pop(sha, None)
         self._passing[sha] = size
+        # Dictionaries keep their order, so the first entry is the oldest.
         while sum(self._passing.values()) > _PASSING and len(self._passing) > 1:
             oldest = next(iter(self._passing))
             del self._passing[oldest]
@@ -95,6 +97,8 @@ class ImageFiles:
                 continue
             with suppress(OSError, ImageError):
                 content = read_file(path, LARGEST)
+                # A file may have changed since the data was read: the judge must see what the key
+                # names.
                 if hashlib.sha256(content).hexdigest() == image.sha:
                     return content
         where = image.short if added_path is None else str(added_path)

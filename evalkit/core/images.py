@@ -89,6 +89,7 @@ def image_of(content: bytes, detail: str = "") -> Image:
     kind, width, height = read_header(content)
     if not (width and height):
         raise ImageError("the picture is empty", "give another file")
+    # A small file can decode to gigabytes of pixels.
     if width * height > MOST_PIXELS or max(width, height) > MOST_PER_SIDE:
         problem = f"the picture has {width:,} x {height:,} pixels, over {MOST_PIXELS:,}"
         raise ImageError(problem, "give a smaller copy of it")
@@ -110,6 +111,7 @@ def read_header(content: bytes) -> tuple[str, int, int]:
         ImageError: If it is not a PNG, JPEG, GIF or WebP, or its beginning is damaged.
     """
     try:
+        # By the first bytes, never by the name, which may be wrong.
         if content.startswith(b"\x89PNG\r\n\x1a\n") and content[12:16] == b"IHDR":
             return ("image/png", *struct.unpack(">II", content[16:24]))
         if content.startswith((b"GIF87a", b"GIF89a")):
@@ -155,6 +157,8 @@ _FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int]:
+    # Segments begin with FF and a code, followed by their length; the first two bytes are the
+    # start of the picture.
     position = 2
     while True:
         if content[position] != 0xFF:
@@ -165,12 +169,14 @@ def _jpeg_size(content: bytes) -> tuple[int, int]:
         elif code == 0x01 or 0xD0 <= code <= 0xD8:  # these have no segment
             position += 2
         elif code in _FRAMES:
+            # Marker (2), length (2) and precision (1) come before the size.
             height, width = struct.unpack(">HH", content[position + 5 : position + 9])
             return width, height
         else:
             (length,) = struct.unpack(">H", content[position + 2 : position + 4])
             if length < 2:
                 raise IndexError
+            # The length counts its own two bytes, but not the marker's.
             position += 2 + length
 
 

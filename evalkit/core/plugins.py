@@ -69,12 +69,14 @@ class Guarded:
         self, inner: object, kind: Callable[..., EvalkitError], problem: str
     ) -> None:
         # On the object itself, where `isinstance` finds the methods of a protocol.
+        # Private names stay out: they are no part of a protocol.
         for name in dir(inner):
             if not name.startswith("_") and callable(method := getattr(inner, name)):
                 setattr(self, name, self._guard(method, kind, problem))
 
     @staticmethod
     def _guard(method: Any, kind: Callable[..., EvalkitError], problem: str) -> Any:
+        # The code of a generator runs when it is read, after the call has returned.
         def iterate(values: Iterator[T]) -> Iterator[T]:
             with third_party_errors(kind, problem):
                 yield from values
@@ -255,8 +257,10 @@ def find(
             For a path, also if code is not allowed, or it is not the path of a class with one of
             these methods.
     """
+    # evalkit's own names first, so that an installed package cannot replace a built-in part.
     if name in ours:
         return _load(ours[name], where)
+    # Then what packages register; a dotted path, which needs permission, comes last.
     if (plugin := load_only(group, name, where)) is not None:
         return plugin
     if is_path(name):
@@ -290,6 +294,7 @@ def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
             remedy=TRUST,
         )
     imported = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
+    # In the class and its bases, without making an object: its code has not run yet.
     has = isclass(imported) and any(
         method in vars(base) for base in imported.__mro__ for method in methods
     )
@@ -351,6 +356,8 @@ def entry_points_in(group: str) -> list[EntryPoint]:
 
 
 @cache
+# The path is an argument only to be a part of the cache's key: a package that is installed or
+# removed changes it.
 def _installed(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group in all packages on `sys.path`; searching takes 10 ms."""
     return tuple(entry_points(group=group))
@@ -469,6 +476,7 @@ def load_only(group: str, name: str, where: str) -> Any:
     points = [point for point in entry_points_in(group) if point.name == name]
     if not points:
         return None
+    # Only packages whose code runs anyway may add translations.
     for folder in folders(LOCALE):
         try:
             add_translations(folder)
@@ -511,7 +519,9 @@ def _import(module: str) -> Any:
         # For code next to the user's conf/: a console script does not have the current folder in
         # sys.path.
         here = str(Path.cwd())
+        # Another missing module is an error inside the plug-in, and its message must stay.
         if error.name != module.partition(".")[0] or here in sys.path:
             raise
+        # At the end, so that no file of the current folder shadows an installed package.
         sys.path.append(here)
         return import_module(module)

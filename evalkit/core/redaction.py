@@ -132,9 +132,11 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
     if shape := _SHAPES.search(text):
         return f"contains what looks like a key ({shape.lastgroup})"
     for name, value in (_secrets(None) if secrets is None else secrets).items():
+        # A value that is the whole text is more suspicious than one inside of a longer text.
         whole = text.strip() == value
         if not (value in text or quote(value, safe="") in text) or _is_path(value):
             continue
+        # The name ends in KEY or the like: its value is a secret, however plain it looks.
         if whole and names_secret(name) and not is_placeholder(value):
             return f"contains the value of ${name}"
         if len(value) < _SHORTEST_SECRET:
@@ -153,6 +155,7 @@ def secrets_of(
     value: Any, key: str = "", secrets: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield each key of a config with a secret, and the secret's description."""
+    # Looked up once for the whole config.
     secrets = _secrets(None) if secrets is None else secrets
     if isinstance(value, str):
         if (secret := secret_in(value, secrets)) is not None:
@@ -163,6 +166,7 @@ def secrets_of(
             if (
                 isinstance(part, str)
                 and part
+                # api_key, apiKey and API-KEY are one name.
                 and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS
             ):
                 yield inner, "contains a secret"

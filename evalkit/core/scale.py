@@ -93,12 +93,14 @@ class Scale:
         return max(_decimals(self.min), _decimals(self.step))
 
     def __len__(self) -> int:
+        # In fractions: 0.1 has no exact float, and a scale by 0.1 would lose its last value.
         return int((_exact(self.max) - _exact(self.min)) / _exact(self.step)) + 1
 
     def problem(self) -> str | None:
         """Return why this is not a valid scale, as a clause; `None` if it is."""
         if not (isfinite(self.min) and isfinite(self.max) and self.min < self.max):
             return f"min ({self.min:g}) must be below max ({self.max:g})"
+        # Before any list of values is made: a tiny step would fill the memory.
         if (self.max - self.min) / self.step >= _MAX_VALUES:
             return f"step {self.step:g} gives more than a million values: choose a larger step"
         if not self.contains(self.max):
@@ -109,6 +111,7 @@ class Scale:
         """Return every value, in ascending order."""
         first = _exact(self.min)
         step = _exact(self.step)
+        # Multiplied and not added up, so that no error accumulates.
         return tuple(float(first + i * step) for i in range(len(self)))
 
     def contains(self, value: float) -> bool:
@@ -145,6 +148,7 @@ class Scale:
                 "maximum": high,
                 "multipleOf": self._number(self.step),
             }
+        # Providers limit the length of an enum; the value is checked after parsing anyway.
         if len(self) <= _MAX_LISTED:
             return {
                 "type": kind,
@@ -292,6 +296,7 @@ class Classes:
             if fault := _fault(name):
                 return f"the class name {name!r:.60} {fault}"
         by_folded: dict[str, str] = {}
+        # Two names that are compared as equal would be one and the same in an answer.
         for name in self.names:
             earlier = by_folded.setdefault(fold_class(name), name)
             if earlier != name:

@@ -113,6 +113,8 @@ class Split:
             share: the share of test.
             held_out: whether the labels of test are kept out of the run.
         """
+        # All by the number of the cluster: the id of its first case, and whether any case has a
+        # label.
         first: dict[int, str] = {}
         labeled: dict[int, bool] = {}
         for case, number in zip(cases, cluster, strict=True):
@@ -120,8 +122,10 @@ class Split:
             labeled[number] = labeled.get(number, False) or is_labeled(case)
         side: dict[int, Side] = {}
         for with_labels in (True, False):
+            # Each side gets its share of the labeled clusters, and of the others.
             some = [number for number, has in labeled.items() if has is with_labels]
             some.sort(key=lambda number: digest([data, seed, first[number]]))
+            # Ranks below `proving` are test, those below `fitting` train, the rest dev.
             proving = max(1, round(share * len(some)))
             fitting = proving + (len(some) - proving + 1) // 2
             side |= {

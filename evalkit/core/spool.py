@@ -37,6 +37,7 @@ class LazySequence(Sequence[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
+            # `range` handles negative indexes and bounds as a list does.
             return tuple(self._make(at) for at in range(*index.indices(len(self))))
         return self._make(range(len(self))[index])
 
@@ -97,6 +98,8 @@ class Spool(LazySequence[T]):
         self._held: list[T] = []
         self._weighed = self._weight = 0
         self._odd: dict[int, T] = {}
+        # ends[i] and ends[i + 1] enclose value i in the file, so there is one more end than
+        # values.
         self._ends = array("q", [0])
         self.extend(values)
 
@@ -113,6 +116,8 @@ class Spool(LazySequence[T]):
         if self._is_sampled(len(self._held)):
             self._weighed += 1
             self._weight += len(_pickled(value) or b"")
+        # The mean weight of the sample, times the number of values, against the limit; multiplied
+        # out to stay in integers.
         if self._weighed * MEMORY_LIMIT < self._weight * len(self._held):
             self._move_to_file()
 
@@ -138,6 +143,7 @@ class Spool(LazySequence[T]):
     def _make(self, index: int) -> T:
         if self._file is None:
             return self._held[index]
+        # Values that cannot be pickled stay in memory; their span in the file is empty.
         if index in self._odd:
             return self._odd[index]
         try:
@@ -165,6 +171,7 @@ class Spool(LazySequence[T]):
             for value in self._held:
                 self._write(file, value)
         except ConfigError:
+            # As before the attempt: the values are all in memory still.
             del self._ends[1:]
             raise
         self._file = file
@@ -173,9 +180,11 @@ class Spool(LazySequence[T]):
     def _write(self, file: IO[bytes], value: T) -> None:
         content = _pickled(value)
         if content is None:
+            # The index of the value that is being written.
             self._odd[len(self._ends) - 1] = value
             content = b""
         try:
+            # Reading moves the position of the same file.
             file.seek(self._ends[-1])
             file.write(content)
         except OSError as bad:
@@ -222,6 +231,7 @@ _names = (f"hashes_{number}" for number in count())
 def _database() -> sqlite3.Connection:
     """Open a database without a name: SQLite keeps it in a temporary file beyond its page cache, and removes it."""
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    # No journal: the data is temporary, and nothing is ever rolled back.
     database.execute("PRAGMA journal_mode = OFF")
     return database
 
@@ -245,6 +255,7 @@ class HashSet:
 
     def add(self, hash_: int, weight: int = 0) -> None:
         """Add a hash, a signed 64-bit integer."""
+        # Collected, because one insert for each hash would be slow.
         self._recent.append((hash_, weight))
         self._size += 1
         if len(self._recent) >= _HELD:

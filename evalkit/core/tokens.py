@@ -96,6 +96,7 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     """
     if fits(case):
         return case
+    # No cut can help, and the search below would go on down to nothing.
     if not fits(_without_texts(case)):
         problem = (
             "the prompt does not fit judge.context even without the texts of case"
@@ -120,6 +121,8 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     least = 1
     most = max(map(len, texts))
     while least < most:
+        # Invariant: it fits with `least`; it is not known to fit above, and not with more than
+        # `most`.
         middle = (least + most + 1) // 2
         least, most = (
             (middle, most)

@@ -64,6 +64,7 @@ class Text:
             template = translator.gettext(self.message)
         if not self.values:
             return template
+        # Only English has a plural here; a translation has its own form.
         if template == self.message:
             template = _COUNTED.sub(self._noun_of_one, template)
         return template.format(

@@ -104,6 +104,7 @@ def protected(text: str) -> str:
     """Return a text in which no line looks like a heading."""
     pieces = []
     done = 0
+    # A response could otherwise contain turns that nobody said.
     for bracket in _BRACKET.finditer(text):
         if _begins_line(text, bracket.start()) and _names_unit(text, bracket.end()):
             pieces += [text[done : bracket.start()], _ESCAPED]
@@ -142,6 +143,7 @@ def parse(text: str) -> list[Part]:
     not a part.
     """
     headings = list(_HEADING.finditer(text))
+    # ends[i] is the end of part i: two line breaks before the next heading.
     ends = [*(match.start() - 2 for match in headings[1:]), len(text)]
     return [
         Part(

@@ -52,6 +52,7 @@ def _set_by_slots(cls: type[Any]) -> None:
     scope = JsonObject(MISSING=MISSING)
     values = {slot.name: slot.name for slot in listed}
     for slot in listed:
+        # The setter of the slot itself: a frozen class refuses ordinary assignment.
         scope[f"set_{slot.name}"] = getattr(cls, slot.name).__set__
         if slot.default_factory is not MISSING:
             scope[f"make_{slot.name}"] = slot.default_factory
@@ -61,6 +62,7 @@ def _set_by_slots(cls: type[Any]) -> None:
     body = "".join(f"\n    set_{name}(self, {value})" for name, value in values.items())
     exec(f"def __init__(self, {', '.join(values)}):{body or ' pass'}", scope)
     init = scope["__init__"]
+    # Defaults belong to the last parameters, in order; `MISSING` stands for a factory.
     init.__defaults__ = tuple(
         slot.default
         for slot in listed

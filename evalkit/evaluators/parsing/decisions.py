@@ -126,7 +126,7 @@ def choose_mark(
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
     if reply.drafts:
         _agree(_values(marks, read))
-    # Step 2: if a text under judgment has a verdict in this form, only a mark that stands alone
+    # Step 2: if a text under judgment has a verdict in this form, only a mark that is alone
     # at the end counts. A response could otherwise judge itself by being quoted.
     sources = {
         spelling for source in reply.sources for spelling in (source, unescape(source))

@@ -341,7 +341,7 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
         except ValueError as error:
             if not nested:
                 break
-            # Look for the next object one character further, and pay for what was read in vain.
+            # Look for the next object one character later, and pay for what was read in vain.
             end = at + 1
             looks = looks - (getattr(error, "pos", at) - at)
             fails = fails - 1
