@@ -74,8 +74,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 "id": str(first["question_id"]),
                 "prompt": first["question"],
                 "reference": "\n".join(
-                    # The answers' file may have the correct ones, or else the file of
-                    # questions.
+                    # The answers' file may have the correct ones, or else the file of questions.
                     best_answers(first) or best_answers(question or {})
                 )
                 or None,
@@ -173,8 +172,7 @@ def _sniff(start: Peek) -> bool:
             for file in sorted(start.path.glob("*.json*"))
             if file.name != QUESTIONS_FILE
         )
-        # The questions are in the folder with the judged answers, of which one shows
-        # the format.
+        # The questions are in the folder with the judged answers, of which one shows the format.
         start = next((peek(file) for file in other_files), start)
     return start.has("question", "response", "is_hallucination")
 

@@ -232,8 +232,7 @@ def _set_of(file: Path) -> str | None:
 def _output(records: Sequence[Record], strategy: str) -> Json:
     texts = [record.said.text or "" for record in records]
     concluding = sum("is better" in text for text in texts)
-    # Strategies with reasoning end with a sentence, the others with the output's name
-    # only.
+    # Strategies with reasoning end with a sentence, the others with the output's name only.
     reasoned = strategy.startswith("CoT") or concluding > len(texts) / 2
     return {
         "format": "regex",

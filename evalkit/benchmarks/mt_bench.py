@@ -119,8 +119,7 @@ def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
     votes: dict[str, str | None] = {}
     for row in rows:
         voter = _named(row["judge"])
-        # One voter may have voted on a pair more than once, under names such as
-        # expert_1#2.
+        # One voter may have voted on a pair more than once, under names such as expert_1#2.
         again = sum(name.partition("#")[0] == voter for name in votes)
         votes[f"{voter}#{again + 1}" if again else voter] = _winner(row)
     return votes
@@ -193,8 +192,7 @@ def _rule(view: View) -> Measures:
     )
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):
-            # Votes are on cases of two responses, so the first pair of each case is its
-            # pair.
+            # Votes are on cases of two responses, so the first pair of each case is its pair.
             measures += _agreement(
                 view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties
             )
@@ -308,8 +306,7 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
     pairs = view.pairs
     # case -> the index of its first response
     offset = np.cumsum([0, *(len(case.responses) for case in view.cases)])
-    # The offset of the case plus the side's index is the row of the response in
-    # `systems`.
+    # The offset of the case plus the side's index is the row of the response in `systems`.
     first, second = (
         view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j)
     )
@@ -432,8 +429,7 @@ def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
         {"category": kinds[name]} if name in kinds else {}
     )
     return {
-        # The first turn is the question itself, so that files of one turn keep its
-        # name.
+        # The first turn is the question itself, so that files of one turn keep its name.
         "id": name if turn == 1 else f"{name} turn {turn}",
         "metadata": metadata,
         "judge": _named(row.get("judge")),

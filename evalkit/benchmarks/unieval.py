@@ -187,8 +187,7 @@ def _differences(values: Floats) -> Floats:
 
 COEFFICIENTS: Final[Mapping[str, Callable[[Floats], Floats]]] = {
     "pearson": lambda values: values - values.mean(axis=-1, keepdims=True),
-    # The sum of signs is a linear function of mid-ranks, so the correlation is the
-    # same.
+    # The sum of signs is a linear function of mid-ranks, so the correlation is the same.
     "spearman": lambda values: _differences(values).sum(axis=-1),
     # All (i, j) at once: pairs that are tied are 0, as in tau-b.
     "kendall": lambda values: _differences(values).reshape(len(values), -1),
@@ -311,8 +310,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
     return ParsedFile(
         records_of(rows, cells, "response", options),
-        # Weight 1 for the chosen dimension: it is the score, and the others are shown
-        # with it.
+        # Weight 1 for the chosen dimension: it is the score, and the others are shown with it.
         weights={name: float(name == chosen) for name in names},
         benchmark=benchmark,
         notes=(f"scores and human grades of '{chosen}'",),

@@ -95,8 +95,7 @@ def _evaluated(
     from evalkit.evaluators.prompting.bounds import bounded
 
     try:
-        # A template comes from a config that may be someone else's, so its work is
-        # limited.
+        # A template comes from a config that may be someone else's, so its work is limited.
         with bounded():
             return evaluate()
     except UndefinedError as bad:
@@ -129,8 +128,7 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
     close = did_you_mean(name, columns)
     problem = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
     messages = next(
-        # A column of messages may hold the field that is missing, as its first or last
-        # turn.
+        # A column of messages may hold the field that is missing, as its first or last turn.
         (
             column
             for column in columns
@@ -220,8 +218,7 @@ _LABEL_NAMES: Final = frozenset(
         "winner",
     }
 )
-# Rows may all have different columns; so many layouts are kept, and then all are
-# dropped.
+# Rows may all have different columns; so many layouts are kept, and then all are dropped.
 _MOST_LAYOUTS: Final = 1000
 DEEPEST: Final = 2 * MAX_DEPTH + 20
 """Levels of a row: a checklist has two at each depth."""

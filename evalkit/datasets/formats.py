@@ -199,8 +199,7 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     Raises:
         PluginError: If it cannot be imported or called.
     """
-    # A name of a plug-in that is not installed falls through to the error about
-    # formats.
+    # A name of a plug-in that is not installed falls through to the error about formats.
     if not name or not is_offered(DATASETS, name):
         return None
     offered = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
@@ -394,8 +393,7 @@ def _read_array(path: Path) -> Iterator[Placed]:
     unset: list[str] = []
     for location, value in read_array(path, _json_decoder(unset)):
         try:
-            # `unset` is filled while a row is decoded, so most rows need no second
-            # look.
+            # `unset` is filled while a row is decoded, so most rows need no second look.
             yield location, _record(_without_nan(value) if unset else value, location)
         except RecursionError:
             raise DatasetError(
@@ -547,8 +545,7 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     )
     try:
         refuse_stream(path)
-        # A small file may unpack to gigabytes, so its sizes are checked before it is
-        # read.
+        # A small file may unpack to gigabytes, so its sizes are checked before it is read.
         check_bounds(path)
         book = calamine.CalamineWorkbook.from_path(str(path))
         return {
@@ -572,8 +569,7 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
     tables = []
     for name, rows in sheets.items():
         filled = [sum(not is_blank(cell) for cell in row) for row in rows]
-        # A table has more than two rows with two or more cells: notes are in one
-        # column.
+        # A table has more than two rows with two or more cells: notes are in one column.
         if sum(count > 1 for count in filled) > 2:
             tables.append(name)
     if len(tables) > 1:

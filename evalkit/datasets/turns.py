@@ -111,8 +111,7 @@ class _Conversation:
         ]
         # one text for each part, in order
         self._shown = [render([part], self.unit) for part, _ in inputs]
-        # The same parts with the mark of what is judged; the indices are those of
-        # `_shown`.
+        # The same parts with the mark of what is judged; the indices are those of `_shown`.
         self._judged = [
             render([replace(part, judged=True)], self.unit) for part, _ in inputs
         ]
@@ -148,8 +147,7 @@ class _Conversation:
         if after:
             # every unit is shown with the whole conversation
             return sum(lengths) * self.units
-        # All parts before the unit and the unit itself: the sum of lengths up to its
-        # end.
+        # All parts before the unit and the unit itself: the sum of lengths up to its end.
         # every unit is shown with all parts before it
         ends = {end for _, end in self._spans.values()}
         done = 0
@@ -185,8 +183,7 @@ class Conversations:
         self._config = config
         self._tally = tally
         self._joins = joins
-        # Pairs of conversations are compared turn by turn; scored ones need not be
-        # aligned.
+        # Pairs of conversations are compared turn by turn; scored ones need not be aligned.
         self._apart = mode in SCORED_MODES
         if unused := next((name for name in _REPLACED if name in config.fields), None):
             remedy = (
@@ -236,8 +233,7 @@ class Conversations:
             join.count(row, location)
         # A whole conversation has no turn, so its metadata may have any name.
         added = () if self._config.unit == "conversation" else UNIT_KEYS
-        # Columns with the text of prompt and responses are replaced by the
-        # conversation.
+        # Columns with the text of prompt and responses are replaced by the conversation.
         metadata = {
             column: row[column] for column in layout.metadata if column not in _REPLACED
         }
@@ -274,8 +270,7 @@ class Conversations:
         }
         if self._config.unit == "conversation":
             yield self._row({**base, "id": id_}, conversations, entries, 1)
-        # Scored one by one, conversations of a row need not have the same number of
-        # turns.
+        # Scored one by one, conversations of a row need not have the same number of turns.
         elif self._apart and len(conversations) > 1:
             for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
                 yield from self._units(
@@ -386,8 +381,7 @@ class Conversations:
                 where=location,
                 remedy="remove it, or fix the roles of its messages",
             )
-        # With `after`, every unit is shown with the whole conversation: quadratic in
-        # its length.
+        # With `after`, every unit is shown with the whole conversation: quadratic in its length.
         after = self._config.after
         if (
             self._config.unit != "conversation"
@@ -440,8 +434,7 @@ class Conversations:
                 where=location,
                 remedy=f"write one label for each {unit}, or one that is not a list",
             )
-        # A label that is not a list is about the whole conversation, not about its
-        # turns.
+        # A label that is not a list is about the whole conversation, not about its turns.
         outcomes = [label] if not isinstance(label, list) else []
         outcomes += [entry.get(key) for entry in entries for key in ("label", "grade")]
         # The first label of the whole conversation, from the row or from its responses.
@@ -455,8 +448,7 @@ class Conversations:
             self._tally.add(WHOLE.format(unit), location)
         if outcome is not None and OUTCOME in base:
             self._tally.add(TAKEN, location)
-        # A grade of a response is about the whole conversation, so only its model is
-        # kept.
+        # A grade of a response is about the whole conversation, so only its model is kept.
         plain = [
             {key: entry[key] for key in ("model",) if key in entry} for entry in entries
         ]
@@ -501,7 +493,6 @@ class Conversations:
         # For each conversation, the parts before the unit.
         befores = [conversation.before(number) for conversation in conversations]
         # the number of parts with which all contexts begin
-        # The common beginning is the prompt; what differs is shown with each response.
         shared = len(befores[0])
         for texts in befores[1:]:
             pairs = enumerate(zip(befores[0][:shared], texts, strict=False))
@@ -513,8 +504,7 @@ class Conversations:
         for conversation, before, entry in zip(
             conversations, befores, entries, strict=True
         ):
-            # Several conversations have different continuations, so each response has
-            # its own.
+            # Several conversations have different continuations, so each response has its own.
             if self._config.after and len(conversations) > 1:
                 after = conversation.after(number)
             else:
@@ -533,8 +523,7 @@ class Conversations:
             "prompt": "\n\n".join(befores[0][:shared]),
             "responses": responses,
         }
-        # One conversation: what follows is context, since the response is what is
-        # judged.
+        # One conversation: what follows is context, since the response is what is judged.
         if (
             self._config.after
             and len(conversations) == 1

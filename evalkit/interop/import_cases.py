@@ -254,8 +254,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         name: chosen(choices)
         for name, choices in _choices(by_person, keys, DIVIDED, tally).items()
     }
-    # The case's label is that of its first pair; labels of its other pairs are an
-    # annotator's.
+    # The case's label is that of its first pair; labels of its other pairs are an annotator's.
     if set(case_labels) - {FIRST}:
         people[LABEL] = chosen(case_labels)
     return Case(
@@ -323,8 +322,7 @@ def _choices(
 def _annotations(
     records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
 ) -> dict[str, Annotation]:
-    # Both kinds of labels are read the same way: {annotator: {key of a response:
-    # label}}.
+    # Both kinds of labels are read the same way: {annotator: {key of a response: label}}.
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
     annotations: dict[str, Annotation] = {}
     for name, attribute, conflict in (
@@ -334,8 +332,7 @@ def _annotations(
         labels: dict[str, set[Any]] = {}
         people: dict[str, JsonObject] = {}
         for record in records:
-            # Grades of a response itself, which several records of a question may
-            # repeat.
+            # Grades of a response itself, which several records of a question may repeat.
             for answer in record.shown if len(records) > 1 else ():
                 labels.setdefault(answer.key, set()).add(getattr(answer, attribute))
             # A grade or class is that of the only response of its record.
@@ -391,8 +388,7 @@ def _judgments(
     taken: dict[tuple[Any, ...], set[int]] = {}
     judgments = []
     for record in question.records:
-        # Indices of the responses in the case, in the order in which the judge saw
-        # them.
+        # Indices of the responses in the case, in the order in which the judge saw them.
         order = tuple([keys.index(answer.key) for answer in record.shown])
         # The same pair in ascending order identifies the unit.
         unit = tuple(sorted(order))
@@ -402,8 +398,7 @@ def _judgments(
             samples = taken.setdefault((order, judgment.judge), set())
             sample = judgment.sample
             if sample is None or sample in samples:
-                # The lowest free number; the count of those in use is where the search
-                # begins.
+                # The lowest free number; the count of those in use is where the search begins.
                 sample = next(
                     number for number in count(len(samples)) if number not in samples
                 )

@@ -98,8 +98,7 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
     """Return the filters of the page that match a case."""
     tests = {
         "mismatch": any(
-            # A winner or a class that differs from its label; scores have grades
-            # instead.
+            # A winner or a class that differs from its label; scores have grades instead.
             (decision := v.winner or v.class_name)
             and isinstance(v.label, str)
             and decision != v.label
@@ -158,8 +157,7 @@ def _filled(**values: Any) -> JsonObject:
 def winner_letter(winner: str | None, unit: Unit) -> str | None:
     """Return a pair's winner by the letter that the response has in its case; other values as they are."""
     if winner in ("A", "B") and len(unit) == 2:
-        # A and B are positions in the unit; its values are indices of the case's
-        # responses.
+        # A and B are positions in the unit; its values are indices of the case's responses.
         return letter(unit["AB".index(winner)])
     return winner
 
@@ -423,8 +421,7 @@ class PageBudget:
         self._counts: Counter[str] = Counter(all=0)
         # Cases of each filter so far, which gives each class its turns.
         self._turns: Counter[int] = Counter()
-        # Short forms of all cases, and full ones of some, each within the budget of the
-        # page.
+        # Short forms of all cases, and full ones of some, each within the budget of the page.
         self._short: _BoundedHeap[tuple[int, str]] = _BoundedHeap(budget)
         self._whole: _BoundedHeap[_Candidate] = _BoundedHeap(budget)
 
@@ -439,8 +436,7 @@ class PageBudget:
         # Flagged cases first: False sorts before True.
         rank = (not case_flags, 0, position)
         texts = (case.prompt, *(response.text for response in case.responses))
-        # A lower bound of the size in bytes: each text has a key, and names take some
-        # more.
+        # A lower bound of the size in bytes: each text has a key, and names take some more.
         least = _LEAST * (2 + len(texts)) + sum(
             [min(len(text), SHORT) for text in texts]
         )
@@ -479,7 +475,6 @@ class PageBudget:
         whole = 0
         for candidate in self._whole.kept():
             # not even its short form fits
-            # A full form replaces a short one, so a case without one is not listed.
             if candidate.position not in rows:
                 continue
             parts_before = len(shared.parts)
@@ -491,8 +486,7 @@ class PageBudget:
                 shared.forget(parts_before)
                 continue
             rows[candidate.position] = text
-            # Texts in `shared` are counted by its own size, so only the growth is
-            # subtracted.
+            # Texts in `shared` are counted by its own size, so only the growth is subtracted.
             room = room - growth
             whole = whole + 1
             unlike = unlike + missed
@@ -573,7 +567,6 @@ class _Shared:
         if not content:
             return []
         # pieces need no texts before `rank`: those are not in the content
-        # Texts before this one in the list are longer and not in the content.
         for rank, (reference, text) in enumerate(texts):
             before, separator, after = content.partition(text)
             if separator:

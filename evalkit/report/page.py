@@ -491,8 +491,7 @@ def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
         return render_prompts(
             evaluator, spec_of(config.judge), arbiter.spec if arbiter else None
         )
-    # Without the files of its prompts, a run is still scored: the page shows no
-    # prompts.
+    # Without the files of its prompts, a run is still scored: the page shows no prompts.
     except EvalkitError:
         return None
 

@@ -172,8 +172,7 @@ def all_texts() -> Iterator[Text]:
     """Yield every text of these files."""
     for section, table in _TABLE.items():
         for text in table.values():
-            # Each figure has a title and a caption, other sections have one text for
-            # each key.
+            # Each figure has a title and a caption, other sections have one text for each key.
             yield from map(_text, text.values() if section == "figures" else [text])
 
 

@@ -187,8 +187,6 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     # (cases,) the number of pairs of each case.
     counts = sizes * (sizes - 1) // 2
     # case -> row of its first pair
-    # The sum of the pairs of all cases before; the last entry is the total and is cut
-    # off.
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
     # number of responses -> indices of its pairs
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
@@ -210,7 +208,6 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     label = sign(graded[first] - graded[second])
     choice, annotator_labels = _choices(cases)
     # A choice is about the first two responses, and precedes their grades.
-    # Where the case has a label, on its first pair.
     has_choice = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[has_choice] = choice[case[has_choice]]
     pairs = PairColumns(
@@ -382,8 +379,7 @@ class ScoreColumns:
         score_range = float(np.ptp(scores))
         if not grade_range:
             return ""
-        # (n,) grades around their mean; the slope is that of scores on grades, without
-        # its sign.
+        # (n,) grades around their mean; the slope is that of scores on grades, without its sign.
         centered = grades - grades.mean()
         slope = abs(float(centered @ scores) / float(centered @ centered))
         # Grades use a part of the scale, and scores grow faster than grades.
@@ -601,6 +597,5 @@ class ClassColumns(Units):
 
     def rows(self, judgments: JudgmentColumns) -> Ints:
         """Return the row of each judgment's response."""
-        # Rows are sorted by case: the first row of the case plus the index of the
-        # response.
+        # Rows are sorted by case: the first row of the case plus the index of the response.
         return np.asarray(np.searchsorted(self.case, judgments.case) + judgments.i)

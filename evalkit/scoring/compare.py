@@ -311,8 +311,7 @@ def _difference(
     # Units that only one of both runs has right: for accuracy alone.
     only: tuple[int | None, int | None] = None, None
     if name == ACCURACY:
-        # Accuracy is compared over the units that both read, unlike each run's own
-        # rate.
+        # Accuracy is compared over the units that both read, unlike each run's own rate.
         lead, statistic = first.accuracy_lead(second)
         draws = resample([statistic], scoring, first.clusters)[0]
         only = lead.only
@@ -365,8 +364,7 @@ def _lead(name: str, first_run: _Measured, second_run: _Measured) -> ResampledLe
     (low, high), (other_low, other_high) = (
         run.statistics[name].possible for run in (first_run, second_run)
     )
-    # The lowest difference is the lowest value of the first minus the highest of the
-    # second.
+    # The lowest difference is the lowest value of the first minus the highest of the second.
     limits = (
         None if low is None or other_high is None else low - other_high,
         None if high is None or other_low is None else high - other_low,

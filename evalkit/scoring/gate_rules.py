@@ -124,8 +124,7 @@ def fits(
         for name, value in free.items()
         if value not in spec.extra_values.get(name, ())
     }
-    # Names from the data are compared without case and punctuation, as metrics spell
-    # them.
+    # Names from the data are compared without case and punctuation, as metrics spell them.
     return not free or {_folded(value) for value in free.values()} <= {
         _folded(value) for value in values_in_cases()
     }
@@ -165,8 +164,7 @@ def _expanded(
     values_in_cases: Sequence[str],
 ) -> list[str]:
     """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
-    # Two values from cases would make a product of names, mostly of metrics that do not
-    # exist.
+    # Two values from cases would make a product of names, mostly of metrics that do not exist.
     if sum(placeholder not in spec.values for placeholder in placeholders) > 1:
         return []
     if not placeholders:

@@ -382,8 +382,7 @@ class _ColumnBuilder:
         self._cases = {case.id: position for position, case in enumerate(cases)}
         self._names = tuple(names)
         self._classes = classes
-        # {name of a class: its code}, with the codes of an abstention and of a missing
-        # answer.
+        # {name of a class: its code}, with the codes of an abstention and of a missing answer.
         self._class_codes: dict[str | None, int] = {}
         if classes is not None:
             self._class_codes |= {classes.abstain: ABSTAINED, None: MISSING}
@@ -395,8 +394,7 @@ class _ColumnBuilder:
         }
         # {content of a judgment: the row that holds it}.
         self._known = dict[tuple[Any, ...], int]()
-        # These three have an entry for each judgment, the others one for each distinct
-        # content.
+        # These three have an entry for each judgment, the others one for each distinct content.
         self._case = array("q")
         self._answer = array("q")
         # The row of each judgment among the stored rows.
@@ -429,8 +427,7 @@ class _ColumnBuilder:
         judges = self._judges
         arbiter = judgment.arbiter
         if (weighted := judgment.weighted) is not None and origin != RANKING:
-            # The rows with expectations; the arrays below have entries for these rows
-            # only.
+            # The rows with expectations; the arrays below have entries for these rows only.
             rows["weighted"].append(len(rows["sample"]))
             # 1 + names values for each row: the overall value first.
             rows["expected"].append(_number(weighted.value))
@@ -453,8 +450,7 @@ class _ColumnBuilder:
         )
         completion = judgment.completion
         rows["shape"].append(
-            # A number for each new shape, in order of first occurrence; renumbered at
-            # the end.
+            # A number for each new shape, in order of first occurrence; renumbered at the end.
             self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes))
         )
         rows["sample"].append(judgment.sample)
@@ -579,8 +575,7 @@ def _content(judgment: Judgment) -> tuple[Any, ...] | None:
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
-    # Units by their first and last response; the unit's own order before the swapped
-    # one.
+    # Units by their first and last response; the unit's own order before the swapped one.
     unit, order = shape
     if unit:
         return (unit[0], unit[-1], order != unit, unit, order)
@@ -593,7 +588,6 @@ def _renumbered(
     """Return indices into `original` as indices into `ordered`, which holds the same items; -1 stays -1."""
     new = {entry: index for index, entry in enumerate(ordered)}
     # The last entry maps -1 to itself.
-    # Index -1 selects the last entry.
     table = np.array([*(new[entry] for entry in original), -1], dtype=np.int32)
     return table[indices]
 

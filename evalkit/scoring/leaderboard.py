@@ -537,8 +537,7 @@ class _Group:
     ) -> bool | None:
         row = ranked[position]
         cost = known(row.metrics, COST)
-        # Consistency is not agreement, so it says nothing about the best judge for its
-        # price.
+        # Consistency is not agreement, so it says nothing about the best judge for its price.
         if self.by == CONSISTENCY or cost is None:
             return None
         if not row.decision.trusted:
@@ -551,15 +550,13 @@ class _Group:
                 or not rival.decision.trusted
             ):
                 continue
-            # The first way off the front: a job that is significantly better for no
-            # more.
+            # The first way off the front: a job that is significantly better for no more.
             better = (
                 rival_position < position and frozenset((row.job, rival.job)) in differ
             )
             if better and (price.value or 0.0) <= (cost.value or 0.0) * (1 + 1e-9):
                 return False
-            # The second way: a clearly cheaper job that is not worse by more than the
-            # margin.
+            # The second way: a clearly cheaper job that is not worse by more than the margin.
             as_good = rival.rank <= row.rank and clearly_cheaper(price, cost)
             if as_good and self._within(
                 self._difference(rival.job, row.job, self.scoring.confidence)

@@ -390,8 +390,7 @@ def _resolve_run(
     notes = kind.notes
     if cascade is not None:
         verdicts = kind.decide(cascade, counted, judges)
-    # In order of precedence: a cascade decides, a panel votes, one judge is read as it
-    # is.
+    # In order of precedence: a cascade decides, a panel votes, one judge is read as it is.
     elif panel is not None:
         if config.mode.name == "pairwise" or config.rubric.classes:
             notes += unasked_notes(panel.names, counted)

@@ -199,8 +199,7 @@ def benchmark(
 
 def foreign_row(benchmark: Benchmark, row: Row, location: str) -> ForeignError:
     """Return the error for a row of another kind; it names a missing column."""
-    # The shape with the fewest missing columns; equal ones by name, so that errors are
-    # stable.
+    # The shape with the fewest missing columns; equal ones by name, so that errors are stable.
     nearest = min(
         benchmark.shapes,
         key=lambda columns: (len(columns - row.keys()), sorted(columns)),

@@ -106,8 +106,7 @@ class View:
             return self.outcome.lean[:, None]
         if passes.both:
             return passes.winner
-        # One order was judged, which may be the first or the second: keep the one that
-        # was read.
+        # One order was judged, which may be the first or the second: keep the one that was read.
         return np.where(
             passes.read[:, :1], passes.winner[:, :1], passes.winner[:, 1:]
         ).astype(np.int8)
@@ -254,8 +253,7 @@ def blend(
         shares = np.array(weights, dtype=np.float64)
     # The weights become shares with the sum `total`.
     shares *= total / shares.sum()
-    # The columns of all parts are joined; `ends` are where those of each part begin and
-    # end.
+    # The columns of all parts are joined; `ends` are where those of each part begin and end.
     ends = np.cumsum([0, *(len(part.table.columns) for part in statistics)])
     # (parts,) @ (parts, 2): the bounds of the blend are the blend of the bounds.
     low, high = shares @ np.array([part.worst for part in statistics], dtype=np.float64)
@@ -401,8 +399,7 @@ def by_dimension(
                 )
             )
         else:
-            # The rule works on scores of this dimension as if they were those of the
-            # run.
+            # The rule works on scores of this dimension as if they were those of the run.
             measures += build(
                 view, where, replace(scored, score=scores, raw=scores, grade=grades)
             )

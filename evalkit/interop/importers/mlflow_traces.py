@@ -109,8 +109,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     ]
     counted = {
         "assessments by code, omitted": sum(
-            # Code that failed under a judge's name is a failed judgment, and counted
-            # there.
+            # Code that failed under a judge's name is a failed judgment, and counted there.
             _source(assessment, "type") == _CODE and not _failed(assessment, judged)
             for assessment in valid
         ),
@@ -193,8 +192,7 @@ def _records(
         ]
         for assessment in assessments:
             error = (assessment.get("feedback") or {}).get("error")
-            # A scorer that fails is recorded as code, under the name of the judge's
-            # assessment.
+            # A scorer that fails is recorded as code, under the name of the judge's assessment.
             if (_source(assessment, "type"), _source(assessment, "id")) == (
                 _JUDGE,
                 source,

@@ -109,8 +109,7 @@ def read_assessed(
     # All answers are to be judged: assessments become metadata.
     if options.answers:
         return ParsedFile(list(_answers(units)), notes=tuple(notes))
-    # A tool may list a criterion that never got a value, which would be one more to
-    # choose.
+    # A tool may list a criterion that never got a value, which would be one more to choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
     # Pairs only if every answer has a second response.
@@ -183,8 +182,7 @@ def _kind(
     try:
         return unit_of(path, used, choice.judges, choice.labels)
     except DatasetError:
-        # Without labels, several criteria of different kinds are a question, not an
-        # error.
+        # Without labels, several criteria of different kinds are a question, not an error.
         if choice.labels or len({name for _, name in choice.judges}) == 1:
             raise
     raise _which_criterion(path, choice)
@@ -232,8 +230,7 @@ def _chosen(
             remedy=_without_judge(path, code, paired=paired),
         )
     judges, labels = _paired(path, judges, labels, options)
-    # What was not selected is counted by kind, so that no assessment vanishes
-    # unnoticed.
+    # What was not selected is counted by kind, so that no assessment vanishes unnoticed.
     omitted = Counter(
         "scores of code" if entry.source == CODE else f"values of '{entry.name}'"
         for entry in every
@@ -312,8 +309,7 @@ def _paired(
     # the user named both, so they are about the same
     if options.dimension and options.judge and len(criteria) == len(judged) == 1:
         pairs = [(next(iter(criteria)), next(iter(judged)))]
-    # One criterion each, one of which has a general name such as `score`, can only be
-    # meant.
+    # One criterion each, one of which has a general name such as `score`, can only be meant.
     if (
         not pairs
         and len(criteria) == len(judged) == 1
@@ -339,8 +335,7 @@ def _is_comparable(kind: Unit, used: Sequence[Assessment], choice: _Choice) -> b
     """Return whether the judges are about one criterion, or about several of one scale."""
     criteria = {name for _, name in choice.judges}
     if choice.labels or len(criteria) == 1:
-        # Without labels, scores of several criteria are averaged, which needs one
-        # scale.
+        # Without labels, scores of several criteria are averaged, which needs one scale.
         return True
     return kind == "response" and one_scale(used, choice.judges)
 
@@ -378,8 +373,7 @@ def _names(
 ) -> dict[tuple[str, str], str]:
     """Return the name of each judge: its rater, with the criterion if a rater has several."""
     raters = Counter(rater for rater, _ in judges)
-    # The user's name is a new one if the judge has neither that rater nor that
-    # criterion.
+    # The user's name is a new one if the judge has neither that rater nor that criterion.
     if len(judges) == 1 and options.judge and options.judge not in judges[0]:
         return {judges[0]: options.judge}
     return {
@@ -478,8 +472,7 @@ def _by_criterion(
         }
         if not chosen_rows.keys() & {*criteria}:
             continue
-        # A criterion without a score keeps its cell, so that the judgment counts as
-        # incomplete.
+        # A criterion without a score keeps its cell, so that the judgment counts as incomplete.
         scores = {
             f"score.{name}": chosen_rows[name].score if name in chosen_rows else None
             for name in criteria
@@ -497,8 +490,7 @@ def _verdict(
 ) -> float | str | None:
     if kind == "response":
         return grade_of(entry)
-    # A word is mapped by rater and criterion: `good` may be a class of one, a pass of
-    # another.
+    # A word is mapped by rater and criterion: `good` may be a class of one, a pass of another.
     spoken = entry.word
     if spoken is None and entry.score is not None:
         # Classes that were written as numbers.
@@ -523,8 +515,7 @@ def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
             value = entry.word if entry.word is not None else entry.score
             if entry.source == PERSON and len(labels) == 1:
                 cells[f"label.{entry.rater}"] = value
-                # Words are classes, unless a pair is judged, where they name a
-                # response.
+                # Words are classes, unless a pair is judged, where they name a response.
                 if entry.word is not None and not paired:
                     kind = "class"
             elif value is not None:

@@ -92,8 +92,7 @@ def _peek_file(path: Path) -> Peek:
     # A JSON array: its first item, which may be all that the beginning holds.
     if start.startswith("["):
         return Peek(path, _mapping(_first(start[1:].lstrip())))
-    # One object in the first line is a row if there are more lines, or the suffix says
-    # so.
+    # One object in the first line is a row if there are more lines, or the suffix says so.
     line, _, following = start.partition("\n")
     row = _object(line)
     if row and (following.strip() or inner_suffix(path) == "jsonl"):
@@ -206,8 +205,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
     for file in files:
         try:
             rows = reader_for(None, file)(file)
-            # Spreadsheets export cells with an apostrophe before = or +, which is
-            # removed.
+            # Spreadsheets export cells with an apostrophe before = or +, which is removed.
             yield from (
                 ((location, _as_exported(row)) for location, row in rows)
                 if inner_suffix(file) in _TABLES
@@ -292,8 +290,7 @@ def _line_in(row: Json, path: Path) -> str:
         for start in (match.start() for match in re.finditer(r"\{", content)):
             with suppress(ValueError):  # a bracket in a text
                 if decoder.raw_decode(content, start)[0] == row:
-                    # The line is one more than the number of line breaks before the
-                    # object.
+                    # The line is one more than the number of line breaks before the object.
                     return f":{content.count(chr(10), 0, start) + 1}"
     return ""
 
@@ -346,8 +343,7 @@ def subject(value: Any) -> Any:
 
 def spoken(value: Any) -> Any:
     """Return a prompt that is the JSON of a conversation as its messages, and any other value unchanged."""
-    # Only a list of objects may be a conversation, so that other prompts are not
-    # parsed.
+    # Only a list of objects may be a conversation, so that other prompts are not parsed.
     if isinstance(value, str) and value.lstrip().startswith("[{"):
         try:
             messages = json.loads(value)

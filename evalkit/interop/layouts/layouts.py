@@ -96,8 +96,7 @@ def value_of(row: Row, field: Field) -> Any:
     """
     paths = field if isinstance(field, tuple) else (field,)
     value = None
-    # An absent field, an empty text and an empty list all leave the next field a
-    # chance.
+    # An absent field, an empty text and an empty list all leave the next field a chance.
     for path in paths:
         value = path(row) if callable(path) else column_value(row, path)
         if value is not ABSENT and value not in (None, "", []):
@@ -238,8 +237,7 @@ def read_log(
         notes.append(
             f"scores of judges that are missing: {len(judged) - len(present)} of {len(judged)}"
         )
-    # A score is a mean over all criteria, so judges of different criteria do not
-    # compare.
+    # A score is a mean over all criteria, so judges of different criteria do not compare.
     if by_judge := _differing(records):
         records = [
             part_record
@@ -316,7 +314,6 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     ):
         cells["messages"] = messages
     # evalkit writes the messages of a case under this key
-    # A log that has the key already would overwrite the messages.
     if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
         cells["metadata"] = {
             f"log {key}" if key == MESSAGES else key: value
@@ -624,8 +621,7 @@ def judgment_of(
             return RecordedJudgment(judge, class_name=name, **common)
     elif unit == "pair":
         if (margin := _margin(cells, location, options)) is not None:
-            # The margin is positive for A; records are in the order shown, so a swap
-            # turns it.
+            # The margin is positive for A; records are in the order shown, so a swap turns it.
             return RecordedJudgment(
                 judge,
                 # Adding 0.0 turns -0.0 into 0.0, which would be written differently.
@@ -641,8 +637,7 @@ def judgment_of(
             for name, cell in scores.items()
             if (score := number(cell)) is not None
         }
-        # A judgment is valid only if it has all its scores: a mean of some would be
-        # another.
+        # A judgment is valid only if it has all its scores: a mean of some would be another.
         if len(valid) == len(scores):
             return RecordedJudgment(
                 judge, scores=valid, weighted=cells.get("weighted"), **common

@@ -149,8 +149,7 @@ class TypedColumn:
             if is_unclear_failure(text) and opposite_among(text, self.counts):
                 continue
             causes[text] = cause
-        # Words for nothing that are levels of this column's scale are no longer
-        # missing.
+        # Words for nothing that are levels of this column's scale are no longer missing.
         lowest = [text for text in causes if self._is_level(text, causes)]
         return {text: cause for text, cause in causes.items() if text not in lowest}
 
@@ -223,8 +222,7 @@ class TypedColumn:
             # No other unit can have a larger share, and the first of equal ones is chosen.
             if self.share(found[unit]) == 1:
                 break
-        # One unit for the column: a few percentages among plain numbers are not
-        # numbers.
+        # One unit for the column: a few percentages among plain numbers are not numbers.
         best = max(found, key=lambda unit: self.share(found[unit]))
         values = found[best]
         if best == "percent" and self.share(values) < 1:
@@ -411,8 +409,7 @@ def _qualifies(stated: Mapping[str, Any]) -> bool:
     for text, value in stated.items():
         folded = fold(text)
         first = next(iter(_PARTS.findall(folded)), "")
-        # {(first word, verdict): texts}: two texts of one beginning differ in what
-        # follows.
+        # {(first word, verdict): texts}: two texts of one beginning differ in what follows.
         if word_of(first, POLARITY) == value:
             begun.setdefault((first, value), set()).add(folded)
     return any(len(texts) > 1 for texts in begun.values())

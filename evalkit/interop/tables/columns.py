@@ -110,8 +110,7 @@ def _drop_totals(columns: Columns) -> None:
         row = [column[last - 1] for column in columns.cells.values()]
         filled = [cell for cell in row if cell is not None]
         first = fold(cell_text(filled[0])) if filled else ""
-        # Texts other than figures: a row with one is data, such as a last case named
-        # Total.
+        # Texts other than figures: a row with one is data, such as a last case named Total.
         words = [cell for cell in filled[1:] if not _is_figure(cell)]
         is_total = first.rstrip(":") in totals and not words
         is_total = is_total or _is_unnamed_total(columns, last - 1)

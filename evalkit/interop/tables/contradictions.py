@@ -128,8 +128,7 @@ def _how_opposite(pairs: Pairs, space: Space) -> str:
     judged = Counter(verdict for verdict, _ in pairs)
     labeled = Counter(label for _, label in pairs)
     count = len(pairs)
-    # Cohen's kappa: equal pairs, less what the shares of the classes make equal by
-    # chance.
+    # Cohen's kappa: equal pairs, less what the shares of the classes make equal by chance.
     chance = sum(judged[name] * labeled[name] for name in judged) / count**2
     equal = sum(verdict == label for verdict, label in pairs) / count
     # The standard error of that share if there were no association.
@@ -157,8 +156,7 @@ def _falls(pairs: Pairs) -> str:
     if not spread:
         return ""
     correlation = covariance / spread
-    # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n -
-    # 1).
+    # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n - 1).
     sure = correlation * sqrt(len(pairs) - 1) < _SURE
     return (
         f"Spearman {correlation:.2f} in {len(pairs)} rows"

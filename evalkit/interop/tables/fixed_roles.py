@@ -349,8 +349,7 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     for name, column in typed.items():
         if not matches(name, group) or not column.counts or column.kind == "time":
             continue
-        # A column with an exact name and few values is a text only if both raters are
-        # clear.
+        # A column with an exact name and few values is a text only if both raters are clear.
         exact = len(tokens(name)) == 1
         if column.may_be_verdict and not (exact and rated == {"judge", "label"}):
             continue

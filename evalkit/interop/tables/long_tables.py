@@ -233,8 +233,7 @@ def _form(
     labels = [column for column in verdicts if strength(column)[0] == "label"]
     people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
     if people and (matches(name, "human") or column.is_numeric):
-        # With labels, they are what people gave; otherwise a verdict that is no
-        # judge's.
+        # With labels, they are what people gave; otherwise a verdict that is no judge's.
         candidates = labels or [
             column
             for column in verdicts
@@ -279,8 +278,7 @@ def widened(
     rows: dict[tuple[Any, ...], int] = {}
     # (row, column) that have a verdict; another one makes a repeat.
     taken: set[tuple[int, str]] = set()
-    # For each row of the wide table, the first row of the long one, with its other
-    # columns.
+    # For each row of the wide table, the first row of the long one, with its other columns.
     first: list[int] = []
     # {column: {row: verdict}}, because most raters judge some units only.
     filled: dict[str, dict[int, Any]] = {}

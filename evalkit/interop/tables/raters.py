@@ -94,8 +94,7 @@ def find_raters(
     _assign_unknown(unknown, typed, raters, choices, {*taken}, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
-    # One rater's word and score are one label: the form of the judges' verdicts is
-    # kept.
+    # One rater's word and score are one label: the form of the judges' verdicts is kept.
     if not choices.labels:
         _keep_one_form(typed, raters)
         check_agreement(raters.judges, raters.labels, typed, where)
@@ -224,8 +223,7 @@ def _drop_aggregates(
                     f"an annotator whose labels are resolved in '{resolved[0]}'"
                 )
         return
-    # A majority of annotators is not one more annotator: it would count their labels
-    # twice.
+    # A majority of annotators is not one more annotator: it would count their labels twice.
     for name in list(raters.labels):
         if is_aggregate(name) and len(raters.labels) > _FEWEST_SUMMED:
             del raters.labels[name]
@@ -301,8 +299,7 @@ def _keep_one(
 ) -> None:
     """Keep one of several columns of one rater, if they are its word and its score, or say the same."""
     forms = {_form(typed[name]) for name in names}
-    # Columns of one form that differ are two verdicts, such as two criteria, and both
-    # stay.
+    # Columns of one form that differ are two verdicts, such as two criteria, and both stay.
     if len(forms) < 2 and not _say_the_same([typed[name] for name in names]):
         return
     kept = _preferred(names, typed, [typed[name] for name in opposite])
@@ -314,8 +311,7 @@ def _keep_one(
 
 def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
-    # Forms, True for scores: a mixed set of labels is narrowed only by judges of one
-    # form.
+    # Forms, True for scores: a mixed set of labels is narrowed only by judges of one form.
     judged = {is_score(typed[name]) for name in (raters.criteria or raters.judges)}
     labeled = {is_score(typed[name]) for name in raters.labels}
     if len(labeled) < 2 or len(judged) != 1:
@@ -359,8 +355,7 @@ def _preferred(
         words = {fold(word) for word in column.words}
         shared = any(words & {fold(word) for word in rater.words} for rater in opposite)
         alike = any(is_score(column) == is_score(rater) for rater in opposite)
-        # Compared in this order: shared words, then the same form, then words before
-        # numbers.
+        # Compared in this order: shared words, then the same form, then words before numbers.
         return shared and alike, alike, _form(column) == "word"
 
     return max(names, key=likeness)
@@ -372,8 +367,7 @@ def _weak_judges(
     """Read verdicts without a rater's name as those of one judge."""
     by_base: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        # Names without the words of verdicts and scores; () is a bare `score` or
-        # `label`.
+        # Names without the words of verdicts and scores; () is a bare `score` or `label`.
         by_base.setdefault(_rest(name, ("value", "label")), []).append(name)
     bare = by_base.get((), [])
     # Scores of several names are criteria of one judge, if there is nothing to compare.
@@ -422,8 +416,7 @@ def _assign_unknown(
         for name in judging:
             raters.unused[name] = "values like those of a rater"
         return
-    # Only labels: one column that judges like them is the judge; of several, the user
-    # picks.
+    # Only labels: one column that judges like them is the judge; of several, the user picks.
     if raters.labels and not raters.judges:
         options = judging or [
             name for name, why in raters.unused.items() if why == MAY_BE_VERDICT
@@ -461,8 +454,7 @@ def _without_annotators(
     people = [name for name in raters.labels if not matches(name, "human")]
     if len(people) < len(raters.labels):
         return list(names)
-    # Columns with a common path, such as `votes.anna` and `votes.tom`, are of one
-    # group.
+    # Columns with a common path, such as `votes.anna` and `votes.tom`, are of one group.
     heads = {PATH.split(name)[0] for name in people if PATH.search(name)}
     siblings = [
         name for name in names if PATH.search(name) and PATH.split(name)[0] in heads

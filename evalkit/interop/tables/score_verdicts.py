@@ -239,8 +239,7 @@ def _mapping(
         return []
     # The ratio of the lengths of both scales.
     slope = (top - bottom) / (high - low)
-    # By ends: the lowest level is the lowest of the other scale, the highest its
-    # highest.
+    # By ends: the lowest level is the lowest of the other scale, the highest its highest.
     by_ends = {text: bottom + slope * (level - low) for text, level in levels.items()}
     # By ratio: 2 of 5 is 4 of 10, and 0 stays 0.
     by_ratio = {text: top * level / high for text, level in levels.items()}

@@ -58,12 +58,10 @@ from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
 
-# Rows that a copy, or a judge that chose the labels, must explain: fewer agree by
-# chance.
+# Rows that a copy, or a judge that chose the labels, must explain: fewer agree by chance.
 _SAME_ROWS: Final = 20
 _MOST_SLICES: Final = 3
-# A column by which results are sliced has at most this many values, each in enough
-# rows.
+# A column by which results are sliced has at most this many values, each in enough rows.
 _SLICE_VALUES: Final = 8
 _SLICE_ROWS: Final = 10
 _CHOSEN: Final = frozenset({"chosen", "winner"})
@@ -128,20 +126,17 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     try:
         return _read(parts, where, choices)
     except OpenTableError as question:
-        # Roles are listed up to where the question arose, so that it shows what was
-        # understood.
+        # Roles are listed up to where the question arose, so that it shows what was understood.
         raise question.with_roles(_listed(parts)) from None
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
-    # Columns are joined first: a one-hot verdict or two scores of a pair are one
-    # rater's.
+    # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
     _check_named(parts, choices, where)
     parts.roles = fixed_roles(parts.typed, choices)
     join_sided_scores(parts)
-    # A long table gets a column for each rater, which changes the columns and their
-    # roles.
+    # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices)
     _check_raters_named(parts, choices, where)
     if not choices.unlabeled:
@@ -152,13 +147,11 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
         role.column: role.why for role in parts.roles if role.role == "label"
     }
     find_raters(parts.typed, taken, choices, where, parts.raters)
-    # One judge and one annotator by criterion: rows by criterion are read from the
-    # beginning.
+    # One judge and one annotator by criterion: rows by criterion are read from the beginning.
     if parts.raters.stack is not None:
         return _read_stacked(parts, parts.raters.stack, where, choices)
     parts.roles += _rater_roles(parts)
-    # Empty cells are read before keys and verdicts, which both depend on what is
-    # missing.
+    # Empty cells are read before keys and verdicts, which both depend on what is missing.
     _read_empty_cells(parts, choices, where)
     _find_keys(parts, choices, where)
     judges = {name: parts.typed[name] for name in judge_columns(parts.raters)}
@@ -187,8 +180,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
         )
     # {rater: its verdicts by row}; the rows are those of `parts.columns`.
     verdicts = _verdicts(parts, space, by_role)
-    # Checks of the data come last: each compares verdicts, so it needs all columns
-    # read.
+    # Checks of the data come last: each compares verdicts, so it needs all columns read.
     _check_copies(parts, choices, where)
     _check_contradictions(parts, verdicts, space, choices, where)
     _check_chosen(parts, verdicts, choices, where)
@@ -209,8 +201,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
 
 def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> Table:
     """Read a table of columns by rater and criterion as rows by criterion."""
-    # Rows without an id need one before they are split by criterion, or they would come
-    # apart.
+    # Rows without an id need one before they are split by criterion, or they would come apart.
     has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
     columns = stacked(parts.columns, stack, has_id=has_id)
     listed = ", ".join(name for names in stack.raters.values() for name in names)
@@ -220,8 +211,7 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
         choices,
         judges=tuple(stack.judges),
         labels=tuple(stack.labels),
-        # The column of criteria tells the new rows apart; the answer that led here is
-        # used up.
+        # The column of criteria tells the new rows apart; the answer that led here is used up.
         keys=(*keys, COLUMN),
     )
     table = _read(Parts(columns, typed_columns(columns), []), where, choices)
@@ -232,8 +222,7 @@ def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
     """Read the empty cells of raters as the user mapped them, or ask what they mean next to marks."""
     raters = {name: parts.typed[name] for name in parts.raters.names}
     if EMPTY_CELL not in choices.words:
-        # Next to marks such as x, an empty cell may mean no or not rated: only the user
-        # knows.
+        # Next to marks such as x, an empty cell may mean no or not rated: only the user knows.
         ask_about_marks(raters, choices.words, where)
         return
     for name, column in raters.items():
@@ -260,8 +249,7 @@ def _widen(parts: Parts, choices: Choices) -> None:
     """Give each rater of a long table a column."""
     by_role = parts.by_role()
     if not {"id", "prompt"} & by_role.keys():
-        # Without an id, a column whose values occur once with each rater identifies the
-        # units.
+        # Without an id, a column whose values occur once with each rater identifies the units.
         unit = unit_column(parts.typed, len(parts.columns))
         if unit is not None:
             parts.roles = [role for role in parts.roles if role.column != unit]
@@ -332,8 +320,7 @@ def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
 def _long_keys(parts: Parts, form: LongForm, by_role: Mapping[str, str]) -> list[str]:
     """Return the columns of a long table that tell units apart: those that differ within an id and a rater."""
     keys = find_keys(
-        # A repeat does not tell units apart, and the rater's column would otherwise be
-        # a key.
+        # A repeat does not tell units apart, and the rater's column would otherwise be a key.
         parts.typed,
         {role: name for role, name in by_role.items() if role != "sample"}
         | ({"model": form.rater} if "model" not in by_role else {}),
@@ -405,8 +392,7 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
     roles = dict(by_role)
     parts.keys = find_keys(parts.typed, roles, names, chosen, where)
     if not choices.keys and parts.keys.sample is None and parts.keys.unit:
-        # Labels of one annotator that differ within a unit show that rows are not
-        # repeats.
+        # Labels of one annotator that differ within a unit show that rows are not repeats.
         within = [by_role[role] for role in CASE_ROLES if role in by_role]
         units = dict.fromkeys((*parts.keys.unit, *within))
         check_labels_of_units(parts.typed, [*units], parts.raters.labels, where)
@@ -498,14 +484,12 @@ def _name_winners(
     for letter in "ab":
         column = by_role.get(f"model_{letter}")
         response = by_role.get(f"response_{letter}", "")
-        # (rows,) the name of the system on each side, the same in all rows if the
-        # column is it.
+        # (rows,) the name of the system on each side, the same in all rows if the column is it.
         sides[letter.upper()] = (
             [response] * len(texts) if column is None else parts.typed[column].texts
         )
     for row, verdict in enumerate(verdicts):
-        # SYSTEM is the mark of a word that names a system: which side it is varies by
-        # row.
+        # SYSTEM is the mark of a word that names a system: which side it is varies by row.
         if verdict != "SYSTEM":
             continue
         # Both sides may have one system, or neither: then the winner is unknown.
@@ -535,8 +519,7 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
             texts = zip(parts.typed[judge].texts, parts.typed[label].texts, strict=True)
             both = [pair for pair in texts if None not in pair]
             equal = all(verdict == right for verdict, right in both)
-            # One value in all rows is no sign of a copy: any two such columns are
-            # equal.
+            # One value in all rows is no sign of a copy: any two such columns are equal.
             values = {verdict for verdict, _ in both}
             if len(both) < _SAME_ROWS or not equal or len(values) < 2:
                 continue
@@ -593,8 +576,7 @@ def _check_chosen(
         return
     for judge in judge_columns(parts.raters):
         winners = [winner for winner in verdicts[judge] if winner is not None]
-        # A judge may have chosen the responses, which would make its accuracy 1 by
-        # design.
+        # A judge may have chosen the responses, which would make its accuracy 1 by design.
         always = set(winners) == {parts.constants["label"]}
         if judge in choices.judges or len(winners) < _SAME_ROWS or not always:
             continue

@@ -34,8 +34,7 @@ AFTER = ("temperature", "isotonic")
 
 def _axes(keys: int) -> tuple[Axis, Axis]:
     """Return the axes of a plot of shares, with space for `keys` lines of a legend above it."""
-    # Left and right ends of x in pixels, then bottom and top of y, which grows
-    # downward.
+    # Left and right ends of x in pixels, then bottom and top of y, which grows downward.
     return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(
         0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys
     )
@@ -171,8 +170,7 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
         for point in points_with_value:
             kind, size = (
                 ("dot", 6)
-                # The threshold of the run has a larger dot; 1e-9 absorbs rounding in
-                # the grid.
+                # The threshold of the run has a larger dot; 1e-9 absorbs rounding in the grid.
                 if abs(point["threshold"] - threshold) < 1e-9
                 else ("small", 3)
             )
@@ -304,7 +302,6 @@ def _shares(
     counts = [0] * (len(ends) - 1)
     width = ends[1] - ends[0]
     for value, n in counted.items():
-        # The largest value belongs to the last class; 1e-9 keeps a value at an end in
-        # its class.
+        # The largest value belongs to the last class; 1e-9 keeps a value at an end in its class.
         counts[min(len(counts) - 1, int((value - ends[0]) / width + 1e-9))] += n
     return [n / total for n in counts]

@@ -75,8 +75,7 @@ def _round_step(raw: float) -> float | None:
         (
             power * factor
             for factor in (1, 2, 2.5, 5, 10)
-            # A thousandth of tolerance, so that 0.1 * 3 does not need the next larger
-            # step.
+            # A thousandth of tolerance, so that 0.1 * 3 does not need the next larger step.
             if power * factor >= raw * 0.999
         ),
         None,

@@ -50,8 +50,7 @@ def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
             judged is not None
             and right is not None
             and right.low is not None
-            # Only corrections that need a random sample of labels, and say so in their
-            # note.
+            # Only corrections that need a random sample of labels, and say so in their note.
             and RANDOM in (right.note or "")
         ):
             yield name, judged, right
@@ -111,8 +110,7 @@ def _of_classes(metrics: Metrics) -> Iterator[Finding]:
             name=name, judged=percent(judged), corrected=percent(right), n=labels(right)
         )
         if (errors := known(metrics, f"corrected/rate/{name}")) is not None:
-            # Two corrections of one rate: by the labeled rest, and by the rates of
-            # errors.
+            # Two corrections of one rate: by the labeled rest, and by the rates of errors.
             text = gettext(
                 "{finding}, {rate} corrected for the errors on them",
                 finding=text,

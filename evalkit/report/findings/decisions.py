@@ -90,8 +90,7 @@ def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
 
 def tone(decision: Decision) -> Tone:
     """Return whether a decision is good or bad news."""
-    # Missing answers are a fault to fix before anything else, so the use does not
-    # soften them.
+    # Missing answers are a fault to fix before anything else, so the use does not soften them.
     tone: Tone = "bad" if decision.reason == "missing" else TONES[decision.use]
     limited = decision.limits or decision.where
     if limited and tone == "good":
@@ -150,8 +149,7 @@ def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
     if not limits:
         return gettext("{finding}.", finding=text)
     sentence = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
-    # Words are counted in English, in which the limit of a sentence's length is
-    # defined.
+    # Words are counted in English, in which the limit of a sentence's length is defined.
     if len(in_every_language(sentence)[0].split()) <= LONGEST:
         return sentence
     return gettext("{finding}. But {limits}.", finding=text, limits=limits[0])
@@ -186,8 +184,7 @@ _RANGES: Final = re.compile(
 
 def evidence(decision: Decision) -> Message:
     """Return the numbers behind a decision, over all units with a label."""
-    # The metric that the decision is made from, and the share of equal verdicts next to
-    # it.
+    # The metric that the decision is made from, and the share of equal verdicts next to it.
     metric = decision.metric
     share = decision.share
     if metric is None:
@@ -434,8 +431,7 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             n,
         )
         return text.fill(units=counted(decision.unit, None))
-    # What remains needs more labels: too few to decide, but enough to estimate how
-    # many.
+    # What remains needs more labels: too few to decide, but enough to estimate how many.
     text = gettext(
         "Label {more} more {units} before you decide: {evidence} does not show whether the judge is"
         " useful or hardly better than chance."
@@ -517,8 +513,7 @@ def _missing(decision: Decision) -> Text:
         return gettext("Fix the missing answers first: most answers are missing.")
     lost = limit_text(Limit("missing", metric), decision)
     text = gettext("Fix the missing answers before you decide: {lost}", lost=lost)
-    # Worst-case bounds are of accuracy: a correlation has none that could be read as a
-    # rate.
+    # Worst-case bounds are of accuracy: a correlation has none that could be read as a rate.
     if (
         metric.worst_low is None
         or metric.worst_high is None

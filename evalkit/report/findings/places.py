@@ -121,8 +121,7 @@ def search_findings(metrics: Metrics) -> Iterator[Finding]:
 
 def _power(metrics: Metrics) -> Iterator[Finding]:
     """Yield how bad slices of some sizes must be to be found."""
-    # Verdicts are found by their share, scores by their error: the first that the run
-    # has.
+    # Verdicts are found by their share, scores by their error: the first that the run has.
     for prefix, part, whole in _POWER:
         detectable = [
             metric

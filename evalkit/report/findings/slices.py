@@ -87,8 +87,7 @@ def slice_findings(
                 text=text,
                 more=len(differ) - MOST_SLICES,
             )
-        # Slices better and worse than the rest at once: the rest of each holds the
-        # others.
+        # Slices better and worse than the rest at once: the rest of each holds the others.
         if len({_is_worse(row) for row in differ} - {None}) > 1:
             why = gettext(
                 "The better ones may differ only because the rest holds the worse ones."

@@ -142,8 +142,7 @@ def choice_findings(
             {
                 row.job: reason_text(row.decision)
                 for row in rows
-                # No labels at all is said once, in the choice, and not again for each
-                # job.
+                # No labels at all is said once, in the choice, and not again for each job.
                 if row.decision.use == "unknown" and row.decision.reason != "no_labels"
             },
         ),

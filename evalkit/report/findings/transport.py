@@ -36,8 +36,7 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     ]
     text = gettext(
         "A correction of scores by labels of other systems was tested on {n} labeled systems, with"
-        # Only systems that were tested count; the others follow in sentences of their
-        # own.
+        # Only systems that were tested count; the others follow in sentences of their own.
         " a margin of {margin}: {results}.",
         n=sum(len(by[name]) for name in RESULTS),
         margin=fixed(table["margin"], 2),

@@ -119,8 +119,7 @@ def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
 
 def kind_of(metrics: Metrics) -> Kind:
     """Return the kind of verdicts that a run has labels for, or would have."""
-    # In order: classes, checklists, pairs with labels, scores with labels, scores,
-    # pairs.
+    # In order: classes, checklists, pairs with labels, scores with labels, scores, pairs.
     if BALANCED in metrics:
         return CLASSES
     graded = next((metrics[name] for name in CORRELATIONS if name in metrics), None)

@@ -127,8 +127,7 @@ def _false_preference(
 ) -> Statistic:
     """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
     identical = np.zeros(len(verdicts.pairs), dtype=bool)
-    # `start` is the row of the case's first pair; combinations are in the order of its
-    # pairs.
+    # `start` is the row of the case's first pair; combinations are in the order of its pairs.
     for start, case in zip(verdicts.pairs.start.tolist(), cases, strict=True):
         texts = [response.text for response in case.responses]
         if len(set(texts)) < len(texts):
@@ -157,8 +156,7 @@ def _pass_tally(verdicts: VerdictColumns) -> Tally:
 
 def _unread(verdicts: VerdictColumns, passes: PassColumns) -> Bools:
     """Return which passes were to be judged and could not be read, (2 × pairs,)."""
-    # Orders that were asked, or that should have been; cascades that abstain are not
-    # missing.
+    # Orders that were asked, or that should have been; cascades that abstain are not missing.
     expected = (passes.asked | passes.both) & ~verdicts.withheld[:, None]
     return np.asarray((~passes.read & expected).ravel())
 
@@ -175,8 +173,7 @@ def position_statistics(
     winner = passes.winner
     complete = passes.complete & passes.both
     equal = winner[:, 0] == winner[:, 1]
-    # The second order was never asked: the position always goes with the unit's own
-    # order.
+    # The second order was never asked: the position always goes with the unit's own order.
     alone = not passes.both and not passes.asked[:, 1].any()
     note = None
     if alone:

@@ -181,8 +181,7 @@ def _unlike(
     """
 
     def reach(share: float) -> Bounds:
-        # Every k-th row, so that the bound of a large run costs no more than that of a
-        # small one.
+        # Every k-th row, so that the bound of a large run costs no more than that of a small one.
         some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
         case = graded.tally.case[some]
         x = graded.x[some]
@@ -195,8 +194,7 @@ def _unlike(
         weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
         extremes = []
-        # -1: the lowest score with the highest grade, and the reverse. 1: lowest with
-        # lowest.
+        # -1: the lowest score with the highest grade, and the reverse. 1: lowest with lowest.
         for step in (-1, 1):
             wider = _GradedScores(
                 added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0]
@@ -254,8 +252,7 @@ def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
 def pearson_r(totals: Floats) -> Floats:
     """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN if x or y does not vary."""
     n, x, y, xx, yy, xy = totals.T
-    # n squared times the variances: differences of large sums, so noise must be cut
-    # off.
+    # n squared times the variances: differences of large sums, so noise must be cut off.
     spread_x = n * xx - x * x
     spread_y = n * yy - y * y
     defined = (spread_x > NEGLIGIBLE * n * n) & (spread_y > NEGLIGIBLE * n * n)
@@ -561,8 +558,7 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     why = responses.off_scale(scale)
     off_scale = bool(why)
     why = why or "no scored response has a grade"
-    # A real scale has no ends; these placeholders serve metrics that are undefined
-    # then.
+    # A real scale has no ends; these placeholders serve metrics that are undefined then.
     scale = Scale(0.0, 1.0, 1.0) if scale.real else scale
 
     def statistic(
@@ -598,8 +594,7 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     center = (scale.min + scale.max) / 2
     squared = (x - y) ** 2
     count = n + missing
-    # The four corners of the scale: the extremes that a pair of score and grade can
-    # reach.
+    # The four corners of the scale: the extremes that a pair of score and grade can reach.
     corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
     total = float(squared.sum())
     # Each missing score at the end of the scale that is farther from its grade.
@@ -691,8 +686,7 @@ def _spread_or_zero(n: Floats, sums: Floats, squares: Floats) -> Floats:
 def concordance(totals: Floats) -> Floats:
     """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
     n, x, y, xx, yy, xy = totals.T
-    # The expected squared difference if scores and grades were paired at random, times
-    # n * n.
+    # The expected squared difference if scores and grades were paired at random, times n * n.
     at_random = n * xx + n * yy - 2 * x * y
     return divide(
         2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0)

@@ -137,8 +137,7 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
     if labeled.sum() >= FEW and unlabeled.sum() >= FEW and missing.any():
         parts = [
             units.tally.rate(MISSING_GAP, missing & rows, rows)
-            # Unlabeled first: above 0, more answers are missing where the judge is
-            # used.
+            # Unlabeled first: above 0, more answers are missing where the judge is used.
             for rows in (unlabeled, labeled)
         ]
         yield weighted_sum(
@@ -162,8 +161,7 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     assert passes is not None, "only passes have orders"
     complete = passes.complete
     # shape (pairs, orders)
-    # [winner of the unit's order, of the swapped one]: turned, 1 is the response shown
-    # first.
+    # [winner of the unit's order, of the swapped one]: turned, 1 is the response shown first.
     by_position = passes.winner * np.array(
         [1, -1], dtype=np.int8
     )  # the response shown first is 1
@@ -174,8 +172,7 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     ]
     return Statistic(
         ORDER_AGREEMENT,
-        # Columns 0 and 1: agreeing pairs and complete pairs; 2 to 4: first, second and
-        # tie.
+        # Columns 0 and 1: agreeing pairs and complete pairs; 2 to 4: first, second and tie.
         tally.columns(complete & ~passes.differ, complete, *shares),
         _beyond_chance,
         n=int(complete.sum()),
@@ -272,8 +269,7 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
-        # `sign` is 1 where the first response has the property, -1 where the second
-        # has, else 0.
+        # `sign` is 1 where the first response has the property, -1 where the second has, else 0.
         has_side = sign != 0
         return _lean(
             name,
@@ -297,8 +293,7 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
     for name, code in _most_frequent(
         names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])
     ):
-        # 1 if the first response is the system's, -1 if the second is, 0 if both or
-        # neither.
+        # 1 if the first response is the system's, -1 if the second is, 0 if both or neither.
         yield toward(
             f"system/{name}", (first == code).astype(np.int64) - (second == code)
         )

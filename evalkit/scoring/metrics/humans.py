@@ -320,8 +320,7 @@ def leave_one_out(annotations: Annotations) -> list[Statistic]:
         for name, columns, value in (
             ("ceiling", sums(annotations.value, defined), read),
             ("judge", judge, read),
-            # The gap compares on the labels that the judge answered, unlike the
-            # ceiling.
+            # The gap compares on the labels that the judge answered, unlike the ceiling.
             ("gap", [*judge, *sums(annotations.value, answered)], leads),
         )
     ]
@@ -352,8 +351,7 @@ def _closeness(annotations: Annotations) -> tuple[Floats, Floats, Floats]:
             ).sum(axis=1)
             closeness.append(divide(same, size))
         else:
-            # The mean of (value - other)^2, from sums: mean of squares - 2 value mean +
-            # value^2.
+            # The mean of (value - other)^2, from sums: mean of squares - 2 value mean + value^2.
             squares = (
                 divide(
                     annotations.of_others(2) - 2 * values * annotations.of_others(1),

@@ -96,8 +96,7 @@ class Parts:
             case_,
             number_,
             of_,
-            # A part begins a conversation where its number differs from that of the
-            # part before.
+            # A part begins a conversation where its number differs from that of the part before.
             np.flatnonzero(np.diff(conversation, prepend=-1)),
             len(cases),
         )
@@ -124,8 +123,7 @@ class Parts:
         codes = passed[self.case]
         row = np.arange(len(self.case))
         here = self._gapless
-        # (conversations,) the row of the first part that does not pass, or that follows
-        # a gap.
+        # (conversations,) the row of the first part that does not pass, or that follows a gap.
         stop = np.minimum.reduceat(
             np.where((codes != PASS) | ~here, row, len(row)), self.start
         )
@@ -137,8 +135,7 @@ class Parts:
         return np.where(
             stop < len(row),
             fails,
-            # All pass: known only if the last part of the conversation is among the
-            # cases.
+            # All pass: known only if the last part of the conversation is among the cases.
             np.where(self.number[last] == self.of[last], NEVER, UNKNOWN),
         )
 
@@ -161,8 +158,7 @@ class Parts:
         last = self.start + self.sizes - 1
         # Which rows are the last parts of whole conversations.
         ends = self.number == self.of
-        # (conversations,) the parts before the last that pass, with all parts before
-        # them known.
+        # (conversations,) the parts before the last that pass, with all parts before them known.
         passing = np.add.reduceat(
             ((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start
         )
@@ -270,8 +266,7 @@ def _coded(tally: Tally, passes: Bools, is_known: Bools) -> Codes:
     rows, unknown, failing = tally.columns(
         np.ones(len(is_known)), ~is_known, is_known & ~passes
     )
-    # The order of the conditions: an unknown row leaves the case open even if another
-    # fails.
+    # The order of the conditions: an unknown row leaves the case open even if another fails.
     return np.select(
         [(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS
     ).astype(np.int8)
@@ -341,7 +336,6 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     """
     tally = agreement.tally
     # shape (cases,): number of the part, of how many, and its conversation; 0 for no part
-    # Rows 0 and 1 of the array are both (cases,).
     number, of = np.zeros((2, parts.cases))
     group = np.zeros(parts.cases, dtype=np.int64)
     number[parts.case], of[parts.case] = parts.number, parts.of
@@ -377,13 +371,11 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
             )
     used = agreement.read & (of > 1)
     # A conversation with one read part has no slope.
-    # The count of read parts in the row's conversation.
     used &= np.bincount(group, weights=used, minlength=len(parts.start))[group] > 1
     by = Tally(group[used], len(parts.start))
     # 0 for the first part, 1 for the last.
     position = (number[used] - 1) / (of[used] - 1)
     # the position, less its mean in the conversation
-    # Centered by conversation, so that the regression has a level for each.
     x = position - divide(by(position), by(used[used]))[by.case]
     n = int(used.sum())
     # Half the sum of |x| is the largest sum of x times agreements from 0 to 1.

@@ -80,8 +80,7 @@ Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
 
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
-    # Equal after the round trip through a byte: the column needs an eighth of the
-    # memory.
+    # Equal after the round trip through a byte: the column needs an eighth of the memory.
     small = column.astype(np.uint8)
     if (small == column).all():
         return small
@@ -199,8 +198,7 @@ class Statistic:
         count = clusters.covered(some)
         if self.weights is None or not count:
             return count
-        # (clusters,) sums of weights. Kish: the square of the sum divided by the sum of
-        # squares.
+        # (clusters,) sums of weights. Kish: the square of the sum divided by the sum of squares.
         sums = clusters.sums(np.where(some, self.weights, 0.0))
         return max(min(2, count), int(sums.sum() ** 2 / (sums**2).sum() + 1e-9))
 
@@ -240,8 +238,7 @@ class Statistic:
 
     @property
     def possible(self) -> Bounds:
-        # In order: limits of this statistic, ends of its mean, the unit interval, the
-        # catalog.
+        # In order: limits of this statistic, ends of its mean, the unit interval, the catalog.
         """The lowest and highest possible value."""
         if self.limits is not None:
             return self.limits
@@ -441,8 +438,7 @@ def weighted_sum(
     """
     ends = [0.0, 0.0]
     for mean, weight in zip(means, weights, strict=True):
-        # A negative weight exchanges the bounds: the highest value gives the lowest
-        # sum.
+        # A negative weight exchanges the bounds: the highest value gives the lowest sum.
         for side, end in enumerate(mean.worst if weight > 0 else mean.worst[::-1]):
             ends[side] += np.nan if end is None else weight * end
     n = sum(mean.n for mean in means)

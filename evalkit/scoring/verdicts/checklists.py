@@ -154,8 +154,7 @@ def _weighted(
 ) -> Score:
     bounds = dict(done)
     parts = parts_of(items)
-    # From the leaves to the root: reversed, as groups come before their parts. None is
-    # the root.
+    # From the leaves to the root: reversed, as groups come before their parts. None is the root.
     for group in [item.id for item in reversed(items) if item.id in parts] + [None]:
         weights = np.array([part.weight for part in parts[group]])
         if not weights.sum():
@@ -518,8 +517,7 @@ def scored_judgments(
             units, columns.scores, columns.statuses, strict=True
         ):
             if outcome is not None:
-                # A readable judgment without a known score has no value, and no error
-                # either.
+                # A readable judgment without a known score has no value, and no error either.
                 is_scored = score.state == "scored"
                 status, kind = _READ if is_scored else outcome
                 yield Judgment(
