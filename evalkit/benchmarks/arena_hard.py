@@ -53,8 +53,8 @@ _ANSWER: Final = (
     shape("question_id", "model_id", "choices"),
 )
 
-STRONG = 2 / 3
 # Margins are 1 for much better and 1/3 for better: two thirds divides them.
+STRONG = 2 / 3
 """The smallest margin of "much better", if verdicts have strengths."""
 
 STRONG_WEIGHT = 3.0

@@ -427,7 +427,7 @@ def _read_object(path: Path) -> Iterator[Placed]:
         )
     unset: list[str] = []
     try:
-        # Excel and others write a mark of byte order at the beginning.
+        # Some programs write a byte order mark at the beginning.
         value = _json_decoder(unset).decode(content.decode("utf-8-sig"))
         value = _without_nan(value) if unset else value
     except json.JSONDecodeError as bad:

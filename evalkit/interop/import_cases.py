@@ -322,9 +322,9 @@ def _choices(
 def _annotations(
     records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
 ) -> dict[str, Annotation]:
-    # Both kinds of labels are read the same way: {annotator: {key of a response: label}}.
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
     annotations: dict[str, Annotation] = {}
+    # Both kinds of labels are read the same way: {annotator: {key of a response: label}}.
     for name, attribute, conflict in (
         ("grades", "grade", GRADES),
         ("classes", "class_name", CLASSES),

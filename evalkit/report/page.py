@@ -432,7 +432,6 @@ def run_files(
     the page can show prompts; where that cannot be, it shows none.
     """
     details = {
-        # Points on the frontier of tie thresholds, as JSON.
         "frontier": [asdict(point) for point in scores.frontier],
         **scores.details,
     }

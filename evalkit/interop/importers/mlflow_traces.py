@@ -261,7 +261,7 @@ def _cells(trace: Trace) -> JsonObject:
         "metadata": {
             name: tag
             for name, tag in (trace["info"].get("tags") or {}).items()
-            # Tags of MLflow itself are about storage, not about the case.
+            # Tags with this prefix are MLflow's own.
             if not name.startswith("mlflow.")
         },
         "messages": spoken,

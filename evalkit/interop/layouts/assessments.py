@@ -176,7 +176,7 @@ def _kind(
     """Return what is judged: pairs if there are two responses and all words name one or a tie."""
     words = {entry.word.casefold() for entry in used if entry.word is not None}
     paired = all("response_b" in unit.cells for unit in units)
-    # The words decide: two responses with grades are graded one by one.
+    # Pairs only if all words name a side: two responses may also be graded.
     if paired and words and all(word in WINNERS for word in words):
         return "pair"
     try:
@@ -335,8 +335,8 @@ def _is_comparable(kind: Unit, used: Sequence[Assessment], choice: _Choice) -> b
     """Return whether the judges are about one criterion, or about several of one scale."""
     criteria = {name for _, name in choice.judges}
     if choice.labels or len(criteria) == 1:
-        # Without labels, scores of several criteria are averaged, which needs one scale.
         return True
+    # Without labels, scores of several criteria are averaged, which needs one scale.
     return kind == "response" and one_scale(used, choice.judges)
 
 

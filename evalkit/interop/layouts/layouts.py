@@ -251,7 +251,7 @@ def read_log(
             f"judges with different criteria, each criterion read as a judge: {named}"
         )
         criteria = {}
-    # A scale is set only if all scores fit it; otherwise the levels define it.
+    # Scores from 0 to 1 have that scale; for others none is assumed.
     if all(0 <= score <= 1 for score in present):
         scale = (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
     else:
@@ -437,8 +437,8 @@ def record_of(
             if winner is None:
                 return None
             if winner == "TIE":
-                # Index 1 is response B.
                 return TIE
+            # Index 1 is response B.
             return answers[winner == "B"].key
         if unit == "class":
             return read_class(cell, options)
@@ -557,8 +557,8 @@ def _pair(cells: Cells) -> tuple[Answer, ...]:
 def read_class(cell: Any, options: Options) -> str | None:
     """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
     if cell is None or (name := normalize_label(cell)) == "":
-        # The user's words first: a class may be spelled `none`.
         return None
+    # The user's words first: a class may be spelled `none`.
     if name in options.winners:
         if options.winners[name] == NONE:
             return None

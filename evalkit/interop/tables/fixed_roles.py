@@ -337,7 +337,7 @@ def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     """Return the columns whose name is of a group of texts; a verdict only if raters are named."""
-    # Whose verdicts there are by clear names.
+    # Whose verdicts there are, by columns with a clear name.
     rated = {
         role
         for name, column in typed.items()

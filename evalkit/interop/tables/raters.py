@@ -112,7 +112,7 @@ def _assign(
     # By role: (how clearly the name says so, the name).
     by_role: dict[str, list[tuple[int, str]]] = {"judge": [], "label": []}
     weak: list[str] = []
-    # Clearness: 4 a model or a person's word, 2 a general word, 1 a weak one, 0 none.
+    # Clearness: 4 and 3 name a rater, 2 is a general word, 1 a weak one, 0 none.
     for name in names:
         role, clear = strength(name)
         if clear > 1:
@@ -563,7 +563,6 @@ def _check_criteria(
     """
     if choices.judges or choices.labels:
         return
-    # Numbers that are ids of verdicts are not verdicts.
     check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
     _check_same_criterion(raters, where)
     # {words of the criterion: columns}; () is a name without a criterion.

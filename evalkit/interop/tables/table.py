@@ -615,7 +615,7 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
             continue
         if min(column.counts.values()) < _SLICE_ROWS or not parts.raters.labels:
             continue
-        # Only columns about how an answer was made explain where a judge is wrong.
+        # Only columns about the kind of a case or answer, such as language or category.
         if name in parts.raters.unused or not matches(name, "process"):
             continue
         slices.append(name)

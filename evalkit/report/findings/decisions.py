@@ -386,10 +386,8 @@ def _complement(rate: Metric) -> Metric:
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
     """Return what would decide about a judge."""
-    # The number of labels that the run has.
     n = labels_at_hand(metrics)
     if decision.reason == "missing":
-        # Missing answers have a text of their own, with worst-case bounds.
         return _missing(decision)
     if decision.reason == "one_class":
         share = decision.share
@@ -494,7 +492,6 @@ def _with_range(text: Text, decision: Decision) -> Text:
             finding=text,
             n=decision.clusters,
         )
-    # Nothing is left to label in this data set.
     if decision.unlabeled == 0:
         return gettext("{finding} All of the data has labels.", finding=text)
     if decision.unlabeled is not None and decision.unlabeled < labels_needed:

@@ -28,7 +28,6 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
         return
     title = metric_title(metric.name)
     clusters = result.manifest["clusters"]["count"]
-    # The facts that both sentences share.
     facts = {
         "title": title,
         "value": interval(metric),

@@ -238,8 +238,8 @@ class Statistic:
 
     @property
     def possible(self) -> Bounds:
-        # In order: limits of this statistic, ends of its mean, the unit interval, the catalog.
         """The lowest and highest possible value."""
+        # In order: limits of this statistic, ends of its mean, the unit interval, the catalog.
         if self.limits is not None:
             return self.limits
         if self.ends is not None:
