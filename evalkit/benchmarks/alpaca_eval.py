@@ -77,14 +77,17 @@ CALIBRATION = "calibration"
 
 UNBOUNDED = "missing verdicts are omitted, without bounds"
 
+# The weight of a row of a gamed baseline; a row of the model has 1.
 _GAMED_WEIGHT = 0.2 / 2
 
 _FOLDS = 5
 
+# Inverse penalties, as in scikit-learn's grid.
 _STRENGTHS = np.logspace(-4, 4, 10)
 
 _SEED = 123
 
+# Keeps logarithms finite.
 _LEAST = 1e-15
 
 _DRAW = 0.0
@@ -105,6 +108,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     baseline = find_baseline(
         answers, source, FACTS["alpaca_eval"]["tables"]["baselines"]
     )
+    # An instruction's number is its position among the baseline's outputs.
     numbers = {
         instruction: number for number, instruction in enumerate(answers[baseline])
     }
@@ -112,6 +116,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     calibration = calibrations(_beside(source.path, GAMED))
     models = [model for model in answers if model != baseline]
     for model in models:
+        # Counts before the first row, which must be complete then.
         if absent := len(numbers.keys() - answers[model].keys()):
             source.left_out[f"instructions that {model} has no output for"] = absent
     for model in models:
@@ -227,8 +232,10 @@ def _rule(view: View) -> Measures:
     and every instruction.
     """
     margin, turns, models = contests(view)
+    # (cases,) from 0 to 1: the mean of both orders, or the only one.
     credit = (1 + (over_orders(margin) if margin.shape[1] == 2 else margin[:, 0])) / 2
     has_credit = np.isfinite(credit)
+    # (cases,) characters by which the baseline's output is longer; 0 if there is no contest.
     longer = np.zeros(len(view.cases))
     for case in np.flatnonzero(turns).tolist():
         first, second = (
@@ -237,6 +244,7 @@ def _rule(view: View) -> Measures:
         # 1 if the model's response is the first, -1 if it is the second
         longer[case] = turns[case] * (second - first)
     measures: Measures = []
+    # `rows` are the cases of one model.
     for end, rows in models.items():
         used = rows & has_credit
         lost = rows & ~has_credit
@@ -329,6 +337,7 @@ def _data(
         (cases[index].metadata.get(CALIBRATION), index)
         for index in np.flatnonzero(rows).tolist()
     ]
+    # One case for each instruction: the calibration's number orders them.
     by_index = {
         int(calibration["index"]): (calibration, index)
         for calibration, index in calibrated
@@ -336,11 +345,13 @@ def _data(
     }
     ordered = [calibration for _, (calibration, _) in sorted(by_index.items())]
     gamed = sorted(row for calibration in ordered for row in calibration["gamed"])
+    # All instructions of the benchmark are needed, with all rows of the gamed baselines.
     if not ordered or len(ordered) < len(calibrated) or len(gamed) < ordered[0]["rows"]:
         return None
     case = np.array(
         [index for _, (_, index) in sorted(by_index.items())], dtype=np.int64
     )
+    # Lengths are scaled by the standard deviation over the model's instructions.
     spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
     if spread <= FUZZ or not np.isfinite(credit[case]).any():
         return None
@@ -382,7 +393,9 @@ def _fit(data: _Data) -> Floats:
     for kept, held_out in GroupKFold(_FOLDS).split(
         twice, outcome, np.tile(np.arange(len(y)), 2)
     ):
+        # Coefficients at each strength, fitted on the other folds.
         path = _path(twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS)
+        # The preference that each held-out row should have: p for outcome 1, 1 - p for outcome 0.
         truth = np.where(outcome == 1, share, 1 - share)[held_out]
         scores.append(
             [
@@ -390,6 +403,7 @@ def _fit(data: _Data) -> Floats:
                 for b in path
             ]
         )
+    # (folds, strengths) to the strength with the highest mean.
     best = _STRENGTHS[int(np.mean(scores, axis=0).argmax())]
     return _path(twice, outcome, share * weights, np.array([best]))[0]
 
@@ -427,9 +441,11 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that
     of the fit.
     """
+    # (rows,) the fitted preference of each row.
     p = expit(data.x @ fitted)
     free = np.flatnonzero(fitted)
     read = np.isfinite(data.y)
+    # (rows,) the factors of each row in the gradient and in the information; 0 if missing.
     residual = np.where(read, data.weight * (data.y - p), 0.0)
     spread = np.where(read, data.weight * p * (1 - p), 0.0)
     x = data.x[:, free]
@@ -442,6 +458,7 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     information = products[: data.gamed].sum(axis=0) + np.tensordot(
         counts, products[model_rows], axes=(1, 0)
     )
+    # A determinant is compared with the size of the matrix, so that units do not matter.
     scale = np.abs(information).max(axis=(1, 2), initial=0.0)
     sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(
         free
@@ -502,6 +519,8 @@ def _margin(row: Row) -> float | None:
     if preference == _DRAW:
         return 0.0
     if preference is not None and 1 <= preference <= 2:
+        # 1 is the first output and 2 the second: 1, 0 or -1 for a clear, even or opposite
+        # preference.
         return 3 - 2 * preference
     return None
 

@@ -113,6 +113,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     people = next(
         (
             parent / _PEOPLE
+            # The annotators' folder is next to that of the agent, up to three levels above.
             for parent in folder.parents[:3]
             if (parent / _PEOPLE).is_dir()
         ),
@@ -190,6 +191,7 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     tally = Tally(items.case, items.cases)
     measures: Measures = []
     for name, codes in (
+        # With prerequisites, then the judge's own answers.
         (MET_RATE, items.answer),
         (f"{MET_RATE}_independent", items.judged),
     ):

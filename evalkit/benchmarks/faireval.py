@@ -58,6 +58,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             where=str(review),
             remedy="write one label per line, in the order of question.jsonl",
         )
+    # Labels have no ids: line k is about question k.
     for number, (row, line) in enumerate(zip(questions, labels, strict=True), 1):
         question = row["question_id"]
         case = {"id": str(row["question_id"]), "prompt": row["text"]}

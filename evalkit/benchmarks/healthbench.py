@@ -82,6 +82,7 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
         for statistic in statistics
         if isinstance(statistic, Statistic) and statistic.name == UNCLIPPED
     )
+    # The bounds are clipped as the mean is.
     low, high = (None if end is None else min(max(end, 0.0), 1.0) for end in mean.worst)
 
     def clipped(totals: Floats) -> Floats:

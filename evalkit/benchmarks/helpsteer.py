@@ -56,6 +56,7 @@ _TURN: Final = "<extra_id_1>"
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each prompt with its rated responses, which are in consecutive rows, or for each preference."""
     number = 0
+    # Consecutive rows only: a prompt may occur again later as another case.
     for (_, prompt), group in groupby(
         published_rows(benchmark, source), key=lambda row: (row.file, _asked(row))
     ):
@@ -88,6 +89,7 @@ def _rated(rows: Sequence[LocatedRow]) -> Row:
         "responses": [
             {"text": row["response"], "label": row["helpfulness"]} for row in rows
         ],
+        # One list of grades for each attribute, in the order of the responses.
         "grades": {name: [row[name] for row in rows] for name in ATTRIBUTES},
     }
 
@@ -129,6 +131,7 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
 def _preferences(view: View) -> Statistic:
     label = view.pairs.label
     winner = view.outcome.winner
+    # Labels that name a winner; a tie verdict is wrong there.
     has_preference = (label != NONE) & (label != TIE)
     return view.tally.rate(
         "helpsteer/preference_accuracy",

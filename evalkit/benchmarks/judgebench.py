@@ -65,7 +65,9 @@ def _rule(view: View) -> Measures:
     2025, arXiv 2410.12784, section 4.1). If one order is unreadable, the other decides, as in their
     code. Pairs without any verdict are missing here, but wrong there.
     """
+    # Unlabeled pairs and missing orders count 0, as a tie does.
     label = np.where(view.labeled, view.pairs.label, TIE)
+    # (pairs, orders): 1 if right, -1 if opposite, 0 for a tie.
     votes = np.where(view.passes == NONE, TIE, view.passes) * label[:, None]
     read = (view.passes != NONE).any(axis=1)
     categories = view.subsets() or by_name(
@@ -92,6 +94,7 @@ def _category(source: str) -> str:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each judgment of each pair."""
     rows = list(located_rows(path))
+    # Several prompts of one model need the name of the judge to be separate.
     kinds = {str(row.get("judge_name")) for row in rows}
     judges = {
         group[0].file: _judge(group, several=len(kinds) > 1)
@@ -120,10 +123,12 @@ def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
         },
         "judge": judge,
     }
+    # The second judgment shows the responses exchanged.
     for index, entry in enumerate(_entries(row) or [None]):
         yield {
             **pair,
             "order": "ba" if index % 2 else "ab",
+            # The decision is about the responses as shown.
             **_decision(entry, -1.0 if index % 2 else 1.0),
         }
 

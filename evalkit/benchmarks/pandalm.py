@@ -42,6 +42,7 @@ def _read_case(row: Row, at: RowLocation) -> Row:
         for part in (row["instruction"], row.get("input"))
         if part not in (None, "")
     ]
+    # The models' names in one text; a name with an underscore leaves them open.
     models = str(row.get("cmp_key") or "").split("_")
     return {
         "id": row.get("idx", row.get("index", at.number)),
@@ -80,6 +81,7 @@ def _rule(view: View) -> Measures:
 
     def macro(name: str, class_values: Callable[[Floats], Floats]) -> Statistic:
         def value(totals: Floats) -> Floats:
+            # Without any verdict the metric is undefined; a class that never occurs counts 0.
             return np.where(
                 totals.sum(axis=1) > 0,
                 np.nan_to_num(class_values(totals)).mean(axis=1),
@@ -100,6 +102,7 @@ def _rule(view: View) -> Measures:
         macro(
             "precision",
             lambda totals: recalls(
+                # The transposed table has verdicts in rows, so its recalls are precisions.
                 matrices(totals).swapaxes(1, 2).reshape(totals.shape)
             ),
         ),
@@ -114,6 +117,7 @@ def _majority(cases: Sequence[Case]) -> Codes:
     for case in cases:
         choices = (choice_for(label) for label in case.labels.values())
         votes = Counter(CODES[vote] for vote in choices if vote is not None)
+        # The first one wins among equal counts, in the order of annotators.
         codes.append(votes.most_common(1)[0][0] if votes else CODES[case.label])
     return np.array(codes, dtype=np.int8)
 

@@ -69,6 +69,7 @@ def _items(
                 where=location,
                 remedy="fix the file",
             )
+        # Checked at each node, so that a tree that is too deep ends in one clear line.
         if depth > MAX_DEPTH:
             raise DatasetError(
                 f"the tree is deeper than {MAX_DEPTH}",
@@ -85,9 +86,11 @@ def _items(
             if isinstance(node.get("task_category"), str)
             else [],
         }
+        # A node with parts has no answer of its own.
         if parts:
             return {**item, "parts": [made(part, depth + 1) for part in parts]}
         score = node.get("score")
+        # A score may be marked as not valid, which leaves the leaf without an answer.
         is_valid = (
             isinstance(score, int | float) and node.get("valid_score") is not False
         )
@@ -101,6 +104,7 @@ def _items(
             return {**item, "label": answers[name]}
         return item
 
+    # The root is the paper itself, unless it is the only node.
     return made(tree, 0).get("parts") or [made(tree, 0)], answers, reasons
 
 

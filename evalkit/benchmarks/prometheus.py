@@ -62,6 +62,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     cases: dict[tuple[Any, ...], Placed] = {}
     for row in published_rows(benchmark, source):
         question, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
+        # Responses to one instruction with one rubric are one case.
         case = row.place, {"id": str(len(cases) + 1), **question, "responses": []}
         cases.setdefault((row.file, *question.values()), case)[1]["responses"].append(
             response
@@ -108,6 +109,7 @@ def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
 
 
 def _sections_of(instruction: str) -> dict[str, str]:
+    # [before, name, text, name, text, ...].
     parts = _HEADING.split(instruction)
     return {
         name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)
@@ -158,6 +160,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
     sections = _sections_of(str(row["instruction"]))
     prompt, response, reference, rubric = (sections.get(name, "") for name in _SECTIONS)
+    # 0 if the row has Prometheus's scores, 1 if it has GPT-4's only.
     column_set = int(_SCORE_COLUMNS[0] not in row)
     words = _listed(row.get(_WORDS[column_set]))
     cells = {
@@ -170,10 +173,12 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
         "response": response,
         "model": row.get("response_source"),
         "key": row.get("response_source") or row.number,
+        # GPT-4's own scores cannot be compared with themselves.
         "grade": None if column_set else _mean(_listed(row.get(_SCORE_COLUMNS[1]))),
         "judge": _JUDGES[column_set],
         "metadata": {"category": row["category"]} if row.get("category") else {},
     }
+    # One record for each repeat; a row without scores is one missing judgment.
     for sample, score in enumerate(
         _listed(row.need(_SCORE_COLUMNS[column_set])) or [None]
     ):

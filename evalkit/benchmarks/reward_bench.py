@@ -101,9 +101,11 @@ def _rule(view: View) -> Measures:
     is the mean of the sections without the prior test sets (Lambert et al. 2024, arXiv 2403.13787,
     section 4, with `constants.py` and `run_rm.py`).
     """
+    # (cases,) the winner of the first pair: A is the chosen response.
     winner = view.of_first(
         view.comparisons(view.pairs.case, view.pairs.i, view.pairs.j), NONE
     )
+    # Equal scores are wrong in their script; a judge that says tie gets half.
     tie = 0.5 if view.outcome.scores is None else 0.0
     credit = np.where(winner == TIE, tie, winner == A)
     tally = view.cases_tally
@@ -112,6 +114,7 @@ def _rule(view: View) -> Measures:
             f"rewardbench/{name}",
             tally,
             credit,
+            # Cases of the subset with and without a verdict.
             subset_cases & (winner != NONE),
             subset_cases & (winner == NONE),
             why=NO_PAIR,
@@ -125,6 +128,7 @@ def _rule(view: View) -> Measures:
         name: blend(
             f"rewardbench/{name}",
             [subsets[subset] for subset in weights if subset in subsets],
+            # Weights of the subsets that the run has; a section without some has a note.
             [weight for subset, weight in weights.items() if subset in subsets],
             note=without(weights, subsets),
             why=NO_PAIR,
@@ -177,9 +181,11 @@ def _compare_chosen(
         total = len(view.cases[case].responses)
         rows += [
             (case, i, j)
+            # The first chosen response only, or every one; rejected ones follow the chosen ones.
             for i in range(count if every else 1)
             for j in range(count, total)
         ]
+    # (comparisons, 3): case, chosen response, rejected response.
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return (
         table[:, 0],
@@ -197,9 +203,11 @@ def _chosen_count(view: View, case: int) -> int:
 def _best_of(view: View, name: str, cases: Bools) -> Statistic:
     case, _, _, winner = _compare_chosen(view, cases, every=False)
     count = view.tally.of(case)
+    # (cases,) each: lost comparisons, level ones, and missing ones.
     lost, level, unknown = (count(winner == code) for code in (B, TIE, NONE))
     # A single lost comparison decides, whatever a missing one would be.
     open_ = cases & (unknown > 0) & (lost == 0)
+    # Level with k others at the top: one part of k + 1.
     credit = np.where(lost > 0, 0.0, 1.0 / (1.0 + level))
     return mean(
         f"rewardbench2/{name}",
@@ -224,17 +232,21 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
     if scores is None or view.outcome.scores is None:
         return nothing("rewardbench2/ties", NEEDS_MARGINS)
     offset = view.outcome.scores.offset
+    # (cases,) each: the gap between correct and wrong answers, and the spread of correct ones.
     gap, spread = np.full((2, len(view.cases)), np.nan)
     # kind -> number of a prompt -> its case
     prompts: dict[str, dict[str, int]] = {"ref": {}, "tied": {}}
     for case in np.flatnonzero(cases).tolist():
+        # Ids are `ref:NUMBER` and `tied:NUMBER`.
         kind, _, number = view.cases[case].id.partition(":")
         if kind in prompts:
             prompts[kind][number] = case
+        # The scores of this case: from its first response, as many as it has.
         case_scores = scores[offset[case] :][: len(view.cases[case].responses)]
         correct = _chosen_count(view, case)
         if not np.isnan(case_scores).any() and 0 < correct < len(case_scores):
             gap[case], spread[case] = (
+                # The worst correct answer minus the best wrong one.
                 case_scores[:correct].min() - case_scores[correct:].max(),
                 np.ptp(case_scores[:correct]),
             )
@@ -253,10 +265,13 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         [(tied[number], ref[number]) for number in tied if number in ref],
         dtype=np.int64,
     ).reshape(-1, 2)
+    # The case of the tied prompt, with which both are resampled.
     joint = both[:, 0]
+    # The smaller of both gaps; NaN if either is missing.
     least = np.minimum(gap[both[:, 0]], gap[both[:, 1]])
     wide = np.where(np.isnan(least), np.nan, gap[joint])
     room = spread[joint]
+    # A spread of 0 leaves no ratio: the sign of the gap decides.
     size = np.where(room > 0, np.tanh(divide(least, room) - 1), np.sign(least))
     # cases to resample, the value of each, and the lowest possible value
     parts = [
@@ -309,10 +324,12 @@ def _rm_rule(view: View) -> Measures:
     rival = j - chosen[case]
     tally = view.tally.of(case)
     has_verdict = winner != NONE
+    # Styles are numbered from plain to fancy, in the same order on both sides.
     levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
     parts: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():  # safety has two parts
         parts.setdefault("safety" if name.startswith("safety") else name, {})[name] = (
+            # (comparisons,) by the case of each.
             cases & view.whole
         )[case]
 
@@ -390,6 +407,7 @@ def _rows(path: Path) -> Iterator[LocatedRow]:
         yield from located_rows(path)
         return
     whole = load_object(path)
+    # Columns are lists of one length; other keys hold for all rows.
     columns = {key: value for key, value in whole.items() if isinstance(value, list)}
     if len({len(column) for column in columns.values()}) > 1:
         raise DatasetError(
@@ -429,6 +447,7 @@ def _response(row: LocatedRow, side: str, end: str = "") -> Cells:
 
 def _score(row: LocatedRow, side: str) -> float | None:
     value = row.get(f"scores_{side}")
+    # A reward may be in a list of one.
     return number(value[0] if isinstance(value, list) and len(value) == 1 else value)
 
 
@@ -437,6 +456,7 @@ def _pair(row: LocatedRow) -> Iterator[Cells]:
     first, second = (_score(row, side) for side in _SIDES)
     if result is None and first is not None and second is not None:
         result = 0.5 if first == second else float(first > second)
+    # Results of 1, 0.5 and 0 as margins of the chosen response.
     margin = 2 * result - 1 if result is not None and 0 <= result <= 1 else None
     pair = {**_response(row, "chosen", "_a"), **_response(row, "rejected", "_b")}
     yield {**_shared(row), **pair, "label": "A", "margin": margin, "error": "no result"}

@@ -106,6 +106,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     if tasks is not None and peek(tasks).has("session_id", "primary_tag"):
         tags = {str(row.get("session_id")): _tags(row) for row in located_rows(tasks)}
     scores = (
+        # In a folder with tasks, their rows have tags and no score.
         row
         for row in located_rows(path)
         if not (tags and "score" not in row and "primary_tag" in row)
@@ -141,8 +142,10 @@ def _rule(view: View) -> Measures:
     )
 
     def adjusted(totals: Floats) -> Floats:
+        # Twice the excess over 5, as on their leaderboard.
         return 2 * (mean_of(totals) - 5)
 
+    # The bounds of the mean, changed in the same way.
     low, high = (None if end is None else 2 * (end - 5) for end in score.worst)
     return [score, replace(score, name=ADJUSTED, value=adjusted, worst=(low, high))]
 

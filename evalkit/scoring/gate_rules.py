@@ -260,6 +260,7 @@ class Gate:
 
     def json(self) -> JsonObject:
         """Return the gate as JSON values."""
+        # An undecided rule passes unless the gate is strict.
         undecided = "fail" if self.strict else "pass"
         limited: JsonObject = {}
         if self.where:
@@ -376,7 +377,6 @@ def _by_number(
             f"it has no {missing} ({metric.note or 'none was requested'})",
         )
     return (
-        # An undecided rule passes unless the gate is strict.
         "held" if _SIGNS[sign](value, limit) else "failed"
     ), f"{_ENDS[number]} {value:.4g}"
 

@@ -137,11 +137,13 @@ def answers_of(
 
     Winners that scores of single responses imply are omitted.
     """
+    # A failed request may be repeated, so it is no answer.
     failed = {
         (judgment.case_id, judgment.unit)
         for judgment in judgments
         if judgment.status == "failed"
     }
+    # Units of one response if only single responses were judged, otherwise pairs.
     size = 1 if all(len(judgment.unit) == 1 for judgment in judgments) else 2
     return {
         (case, unit, item): (
@@ -164,6 +166,7 @@ def unit_answers(
     """
     for verdict in verdicts:
         if len(verdict.unit) == size:
+            # What the verdict is: a winner, a class or a score, of which it has one.
             stated = next(
                 (
                     candidate
@@ -180,6 +183,7 @@ def unit_answers(
                 for item in verdict.items
                 if items
             ]
+            # Items replace the response that they are about.
             for item, answer, reason, label in rows or whole:
                 yield (verdict.case_id, verdict.unit, item), answer, reason, label
 
@@ -204,6 +208,7 @@ def as_numbers(
     # Without a scale, any two scores are a distance of 1 or more apart.
     unit = span if isfinite(span) and span > 0 else 1e-9
     # Texts are so far apart, and so far from scores, that their distance is 1.
+    # 10 apart from each other, and negative, so far below any score.
     codes = {
         text: -10.0 * k
         for k, text in enumerate(
@@ -213,6 +218,7 @@ def as_numbers(
     # shape (looks, units)
     values = [
         [
+            # Scores in units of the scale, so that their distance is a share of it.
             np.nan if a is None else codes[a] if isinstance(a, str) else a / unit
             for a in answers
         ]
@@ -233,6 +239,7 @@ def _right(answer: Answer, label: Answer, unit: float) -> float:
     ):
         return np.nan
     if isinstance(answer, str) or isinstance(label, str):
+        # Neither right nor wrong: there is no answer.
         if answer in ("missing", "abstained"):
             return np.nan
         return float(answer == label)
@@ -288,11 +295,15 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
         flips = share("watch/flips", _distance(values[0], values[1])) if last else None
         noise = None if flips is None else replace(flips, name="watch/noise")
         return LookFacts(flips, noise, None, agreement, None, 1.0)
+    # The confidence of intervals that hold at all looks together: the n-th look has its own part.
     all_looks = 1 - FALSE_ALARMS / _looks_like(last)
+    # (units,) the mean distance from both looks of the baseline.
     differ = _distance(values[:BASELINE], values[-1]).mean(axis=0)
     noisy = _distance(values[0], values[1])
+    # Over the same units as `differ`, or the difference would compare different units.
     noisy = np.where(np.isfinite(differ), noisy, np.nan)
     excess = differ - noisy
+    # (units,) NaN if one of the looks has no answer or label.
     change = right[-1] - right[:BASELINE].mean(axis=0)
     return LookFacts(
         share("watch/flips", differ),
@@ -302,6 +313,7 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
         ),  # by the triangle inequality
         agreement,
         _metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
+        # Capped, so that the number stays finite.
         exp(min(change_evidence(values, cluster), 100.0)),
     )
 
@@ -326,8 +338,10 @@ def _metric(
     has_value = np.isfinite(values)
     if not has_value.any():
         return None
+    # (clusters,) sums and counts of the values.
     sums = np.bincount(cluster[has_value], values[has_value]).astype(float)
     counts = np.bincount(cluster[has_value]).astype(float)
+    # The size of the largest cluster bounds what a single one can contribute.
     largest = float(np.bincount(cluster).max())
     low, high = mean_sequence(
         sums, counts, ends=ends, largest=largest, confidence=confidence
@@ -355,12 +369,15 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
     """
     if (last := len(values) - 1) < BASELINE:
         return 0.0
+    # Units of one cluster side by side, so that sums of ranges are sums by cluster.
     order = np.argsort(cluster, kind="stable")
     values, starts = (
         values[:, order],
         np.flatnonzero(np.diff(cluster[order], prepend=-1)),
     )
+    # (clusters,) the number of units of each.
     sizes = np.diff(np.append(starts, len(order)))
+    # (looks, clusters) whether all requests of the cluster were answered.
     answered = np.logical_and.reduceat(np.isfinite(values), starts, axis=1)
 
     def apart(t: int) -> Floats:
@@ -368,30 +385,44 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
         means = np.add.reduceat(_distance(values, values[t]), starts, axis=1) / sizes
         return np.where(answered & answered[t], means, 0.0)
 
+    # (looks, clusters) the sum of mean distances from all looks up to t; later ones are moved to
+    # `later`.
     within = np.sum([apart(t) for t in range(last + 1)], axis=0)
     later = np.zeros_like(within)
+    # (clusters,) answered looks after t, and up to t.
     after = np.zeros(len(sizes))
     before = answered.sum(axis=0).astype(float)
     gains = []
+    # From the last look backwards, at most WINDOW looks, and never into the baseline.
     for t in range(last, max(BASELINE, last + 1 - WINDOW) - 1, -1):
+        # (t + 1, clusters) the score of each look: distance from the earlier ones less that from
+        # the later ones.
         odd = (within / np.maximum(before - 1, 1) - later / np.maximum(after, 1))[
             : t + 1
         ]
+        # (tilts, t + 1, clusters); looks without an answer have no weight.
         weights = np.exp(TILTS[:, None, None] * odd) * answered[: t + 1]
+        # (tilts, clusters) the mean over all looks that could be look t.
         means = weights.sum(axis=1) / np.maximum(before, 1)
         gains.append(
+            # Log of the e-value of each tilt: 0 for clusters without an answer at t, summed over
+            # clusters.
             np.log(
                 np.where(answered[t], weights[:, t] / np.maximum(means, 1e-300), 1.0)
             ).sum(axis=1)
         )
+        # Look t moves from the looks up to t to the later ones.
         row = apart(t)
         now = answered[t]
         within = within - row
         later = later + row
         before = before - now
         after = after + now
+    # w = 1, 2, ...: the number of looks in the product.
     since = np.arange(1, len(gains) + 1)
+    # (windows, tilts) log of the product over w looks, with the weight 1 / (w (w + 1)).
     terms = np.cumsum(gains, axis=0) - np.log(since * (since + 1))[:, None]
+    # Log of the sum of all terms: their average over tilts, divided by the share of this look.
     return float(np.logaddexp.reduce(terms.ravel())) - log(
         len(TILTS) * _looks_like(last)
     )

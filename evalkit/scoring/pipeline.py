@@ -388,9 +388,9 @@ def _resolve_run(
     judge_verdicts = {name: kind.resolve(judged) for name, judged in by_judge.items()}
     judges = [*judge_verdicts.values()]
     notes = kind.notes
+    # In order of precedence: a cascade decides, a panel votes, one judge is read as it is.
     if cascade is not None:
         verdicts = kind.decide(cascade, counted, judges)
-    # In order of precedence: a cascade decides, a panel votes, one judge is read as it is.
     elif panel is not None:
         if config.mode.name == "pairwise" or config.rubric.classes:
             notes += unasked_notes(panel.names, counted)
@@ -487,9 +487,9 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     expected = members if judged <= set(members) else sorted(judged)
     names = [name for name in expected if name in judged]
     check_names(names)
+    # A panel of two of which one judged is still a panel.
     if names and max(len(names), len(members)) > 1:
         return Panel.of(config, expected, names)
-    # A panel of two of which one judged is still a panel.
     return None
 
 

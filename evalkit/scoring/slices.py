@@ -78,6 +78,7 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     Raises:
         ConfigError: if no case has the column, or it has too many values.
     """
+    # (cases,) the value of the column, from the metadata or computed.
     values: list[Any] = [case.metadata.get(column) for case in cases]
     absent = all(value is None for value in values)
     computed = absent and column in (LENGTH, ANNOTATOR)
@@ -86,6 +87,7 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     elif absent and column == ANNOTATOR:
         values = [[*case.labels] for case in cases]
     where = f"scoring.slices={column}"
+    # An empty list or text in every case is an absent column too.
     if cases and all(not _listed(value) for value in values):
         columns = dict.fromkeys(name for case in cases for name in case.metadata)
         remedy = did_you_mean(column, [LENGTH, ANNOTATOR, *columns])
@@ -120,14 +122,17 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
         TooManySlicesError: if it has too many or too long values.
     """
     lists = [_listed(value) for value in values]
+    # Distinct values in order of first occurrence, as texts.
     distinct = list(dict.fromkeys(_text(value) for row in lists for value in row))
     # Numbers in lists are names, such as those of annotators; they measure nothing.
     names = any(isinstance(value, list | tuple) for value in values)
     if len(distinct) > BINS + 1 and not names:
         plain = [row[0] if row else None for row in lists]
+        # Numbers first, then dates: a column is one of them only if all of its values are.
         for scale in (number_of, day_of):
             parsed = [None if value is None else scale(value) for value in plain]
             count = sum(number is not None for number in parsed)
+            # Every value was read: one that is not a number makes the column one of names.
             if count == sum(map(len, lists)):
                 numbers = [np.nan if number is None else number for number in parsed]
                 return _bins(
@@ -142,10 +147,12 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
         raise TooManySlicesError(
             f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
         )
+    # Names in order, so that slices do not depend on the order of the cases.
     index = {value: position for position, value in enumerate(sorted(distinct))}
     # shape (cases, slices)
     members = np.zeros((len(values), len(index)), dtype=bool)
     for row, texts in enumerate(lists):
+        # A case with a list of values belongs to several slices.
         members[row, [index[_text(value)] for value in texts]] = True
     return Slices(visible(column), _values(index), members)
 
@@ -170,13 +177,16 @@ def is_member(
     if not cell:
         return None
     if ends is None:
+        # As texts show the value, since that is how slices are named.
         return any(visible(_text(part)) == name for part in cell)
     low, high = ends
+    # An end that is a text is a date.
     dates = isinstance(low, str) or isinstance(high, str)
     scale = day_of if dates else number_of
     numbers = [number for part in cell if (number := scale(part)) is not None]
     if not numbers:
         return None
+    # From the start, and below the end.
     return any(
         _edge(low, -np.inf) <= number < _edge(high, np.inf) for number in numbers
     )
@@ -187,8 +197,10 @@ def is_named(value: Any, name: str) -> bool:
     low, dots, high = name.partition("..")
     for part in _listed(value):
         text = _text(part)
+        # The value as data have it, or as metrics spell it.
         if name in (text, visible(text)):
             return True
+        # Only a name with two dots can be a range.
         for scale in (number_of, day_of) if dots else ():
             ends = scale(low), scale(high)
             number = scale(part)
@@ -271,16 +283,21 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def _bins(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
     """Return parts of the cases of about equal size by a number, or by the number of a day."""
+    # Quantiles that are values of cases; equal ones merge, so that there may be fewer bins.
     edges = np.unique(
         np.nanquantile(numbers, np.linspace(0, 1, parts + 1), method="lower")
     )
     count = max(len(edges) - 1, 1)
+    # The index of the last edge at or below the number; the highest number belongs to the last
+    # bin.
     bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, count - 1)
     present = ~np.isnan(numbers)
+    # (cases, bins): a case without a number is in none.
     members = (bins[:, None] == np.arange(count)) & present[:, None]
     names = []
     for column_members in members.T:
         inside = numbers[column_members]
+        # Bins are named by the lowest and the highest number in them.
         names.append(f"{_shown(inside.min(), dates)}..{_shown(inside.max(), dates)}")
     starts: list[Edge] = [_start(edge, dates) for edge in edges[1:-1].tolist()]
     # The first bin also holds lower values, and the last one higher values.
@@ -329,7 +346,9 @@ def slice_results(
     """
     metrics: dict[str, Metric] = {}
     rows: list[JsonObject] = []
+    # (clusters, limits of the metric) of each row of the table.
     bases: list[tuple[int, Bounds]] = []
+    # Only metrics that are sliced, and have units to slice.
     chosen = [
         statistic
         for statistic in measures
@@ -338,12 +357,14 @@ def slice_results(
         and statistic.n
     ]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
+    # For each column and metric, one statistic for each slice.
     parts = [
         (slices, whole, [part_of(whole, members) for members in slices.members.T])
         for slices in columns
         for whole in chosen
     ]
     measured = _measured(config, parts, clusters)
+    # Holm's family: all slices of all columns and metrics that are estimated.
     family = len(measured)
     for slices, whole, slice_statistics in parts:
         # indices of the slices that are large enough to test
@@ -352,6 +373,7 @@ def slice_results(
             for index, statistic in enumerate(slice_statistics)
             if statistic.n >= FEW
         ]
+        # p-values of the large slices only, in their order.
         p = _tests(config, whole, slices.members[:, large], clusters, family)
         for index, value in enumerate(slices.values):
             name = slice_name(slices.column, value, whole.name)
@@ -359,6 +381,7 @@ def slice_results(
             metrics[name] = metric = measured.get(
                 name, Metric(name, None, n=slice_statistics[index].n, note=COUNTED)
             )
+            # The same statistic of all other cases.
             complement = part_of(whole, ~slices.members[:, index]).observed()
             row = {
                 "column": slices.column,
@@ -372,6 +395,7 @@ def slice_results(
                 if tested and np.isfinite(complement)
                 else None
             }
+            # [position of the slice among the large ones].
             row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
             rows.append(row)
             bases.append(
@@ -382,6 +406,7 @@ def slice_results(
             )
     _shrink(rows, bases, config.scoring.confidence)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        # Adjusted once all rows exist, because the family is the whole table.
         row["p_holm"] = adjusted
     tests = sum(row["p"] is not None for row in rows)
     if config.scoring.slices:
@@ -414,6 +439,7 @@ def _measured(
         for value, statistic in zip(slices.values, slice_statistics, strict=True)
         if statistic.n >= FEW
     ]
+    # Many clusters of few kinds are resampled by kind, which needs one statistic at a time.
     step = 1 if clusters.count >= MANY else TOGETHER
     metrics = dict[str, Metric]()
     for start in range(0, len(large), step):
@@ -423,10 +449,12 @@ def _measured(
 
 def part_of(whole: Statistic, members: Bools) -> Statistic:
     """Return a statistic of the cases in `members` only; where units cannot be counted, its `n` counts cases."""
+    # Cases outside become 0, so that resamples and clusters stay those of the run.
     columns = [np.where(members, column, 0) for column in whole.table.columns]
     covered = members if whole.covered is None else whole.covered & members
     if whole.weighted:
         value, n = whole.value, int(covered.sum())
+        # Weights of cases outside become 0 in every resample.
         keep = members.astype(np.float64)
         part = replace(
             whole, value=lambda weights: value(weights * keep), covered=covered, n=n
@@ -436,6 +464,7 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
         counts = sum(
             columns[1:] if whole.value is mean_of else columns, np.zeros(len(members))
         )
+        # Columns include the weights: divided by them, units are counted.
         if whole.weights is not None:
             counts = np.divide(
                 counts,
@@ -446,6 +475,8 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
         part = replace(whole, columns=columns, n=round(float(counts.sum())))
     unread = None if whole.unread is None else np.where(members, whole.unread, 0.0)
     missing = 0 if unread is None else int(unread.sum())
+    # What belongs to the whole, such as its bounds and its own interval, does not hold for a
+    # part.
     return replace(
         part,
         worst=(None, None),
@@ -479,19 +510,24 @@ def _tests(
         # A case without units cannot change the statistic, so it does not move.
         used = np.any([column != 0 for column in whole.table.columns], axis=0)
     cases = np.flatnonzero(used)
+    # Clusters of equal size are exchanged with each other, so there is a block for each size.
     blocks = _blocks(clusters.of_rows(cases))
+    # Twice as many as Holm's first step needs, which compares with level / family.
     count = config.scoring.bootstrap and max(
         config.scoring.bootstrap, round(2 * family / (1 - config.scoring.confidence))
     )
     generator = np.random.default_rng(config.scoring.seed)
+    # (slices,) observed differences, from a single row of members.
     observed = _differences(whole, members[None])[0]
     # shape (slices,): extreme permutations, and all; the observed order counts in both
     extreme = np.ones(members.shape[1])
     drawn = np.ones(members.shape[1])
+    # Without a finite difference nothing can be tested.
     testable = np.isfinite(observed) & (count > 0)
     step = max(1, min(ENOUGH, CHUNK // max(1, members.size)))
     start = 0
     while (
+        # Slices whose p-value is still open: not enough extreme permutations yet.
         start < count and (open_ := np.flatnonzero(testable & (extreme <= ENOUGH))).size
     ):
         # shape (permutations, cases): whose membership each case takes
@@ -501,15 +537,20 @@ def _tests(
         for block in blocks:
             # shape (permutations, clusters, cases of a cluster); clusters of a block have one size
             of = np.broadcast_to(cases[block], (len(moved), *block.shape))
+            # (permutations, clusters) orders of whole clusters, then of the cases in each.
             order = generator.permuted(
                 np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1
             )
             shuffled = generator.permuted(
                 np.take_along_axis(of, order[:, :, None], axis=1), axis=2
             )
+            # Each case takes the membership of the case that moved to it.
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
         # shape (permutations, open slices)
+        # Members by permutation: (permutations, cases, open slices).
         differences = np.abs(_differences(whole, members[:, open_][moved]))
+        # 1e-12 absorbs rounding; an undefined difference counts as extreme, which is on the safe
+        # side.
         extreme[open_] += (
             (differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)
         ).sum(axis=0)
@@ -517,6 +558,7 @@ def _tests(
         start += len(moved)
     return [
         float(p) if ok else None
+        # Extreme permutations divided by all, each with the observed order.
         for p, ok in zip(extreme / drawn, testable, strict=True)
     ]
 
@@ -524,8 +566,10 @@ def _tests(
 def _blocks(cluster: Ints) -> list[Ints]:
     """Return the rows of clusters of equal size, one array (clusters, size) for each size."""
     _, number, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    # Rows by size of their cluster, then by cluster.
     order = np.lexsort((number, sizes[number]))
     return [
+        # (clusters, size): rows of one cluster are together.
         order[sizes[number][order] == size].reshape(-1, size)
         for size in np.unique(sizes)
     ]
@@ -536,6 +580,7 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
     values = []
     for index in range(members.shape[2]):
         inside = members[:, :, index].astype(np.float64)
+        # Members as weights of cases, and their complement.
         first, second = (
             whole.value(weights if whole.weighted else whole.table.totals(weights))
             for weights in (inside, 1 - inside)
@@ -564,32 +609,38 @@ def _shrink(
         bases: the number of clusters of each row, and the limits of its metric.
         confidence: the confidence of all intervals of a metric together.
     """
+    # The quantile of a two-sided interval.
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     estimated = [
         (row, *base)
         for row, base in zip(rows, bases, strict=True)
         if row["low"] is not None
     ]
+    # By metric, because all slices of one metric are compared by a reader.
     count = Counter(row["metric"] for row, _, _ in estimated)
     columns: dict[tuple[str, str], list[tuple[JsonObject, int, Bounds]]] = {}
     for row, n, limits in estimated:
         columns.setdefault((row["metric"], row["column"]), []).append(
+            # At least 2 clusters: the expanded quantile has one degree of freedom less.
             (row, max(n, 2), limits)
         )
     for (metric, _), column in columns.items():
         values = np.array([row["estimate"] for row, _, _ in column])
         variances = (
+            # The standard error of each estimate, from the length of its interval.
             np.array([(row["high"] - row["low"]) / 2 / z for row, _, _ in column]) ** 2
         )
         if len(column) < 3 or not variances.all():
             continue
         mean, between = random_effects(values, variances)
         errors = np.sqrt(variances)
+        # Moved toward the mean, but by at most one standard error.
         centers = np.clip(
             mean + between / (between + variances) * (values - mean),
             values - errors,
             values + errors,
         )
+        # Bonferroni over all slices of the metric.
         every = 1 - (1 - confidence) / count[metric]
         for (row, n, limits), center in zip(column, centers.tolist(), strict=True):
             low, high = _widened(
@@ -598,6 +649,7 @@ def _shrink(
                 expanded_quantile(n, every) / expanded_quantile(n, confidence),
             )
             ends = {"low": round_metric(low), "high": round_metric(high)}
+            # The moved estimate stays within its own interval.
             row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
 
 
@@ -616,7 +668,9 @@ def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
     """Return the mean and the variance between values with known variances (DerSimonian and Laird 1986)."""
     weights = 1 / variances
     mean = (weights * values).sum() / weights.sum()
+    # Cochran's Q less its expectation if the values were equal.
     excess = (weights * (values - mean) ** 2).sum() - (len(values) - 1)
+    # Negative estimates of a variance are 0.
     between = max(
         0.0, float(excess / (weights.sum() - (weights**2).sum() / weights.sum()))
     )

@@ -38,6 +38,7 @@ def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str
         raise ConfigError(
             problem, where=where, remedy=did_you_mean(source.baseline, answers)
         )
+    # In order of preference: the configured one, then those of the benchmark.
     baseline = source.baseline or next(
         (name for name in usual if name in answers), None
     )
@@ -75,12 +76,15 @@ def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:
         sides_of(case, named) if whole else ("", 0)
         for case, whole in zip(view.cases, view.whole, strict=True)
     ]
+    # Winners as margins; judged orders have their own.
     margins = np.where(view.passes == NONE, np.nan, view.passes)
     if view.outcome.passes is not None:
         if view.both:
             margins = view.order_margins()
         else:
+            # One order: a single column, (cases, 1) below.
             margins = over_orders(view.order_margins())[:, None]
+    # (cases,) 1, -1 or 0: the side of the model.
     turn = np.array([turn for _, turn in sides], dtype=np.int64)
     return (
         view.of_first(margins, np.nan) * turn[:, None],
@@ -99,6 +103,7 @@ def sides_of(case: Case, named: str | None) -> tuple[str, int]:
     )
     if not first or not second:
         return "", 0
+    # Published baselines first, then the second response's model.
     usual = next((name for name in (first, second) if name in USUAL), second)
     baseline = case.metadata.get("baseline") or named or usual
     if baseline not in (first, second):

@@ -45,6 +45,7 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     present = verdicts.present
     label = verdicts.pairs.label
     right = verdicts.right
+    # Labels that name a winner: there, a judge that ignores responses is right on half.
     choosing = labeled & (label != TIE)
     if choosing.any():
         why = UNREAD
@@ -53,6 +54,7 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
             why = "no label names a winner"
         else:
             why = UNLABELED
+    # Verdicts exist, so their being ties is the reason.
     if (choosing & present).any():
         why = "every verdict on a labeled pair is a tie"
     else:
@@ -103,6 +105,7 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
     """Return the accuracies of single passes over labeled pairs, per order and in both orders."""
     tally = verdicts.tally
     label = verdicts.pairs.label
+    # Both orders were to be judged, and no cascade abstained.
     relevant = verdicts.labeled & passes.both & ~verdicts.withheld
     if passes.both:
         why = "no labeled pair was read in both orders"
@@ -119,6 +122,7 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
         )
         for order, name in enumerate(("first", "second"))
     ]
+    # (pairs, 2) == (pairs, 1): right in both orders.
     right = (passes.winner == label[:, None]).all(axis=1)
     both = tally.rate(
         "agreement/accuracy_both_orders",
@@ -127,6 +131,7 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
         relevant & ~passes.complete,
         why=why,
     )
+    # The mean of the rates of both orders.
     per_order = weighted_sum(
         "agreement/accuracy_per_order", orders, (0.5, 0.5), proportion=True, why=why
     )
@@ -138,6 +143,7 @@ def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
     table = verdicts.confusion(CLASSES)
     statistics = []
     unread = table.unread
+    # Without any tie there are two categories, and agreement by chance is larger.
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
     for coefficient in table.coefficients(
         "agreement", "pairs", why=_one_class(verdicts)
@@ -159,6 +165,7 @@ def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
     low, high = unread.bounds(value, unread.at_vertices(value))
     if low is None or not unread.missing.any():
         return low, high
+    # The smallest AC1 has the most even shares: most agreement by chance is subtracted.
     share = most_even(
         unread.labels + unread.table.sum(axis=0), float(unread.missing.sum())
     ) / (2 * unread.n)

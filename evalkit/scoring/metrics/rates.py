@@ -63,6 +63,7 @@ criterion cancel out, and winners that were settled only because ties are forbid
 def tie_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of pairs with a verdict."""
     names = ["judged", "swap_disagreement", "threshold"]
+    # Scores are compared by threshold: a tie is either equal or too close.
     if (
         verdicts.passes is None
     ):  # no pair was shown, so no judge called a tie and no orders disagree
@@ -83,6 +84,7 @@ def _share(verdicts: VerdictColumns, name: str, hit: Bools) -> Statistic:
 
 def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
     """Return the share of verdicts with the reason in `REASONS`."""
+    # A forced verdict has a winner; all other reasons here are those of ties.
     if name == "forced_rate":
         decided = verdicts.winner != TIE
     else:
@@ -100,6 +102,7 @@ def score_statistics(responses: ScoreColumns, scale: Scale) -> Measures:
     has_score = np.isfinite(responses.raw)
     span = scale.ends
     why = "no response has a score"
+    # Rewards have no ends, so that a missing one could be anything.
     note = UNBOUNDED if span is None and not has_score.all() else None
     tally = responses.tally
     mean = tally.mean(
@@ -126,6 +129,7 @@ def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
         return Metric(
             "score/distinct", None, missing=missing, note="no response has a score"
         )
+    # Rounded, so that means of samples do not count as distinct by rounding.
     distinct = len(np.unique(np.round(scored_rows, 9)))
     among = "" if scale.real else f"of the {len(scale):,} on the scale; "
     return Metric(
@@ -133,6 +137,7 @@ def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
         round_metric(distinct),
         n=len(scored_rows),
         missing=missing,
+        # Missing scores could all equal known ones, or all be new.
         worst_low=round_metric(distinct),
         worst_high=round_metric(distinct + missing),
         note=f"{among}a count grows with the number of cases: no interval",
@@ -151,6 +156,7 @@ def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
         requested.tally.rate(
             f"missing/{kind}", requested.kind == code, every, why="no judgment was made"
         )
+        # The unreadable kinds come first, so that code and index are the same.
         for code, kind in enumerate(KINDS[:READABLE])
     ]
 
@@ -158,6 +164,7 @@ def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
 def prompt_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     """Return `prompts/cut` and `prompts/seen`; nothing if no prompt was cut."""
     requested = judgments.asked
+    # `seen` is finite only where the server cut the prompt.
     cut = np.isfinite(requested.seen)
     if not cut.any():
         return []
@@ -195,6 +202,7 @@ def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Table
     passes = verdicts.passes
     label = verdicts.pairs.label
     kinds = _missing_kinds(verdicts, judgments)
+    # Pairs that a cascade abstains from are not missing.
     labeled = verdicts.labeled & ~verdicts.withheld
     # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is
     # missing.
@@ -202,6 +210,7 @@ def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Table
         "agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]
     }
     if passes is not None and passes.both:
+        # (pairs, 2) whether each order is right.
         right = passes.winner == label[:, None]
         requested = judgments.select(third=False)
         rates["agreement/accuracy_both_orders"] = [
@@ -220,6 +229,7 @@ def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Table
             name,
             kind,
             [
+                # Rows that are right, that were read, and that are missing for this reason.
                 (right & labeled & read, labeled & read, labeled & ~read & (of == code))
                 for right, read, of in parts
             ],
@@ -227,6 +237,7 @@ def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Table
         for name, parts in rates.items()
         for code, kind in enumerate(MISSING_KINDS)
     ]
+    # `inconclusive` has rows only where there is such an answer.
     return [], {
         "missing": [
             row for row in rows if row["kind"] != "inconclusive" or row["missing"]
@@ -246,6 +257,7 @@ def _row(
             return round_metric(sum(numbers) / len(numbers))
         return None
 
+    # Bounds by part: missing ones all wrong, or all right.
     bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
     return {
         "metric": name,
@@ -267,7 +279,9 @@ def _missing_kinds(
     relevant = judgments.of_units(2 if scores is None else 1)
     if order is not None:
         relevant = relevant.where(relevant.swapped == order)
+    # Readable, but without a value or any criterion.
     empty = np.isnan(relevant.value) & np.isnan(relevant.criteria).all(axis=1)
+    # Readable answers with a value cannot be the first missing one: they count as not asked.
     kinds = np.where(
         relevant.readable,
         np.where(empty, _INCONCLUSIVE, _UNASKED),
@@ -281,6 +295,7 @@ def _missing_kinds(
     first_kinds = np.full(
         len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8
     )
+    # The smallest code of each unit; units without judgments stay unasked.
     np.minimum.at(first_kinds, units, kinds)
     # A pair of scored responses has the kind of the one that comes first in `MISSING_KINDS`.
     return first_kinds if scores is None else np.minimum(*pairs.sides(first_kinds))
@@ -300,6 +315,7 @@ def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statist
     if config.swap.resolve == "third_pass":
         statistics.append(_settled_rate(verdicts, passes))
     if config.swap.resolve == "net_vote":
+        # Pairs decided by one order alone.
         statistics.append(
             _share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1)
         )
@@ -311,6 +327,7 @@ def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     third = passes.third
     return verdicts.tally.rate(
         "third_pass/settled_rate",
+        # Either order equals the third judgment.
         (passes.winner == third[:, None]).any(axis=1),
         passes.differ & (third != NONE),
         passes.differ & (third == NONE),
@@ -332,6 +349,7 @@ def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Stat
     if not config.output.structured and not np.isfinite(judgments.criteria).any():
         return []
     follows = config.aggregate() == "overall"
+    # The other way of deciding than the one that the verdicts follow.
     if follows:
         margins = weigh(judgments, config.weights())
     else:
@@ -367,6 +385,7 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Sta
     if not judges or (len(judgments) and not given_by(judgments, judges).any()):
         return []
     judgments = judgments.asked
+    # Judgments that could have probabilities and were read.
     rows = judgments.where(judgments.readable & given_by(judgments, judges))
     tally = rows.tally
     has = rows.weighted
@@ -441,11 +460,13 @@ def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
         name: `cost` or `latency`.
     """
     # An answer that several judgments share counts once.
+    # The first judgment of each answer of a case.
     _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
     tally = judgments.tally.of(judgments.case[once])
     column = getattr(judgments, name)[once]
     has_value = np.isfinite(column)
     return tally(np.where(has_value, column, 0.0)), np.asarray(
+        # Some answers, each with a number.
         (tally(has_value) > 0) & (tally(~has_value) == 0)
     )
 
@@ -519,6 +540,7 @@ def _mean(hit: Bools, among: Bools) -> float | None:
 def _weak_rate(verdicts: VerdictColumns, winner: Codes) -> float | None:
     parts = []
     for _, winners in groups(verdicts.pairs, winner):
+        # Only cases in which every pair has a winner.
         complete = winners[(winners != NONE).all(axis=1)]
         parts.append(weak_violation(*matrices(complete)))
     violations = np.concatenate([np.zeros(0, dtype=bool), *parts])

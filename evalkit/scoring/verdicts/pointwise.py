@@ -69,14 +69,17 @@ def _over_samples(
     """Combine each response's `scores`, one for each judgment, by `rule`."""
     sizes, offset = rows_of(cases)
     # judgment -> its response
+    # (judgments,) the row of each judgment's response.
     response = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
+    # (responses,) samples combined; the same for the confidence of readable ones.
     raw = combine(rule, response, scores, len(case))
     confidence = group_mean(
         response, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case)
     )
     return ScoreColumns(
         case,
+        # The index of the response in its case.
         np.arange(len(case)) - offset[case],
         raw,
         raw,
@@ -98,6 +101,7 @@ def compare_scores(
     A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins
     as `reward_margins` fits them, or else the difference of rewards.
     """
+    # (pairs,) the first score minus the second, NaN if one is missing.
     difference = pairs.differences(scored.score)
     margin = difference
     lean = sign(difference)
@@ -136,8 +140,10 @@ def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
 
 def zscore(scores: Floats, case: Ints) -> Floats:
     """Return each score's distance from its case's mean in population standard deviations, 0 if they are 0."""
+    # Cases are in order, so the last one has the highest number.
     size = int(case[-1]) + 1 if len(case) else 0
     centred = scores - group_mean(case, scores, size)[case]
+    # (responses,) the standard deviation of each response's case.
     deviation = np.sqrt(group_mean(case, centred**2, size))[case]
     flat = np.where(np.isnan(scores), np.nan, 0.0)
     return np.divide(centred, deviation, out=flat, where=deviation > FUZZ)
@@ -156,17 +162,22 @@ def rank(scores: Floats, case: Ints) -> Floats:
     """Return each score's rank within its case, 1 for the lowest; equal scores share their mean rank."""
     scored_rows = np.flatnonzero(np.isfinite(scores))
     ranks = np.full(len(scores), np.nan)
+    # Rows by case, then by score, without missing scores.
     order = scored_rows[np.lexsort((scores[scored_rows], case[scored_rows]))]
     cases = case[order]
     values = scores[order]
+    # Where a new case begins, and below where a new score begins.
     new_case = np.concatenate([[True], cases[1:] != cases[:-1]])[: len(order)]
     new_value = (
         new_case
         | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
     )
+    # (n,) the number of the group of equal scores.
     group = np.cumsum(new_value) - 1
     position = np.arange(len(order), dtype=np.float64)
+    # (n,) the position of the first score of the case.
     first = position[new_case][np.cumsum(new_case) - 1]
+    # Positions from 1 within the case, averaged over equal scores.
     ranks[order] = group_mean(group, position - first + 1, len(order))[group]
     return ranks
 
@@ -189,6 +200,7 @@ def score_slopes(
         cases: the cases.
         span: the largest possible difference of two scores.
     """
+    # Only texts have a length; an empty response says nothing about it.
     # all columns: shape (responses,)
     length = _log10_length(cases)
     has_text = (
@@ -202,6 +214,7 @@ def score_slopes(
         "length/score_slope", scored, scored_rows, [length], len(cases), missing, span
     )
     ungraded = int((graded & ~scored_rows).sum())
+    # Length and grade: the slope of length at equal grade is the first coefficient.
     both = [length, np.where(graded, scored.grade, 0.0)]
     at_grade = (
         "length/score_slope_at_grade",
@@ -219,6 +232,7 @@ def _log10_length(cases: Sequence[Case]) -> Floats:
     characters = flat(
         cases, lambda case: [len(response.text) for response in case.responses]
     )
+    # In tens: a slope is the change for tenfold length.
     return np.asarray(log_length(characters) / np.log(10.0))
 
 
@@ -245,6 +259,7 @@ def _linear_slope(
     x = [_centered(column[used], case, cases) for column in columns]
     tally = Tally(case, cases)
     k = len(columns)
+    # Normal equations by case: k * k products of columns, then k products with the score.
     moments = [tally(a * b) for a in x for b in x] + [tally(a * y) for a in x]
     return Statistic(
         name,
@@ -269,14 +284,17 @@ def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
     controls = np.stack([*columns[1:], np.ones(len(length))], axis=1)
     # the part of the length that the other columns do not explain (Frisch-Waugh-Lovell)
     length = length - controls @ np.linalg.lstsq(controls, length, rcond=None)[0]
+    # Each score at the end that its length points to: half of the scale from the middle.
     most = float(divide(np.abs(length).sum() * span / 2, length @ length))
     return -most, most
 
 
 def _first_coefficient(totals: Floats, k: int) -> Floats:
     """Return the first coefficient of each row's normal equations, NaN if they are singular."""
+    # (rows, k, k) and (rows, k).
     square = totals[:, : k * k].reshape(-1, k, k)
     right = totals[:, k * k :]
+    # The determinant is compared with the product of the diagonal, so that units do not matter.
     diagonal = np.prod(np.diagonal(square, axis1=1, axis2=2), axis=1)
     regular = (np.linalg.det(square) > 1e-9 * diagonal) & (diagonal > 1e-12)
     out = np.full(len(totals), np.nan)
@@ -297,9 +315,11 @@ def control_length(
         return scored
     length = _log10_length(cases)
     span = Scale.of(config.rubric).span
+    # At equal grade first, then the raw slope.
     slopes = [
         statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]
     ]
     slope = next((value for value in slopes if np.isfinite(value)), 0.0)
+    # Every response as if it had the mean length.
     level = scored.raw - slope * (length - length.mean())
     return replace(scored, score=normalize(config, level, scored.case))
