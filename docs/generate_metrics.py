@@ -24,6 +24,7 @@ Its interval, `low` to `high`, is the percentiles of a bootstrap that resamples 
 A share of exactly 0 or 1 has an exact binomial interval.
 
 Each judge of a panel also has its own metrics, named `judge/NAME/METRIC`.
+An arrow says whether higher (↑) or lower (↓) values are better.
 Names in braces are placeholders, such as `{criterion}` or `{model}`.
 The chance level is the value for a judge that ignores the responses.
 """
@@ -32,6 +33,7 @@ BENCHMARKS = """## Benchmarks
 A run has the metrics of the benchmark that `dataset.benchmark` names.
 """
 SCOPES = {"comparison": "a comparison of runs", "sweep": "a sweep"}
+ARROWS = {"higher": "↑", "lower": "↓"}
 USUAL = {
     "range": "Range: 0 to 1 (share).",
     "modes": "Modes: all.",
@@ -97,8 +99,8 @@ def _entry(row: MetricSpec, shared: dict[str, str]) -> str:
         name: fact for name, fact in _details(row).items() if fact != usual[name]
     }
     source = differing.pop("source", None)
-    facts = [f"Better: {row.better}."] if row.better else []
-    facts += [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
+    arrow = f" {ARROWS[row.better]}" if row.better else ""
+    facts = [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
     facts += [f"Measured in {SCOPES[row.scope]}."] if row.scope != "run" else []
     facts += differing.values()
     lines = [f"Formula: {row.formula}"] if row.formula else []
@@ -106,7 +108,7 @@ def _entry(row: MetricSpec, shared: dict[str, str]) -> str:
     lines += [source] if source else []
     return "\n".join(
         [
-            f"`{row.name}`",
+            f"`{row.name}`{arrow}",
             f":   {row.definition}",
             "",
             *(part for line in lines for part in (f"    {line}", "")),
