@@ -146,6 +146,8 @@ def align(
         Signaled: if the user stopped it during calls; received answers are stored.
     """
     begun = time.perf_counter()
+    # The order of steps: check everything, record the split, search on dev, and only then open
+    # test.
     labels = Labels.of(result, folder, settings)
     asking = None
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
@@ -156,6 +158,8 @@ def align(
         ):  # of scores, it depends on those of dev
             tell(f"test has too few labels to prove a gain; {labels.remedy()}")
     obstacles = labels.obstacles(settings.tune)
+    # Recorded before the search: a second attempt with another split could use test labels for
+    # the choice.
     store_split(folder, labels.split)
     if asking is not None and CRITERIA in settings.tune and settings.criteria is None:
         alignment = _proposed(labels, settings, asking, tell)
@@ -172,12 +176,15 @@ def align(
             _with_prompt(alignment, result, chosen),
             dev=prove(labels, chosen, search.dev, dev, side="dev"),
         )
+        # Answers for test come before its labels are opened: a run without money must not use
+        # them up.
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
         if answered is None:
             alignment = replace(alignment, outcome="unpaid")
         else:
             alignment = _proved(labels, alignment, chosen, test, answered)
+    # The run's own settings stay.
     elif reached or search.unpaid:
         alignment = replace(alignment, outcome="reached" if reached else "unpaid")
     if alignment.outcome == "improved":
@@ -279,6 +286,7 @@ def _proved(
     result = labels.result
     if labels.is_one_class("test"):
         return replace(alignment, outcome="unproved")
+    # Counted before the comparison is made: a look that fails afterwards is a look, too.
     split = open_test(labels.folder, labels.split)
     test = prove(labels, chosen, before, after, side="test")
     if (
@@ -354,6 +362,8 @@ class _Search:
         most = -np.inf
         answers = self.dev
         for candidate in self._candidates(tune):
+            # `reserve`: the answers of test must be paid for as well, or the search would end
+            # without a proof.
             side = candidate.dev or self.answered(
                 candidate, self.dev, reserve=labels.clusters("test")
             )
@@ -362,6 +372,8 @@ class _Search:
                 break
             self.tried += 1
             changed = candidate.of(config)
+            # The first that reaches the goal: it changes least, since candidates come in this
+            # order.
             if goal is not None and _reaches(changed, side, goal):
                 return candidate, side, True
             value = chance_corrected(
@@ -387,6 +399,7 @@ class _Search:
         if self.asking is None:
             yield from candidates(config, labels.kind, train, tune)
             return
+        # The run's own settings come first, so that they win against equally good ones.
         yield Candidate({}, 0.0)
         if PROMPT in tune:
             yield from self._written(train)
@@ -475,6 +488,7 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
     files = (
         (stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems
     )
+    # A name is free only if neither of its two files exists.
     stem, path, prompt = next(
         names for names in files if not names[1].exists() and not names[2].exists()
     )
@@ -502,6 +516,7 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
             write_file(path, [text.encode()])
     except ConfigError:
         if alignment.template is not None:
+            # A template without its preset would be found by its name, and used.
             alignment.template.unlink()
         raise
     return replace(alignment, preset=path)

@@ -115,6 +115,7 @@ class Asking:
         templates = candidate.templates
         side = with_items(self.result.config, config, side)
         before = self.spent.usd
+        # Labels stay out of everything that is sent or planned.
         cases = [*map(without_labels, side.cases)]
         judged = self._ask(
             config,
@@ -125,6 +126,8 @@ class Asking:
         )
         if judged.stopped is not None:
             return None
+        # The highest cost of a case so far, for the next estimate; stored answers make it no
+        # lower.
         self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))
         return replace(side, judgments=list[Judgment](judged.judgments))
 
@@ -145,6 +148,7 @@ class Asking:
         config = self.result.config.with_(
             {"judge": self.writer, "swap": SwapConfig(policy="none")}
         )
+        # Each prompt becomes a case without texts; the number keeps equal prompts apart.
         by_id = {
             f"{number} {digest(prompt)}": prompt
             for number, prompt in enumerate(prompts)
@@ -183,6 +187,7 @@ class Asking:
             {**changes, "runner.kind": "online", "store.mode": "read_write"}
         )
         judged = run_async(ask_judges(changed, cases, evaluator, spent=self.spent))
+        # `None` would mean that the budget is reached.
         if judged.interrupted:
             raise Signaled(
                 judged.signal or SIGINT,
@@ -211,6 +216,7 @@ def with_items(config: RunConfig, changed: RunConfig, side: Side) -> Side:
     if changed.mode.checklist == config.mode.checklist:
         return side
     shared = changed.mode.items
+    # Shared items are replaced, and each case's own ones follow.
     before = {item.id for item in config.mode.items}
     cases = []
     for case in side.cases:
@@ -245,10 +251,12 @@ def plain_text(
         raise UnreadableError(
             "invalid", f"it has {len(text):,} characters, at most are {most:,}"
         )
+    # The text becomes a part of prompts: it must not imitate a marker.
     if neutralize(text) != text or not all(
         character.isprintable() or character in allowed for character in text
     ):
         raise UnreadableError("invalid", "it has control characters or control tokens")
+    # It is written to a file that is shared.
     if redact(text) != text:
         raise UnreadableError("invalid", "it has a secret")
     return text

@@ -124,8 +124,11 @@ class Proposals:
                 where="tune=[criteria]",
                 remedy=remedy,
             )
+        # Step 1: have criteria proposed from mistakes on train. Dev has had no part in them.
         distinct = self._proposed()
         sides: dict[str, Side] = {}
+        # Step 2: answers on dev with each proposal alone, so that gains do not depend on their
+        # order.
         for number, proposal in enumerate(distinct, 1):
             side = self._answered(with_proposals(config, [proposal]))
             if side is None:
@@ -134,6 +137,7 @@ class Proposals:
                 f"proposal {number} of {len(distinct)} was tried on dev: {proposal.name}"
             )
             sides[proposal.name] = side
+        # Step 3: fewer tests give each of them more power, so duplicates are not tested.
         compared = [self._duplicate(proposal, sides) for proposal in distinct]
         tried = self._tested(
             [proposal for proposal in compared if proposal.result != "duplicate"], sides
@@ -142,6 +146,7 @@ class Proposals:
             *tried,
             *(proposal for proposal in compared if proposal.result == "duplicate"),
         ]
+        # Step 4: those that help alone may say the same, so each must add to those before it.
         return self._joined(
             [proposal for proposal in tried if proposal.result == "kept"],
             sides,
@@ -161,6 +166,7 @@ class Proposals:
             )
             return []
         criteria = own_criteria(config)
+        # Names of criteria are also names of metrics, and must be unique.
         taken = {
             *criteria,
             *(item.id for case in self.result.cases for item in case.checklist),
@@ -226,6 +232,7 @@ class Proposals:
             alternatives |= {
                 name: values_of(side, name) for name, side in earlier.items()
             }
+        # The answers have no values by criterion: whole verdicts are compared instead.
         elif (values := values_of(sides[proposal.name])) == values_of(self.dev):
             return proposal  # it changes nothing, as the next one may
         else:
@@ -249,10 +256,13 @@ class Proposals:
             )
             for proposal in distinct
         ]
+        # In the order of `distinct`; a proposal without a gain has no test.
         adjusted = holm([None if gain is None else gain.p for gain in gains])
         tested = []
         for proposal, gain, p in zip(distinct, gains, adjusted, strict=True):
             result: Result = "kept" if self._shown(gain, p) else "useless"
+            # A longer prompt may make answers unreadable; agreement of the rest would then
+            # mislead.
             if sides[proposal.name].usable < self.dev.usable - SOME_MISSING:
                 result = "unusable"
             tested.append(replace(proposal, gain=gain, p=p, result=result))
@@ -264,6 +274,7 @@ class Proposals:
         """Add the kept ones to each other, largest gain first, if each adds to those before it."""
         if not kept:
             return Candidate({}, 0.0)
+        # Largest gain first.
         first, *weaker = sorted(
             kept,
             key=lambda proposal: (
@@ -331,6 +342,7 @@ def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidat
         )
         return Candidate({ITEMS_KEY: (*config.mode.checklist, *items)}, 0.0)
     raw = config.raw_weights().values()
+    # With the mean weight, a new criterion counts as much as an average one.
     mean = round(sum(raw) / len(raw), 6)
     weight = {} if mean == 1 else {"weight": mean}
     added = {
@@ -360,6 +372,7 @@ def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], obje
             if name is None
             else judgment.items.get(name, judgment.criteria.get(name))
         )
+    # All `None`: the answers do not have this criterion at all.
     if any(value is not None for value in values.values()):
         return values
     return {}
@@ -392,6 +405,7 @@ def read_proposals(
             tell(f"proposal {position} is not used: {error}")
             continue
         name = safe_name(entry.get("name"), position, names)
+        # Later proposals must not get the same name.
         names.add(name)
         yield Proposal(name, text)
     if len(listed) > most:
@@ -442,6 +456,7 @@ def write_proposals(
     while path.exists():
         number += 1
         path = FOLDERS[items] / f"{name}-{number}.yaml"
+    # The candidate changes exactly one key.
     [value] = plain(candidate.settings).values()
     head = "# @package _global_\n" if items else ""
     head += _HEAD.format(
@@ -482,6 +497,7 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
         value = parsed.get("mode", {}).get("checklist")
     else:
         value = parsed
+    # Checked as a part of the whole config, with all rules between sections.
     whole = config.model_dump(mode="json")
     if items:
         changed = {"mode": {**whole["mode"], "checklist": value}}

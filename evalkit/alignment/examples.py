@@ -50,6 +50,7 @@ def example_sets(
         ordered = sorted(
             examples, key=lambda row: digest([seed, number, row[0].id, row[1].response])
         )
+        # label -> how many examples with it have come so far, less one
         rank: dict[object, int] = {}
         turns = []
         for index, (_, example) in enumerate(ordered):
@@ -60,6 +61,7 @@ def example_sets(
         chosen = [
             example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]
         ]
+        # Sets begin with A or B in turn, so that no position wins more often.
         decided = count(number)
         sets_of_examples.append(
             [

@@ -90,10 +90,13 @@ class Instruction:
         texts: Mapping[str, str] = getattr(
             build_evaluator(config, read_templates(result)), "prompt_texts", {}
         )
+        # The text that was used in the run, not the installed one.
         source = texts.get(path, "")
         head = _SYSTEM.search(source) or _COMMENTS.match(source)
+        # The instruction begins after the opening of the system block, or after leading comments.
         begun = head.end() if head is not None else 0
         body = source[begun:]
+        # It ends before the first line with Jinja or a tag, since placeholders must stay.
         whole = body[: end.start()] if (end := _FIXED.search(body)) else body
         if not (text := whole.strip()):
             problem = (
@@ -189,6 +192,7 @@ class Trials:
         answers: dict[str, list[Judgment]] = {}
         for judgment in (*self.train.judgments, *self.dev.judgments):
             answers.setdefault(judgment.case_id, []).append(judgment)
+        # The run's own answers are known and cost nothing.
         self._answers[self.instruction.text] = answers
         self._tried_texts.add(self.instruction.text)
 
@@ -234,6 +238,7 @@ class Trials:
         """
         side = self._judged(text, ids)
         config = self.candidate(text).of(self.result.config)
+        # A case without a labeled verdict keeps an empty row, and counts as 0.
         rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
         for verdict in labeled(config, side):
             rows[verdict.case_id].append(agreed(config, self.kind, verdict))
@@ -250,6 +255,7 @@ class Trials:
             and set(ids) == {case.id for case in self.dev.cases}
         ):
             self._keep(text, config, side, values.values())
+        # Which instruction a text was written from, and on which cases it was to be better.
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
             del self._origins[text]
@@ -283,6 +289,7 @@ class Trials:
         by_case = self._answers.setdefault(text, {})
         by_id = {case.id: case for case in (*self.train.cases, *self.dev.cases)}
         ids = list(dict.fromkeys(ids))
+        # Only what this instruction was not asked about before.
         missing = [by_id[case_id] for case_id in ids if case_id not in by_case]
         if missing:
             answered = self.asking.answer(
@@ -330,6 +337,7 @@ class Trials:
         if answers is None:
             self.unpaid = True
             return None
+        # An unusable text counts, too: it was paid for, and the number is bounded.
         self.written += 1
         [answer] = answers
         if answer.answer is not None:
@@ -341,6 +349,7 @@ class Trials:
 
     def _checked(self, reply: str) -> str:
         text = self.instruction.read(reply)
+        # A model may repeat itself; trying it again would cost and show nothing.
         if text in self._tried_texts:
             raise UnreadableError("invalid", "it was written before")
         self._tried_texts.add(text)

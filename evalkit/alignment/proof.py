@@ -120,6 +120,7 @@ class Labels:
             split = split_cases(
                 result.config, result.cases, share=settings.test, seed=settings.seed
             )
+        # Sides are by case: of other cases, nobody knows which labels have been seen.
         elif split.data != fingerprint(map(without_labels, result.cases)):
             remedy = f"restore {layout.CASES}, or remove the file"
             raise ConfigError(
@@ -127,6 +128,7 @@ class Labels:
                 where=str(folder / layout.SPLIT),
                 remedy=remedy,
             )
+        # A case on two sides would be both searched and proved on.
         elif sorted((*split.train, *split.dev, *split.test)) != sorted(
             case.id for case in result.cases
         ):
@@ -141,6 +143,7 @@ class Labels:
             )
             raise without_agreement(counted, kind, str(folder), LABEL)
         labels = cls(result, folder, split, kind, metric)
+        # Too few labels must show before anything is paid.
         for name in SIDES:
             side = labels.side(name)
             scored = verdict_statistics(result.config, side.cases, side.judgments)
@@ -168,6 +171,7 @@ class Labels:
             ConfigError: if the file of held-out labels is damaged.
         """
         ids = self.split.ids(name)
+        # Held-out labels are not in the run's cases, but in a file of their own.
         held = self._held if name == "test" else {}
         cases = [
             held.get(case.id, case) for case in self.result.cases if case.id in ids
@@ -255,14 +259,17 @@ class Labels:
             tests: the number of candidates, for which the confidence is adjusted.
         """
         n = self.clusters(name, answered=True)
+        # With several tests, each one is stricter (Bonferroni).
         confidence = 1 - (1 - self.result.config.scoring.confidence) / tests
         if self.kind is not SCORES:
             gain = None if self.is_one_class(name) else smallest_gain(n, confidence)
             if gain is None:
                 return None
+            # A gain in correct verdicts, converted to kappa.
             return gain * self._beyond_chance()
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
         if n > 1 and abs(value) < 1:
+            # (1 - r^2) / sqrt(n) is the standard error of a correlation.
             return smallest_detectable((1 - value**2) / sqrt(n), confidence, 1)
         return None
 
@@ -277,6 +284,8 @@ class Labels:
         kappa = values.get(self.metric, 0.0)
         share = values.get(self.kind.share or "", 1.0)
         if share < 1 and not isnan(kappa):
+            # kappa = (share - chance) / (1 - chance), so its slope is 1 / (1 - chance), which
+            # equals this ratio.
             return (1 - kappa) / (1 - share)
         return 1.0
 
@@ -372,6 +381,7 @@ def outcome_of(test: Proof, confidence: float) -> Outcome:
     significant show nothing: resamples of few units are too much alike.
     """
     gain = test.gain
+    # The interval and the test must both show it, as each has its weakness with few labels.
     p = test.difference.p
     alpha = 1 - confidence
     if test.changed is None:
@@ -402,6 +412,7 @@ def difference_of(first: Metric, second: Metric) -> Metric:
     value = (first.value or 0.0) - (second.value or 0.0)
     if None in (first.low, first.high, second.low, second.high):
         return Metric("optimism", value, n=min(first.n, second.n))
+    # Both intervals: [a, b] around x, and [c, d] around y.
     (a, b), (c, d) = ((m.low or 0.0, m.high or 0.0) for m in (first, second))
     x = first.value or 0.0
     y = second.value or 0.0

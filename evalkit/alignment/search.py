@@ -148,9 +148,11 @@ def candidates(
         train: the cases to fit on; those without labels count if a verdict `depends_on_others`.
         tune: the settings that may change.
     """
+    # First the run's own settings, so that a tie changes nothing.
     yield Candidate({}, agreement(config, kind, train))
     for size in range(1, len(tune) + 1):
         for knobs in combinations(tune, size):
+            # The threshold is fitted below: its best values follow from the margins.
             choices = [_choices(knob, config) for knob in knobs if knob != "threshold"]
             best: Candidate | None = None
             for values in product(*choices):
@@ -164,6 +166,7 @@ def candidates(
                     settings,
                     threshold="threshold" in knobs,
                 ):
+                    # Rounding must not replace a simpler setting by an equal one.
                     if best is None or candidate.train > best.train + _EQUAL:
                         best = candidate
                     else:
@@ -217,6 +220,7 @@ def _fitted(
     if not threshold:
         yield Candidate(settings, agreement(config, kind, side))
         return
+    # Every threshold at which a verdict changes, with the accuracy there.
     for point in frontier_of(config, side.cases, side.judgments):
         if point.accuracy is not None and point.threshold != config.tie.threshold:
             yield Candidate({**settings, THRESHOLD: point.threshold}, point.accuracy)
@@ -225,11 +229,14 @@ def _fitted(
 def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
     """Yield the weights of criteria that are multiples of one step and sum to 1."""
     steps = next(
-        (n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS), 1
+        # The number of ways to divide n steps among the criteria.
+        (n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS),
+        1,
     )
     # stars and bars: the steps between two bars are those of one criterion
     for bars in combinations(range(steps + len(names) - 1), len(names) - 1):
         ends = (-1, *bars, steps + len(names) - 1)
+        # Criterion k gets the positions between bar k and bar k + 1.
         parts = [after - before - 1 for before, after in pairwise(ends)]
         yield {name: part / steps for name, part in zip(names, parts, strict=True)}
 
@@ -287,6 +294,7 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
             verdicts.append(verdict)
     # the codes of the labels, then those of the verdicts
     codes = np.unique([*labels, *verdicts], return_inverse=True)[1]
+    # Labels and verdicts share one coding, so that equal codes mean equal names.
     first = codes[: len(labels)]
     second = codes[len(labels) :]
     if len(np.unique(first)) < 2:
@@ -300,6 +308,7 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
     )
     kappa = (float(np.mean(first == second)) - by_chance) / (1 - by_chance)
     if kappa > 0:
+        # A judge that answers only the easy cases must not look better.
         return kappa * side.usable
     return kappa
 
@@ -313,4 +322,5 @@ def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
     ).reshape(-1, 2)
     if len(read) < 2 or not np.ptp(read, axis=0).all():
         return -1.0
+    # Spearman's correlation: Pearson's of the ranks, off the diagonal.
     return float(np.corrcoef(rankdata(read, axis=0), rowvar=False)[0, 1])

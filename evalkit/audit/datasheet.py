@@ -208,6 +208,7 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     lines = []
     for outcome in outcomes:
         parts = outcome.contrast
+        # Arrays of shape (cases,), all in the order of `cases`.
         numbers = {
             "effect": parts.tested,
             "shift": parts.shift,
@@ -365,11 +366,14 @@ class Audit:
         """
         probes = probes_of(config)
         rejected = {edit.id for edit in edits if is_rejected(edit)}
+        # A rejected paraphrase is neither an effect nor a missing answer: its case does not
+        # apply.
         kept = [edit for edit in edits if edit.id not in rejected]
         counted = [answer for answer in answers if answer.case_id not in rejected]
         metrics, outcomes = audit_metrics(
             config, cases, probes, [*cases, *kept], [*judgments, *counted]
         )
+        # All edits are kept, so that a later review can count a rejected one again.
         return cls(probes, edits, answers, metrics, outcomes)
 
     @classmethod
@@ -431,6 +435,7 @@ def split(
     original = Spool[Judgment](folder=folder)
     edited = Spool[Judgment](folder=folder)
     for judgment in judgments:
+        # No case of the data has such an id; `check_id` has seen to that.
         if SEPARATOR in judgment.case_id:
             edited.append(plan.evaluator.original(judgment))
         else:

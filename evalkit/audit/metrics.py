@@ -127,9 +127,14 @@ def contrast(
         sign: (cases,) 1 if a higher value is a shift toward the edited response, else -1.
         scale: The scale of scores; `None` for pairs.
     """
+    # Two scores differ if they are more than half a step apart. Means of samples lie between
+    # steps.
     step = 0.0 if scale is None or scale.real else (scale.step or scale.span / 20) / 2
+    # Positive if the verdict moves toward the edited response; the repeat, not the first answer,
+    # so that both answers have the same noise.
     shift = sign * (edited.value - repeat.value)
     if not probe.directed:
+        # Without a direction: how much farther from the first answer than a mere repeat is.
         shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
     passed = np.full(len(sign), np.nan)
     tested = shift
@@ -137,10 +142,12 @@ def contrast(
     if probe.expects == "tie":
         span = 1.0  # a verdict on equal responses differs from a tie by 1 at most
         shift = tested = edited.first
+        # NaN in the second order means that it was not asked; the first one then decides.
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
     elif probe.expects != "same":
         edited_value = sign * edited.verdict
+        # (cases,) the value from which on the edited response has wrongly passed.
         least = np.zeros(len(sign))
         if scale is not None:  # what has the lowest score cannot score lower
             lower = np.where(base.value > scale.min, base.value, np.nan)
@@ -155,6 +162,7 @@ def contrast(
             noise = _differ(repeat.verdict, base.verdict, step)
         else:
             noise = np.abs(repeat.verdict - base.verdict) / 2
+        # What a judge gets wrong by its own noise is taken off.
         tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
     change = None
@@ -227,7 +235,9 @@ def contrasts(
     scale = _scale(config)
 
     def answers(probe: Probe, of: str) -> Answers:
+        # `of` is empty for the original case, or the name of the repeat or of a probe.
         names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
+        # An edited case of single responses has one response, at index 0.
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
         rows = [
@@ -244,6 +254,8 @@ def contrasts(
     measured = []
     for probe in probes:
         base, repeat, edited = (answers(probe, of) for of in ("", REPEAT, probe.name))
+        # 1 if the edited response is the first of the pair, -1 if it is the second: margins are
+        # those of the first.
         sign = np.array(
             [
                 1.0 if pointwise or not side_of(case, worse=probe.worse) else -1.0
@@ -281,6 +293,7 @@ def _answer(config: RunConfig, verdict: Verdict | None) -> tuple[float | None, .
     if (
         verdict.class_name is not None
     ):  # the value of a class that has no order is unknown
+        # Classes count from the lowest, in the order of the rubric.
         number = float([*rubric.classes].index(verdict.class_name))
         if rubric.positive is not None:
             number = float(verdict.class_name == rubric.positive)
@@ -312,6 +325,8 @@ def _orders(
     """
     toward = np.ones(len(base.value))
     if config.swap.policy == "both":
+        # What was shown second plays the part of the unedited case, and what was shown first that
+        # of the edited one.
         turns = ((base.second, base), (repeat.second, repeat), (base.first, base))
         base, repeat, edited = (
             Answers(order, order, order, order, answers.applies)
@@ -319,7 +334,12 @@ def _orders(
         )
         return base, repeat, edited, toward
     back = Answers(
-        -edited.value, -edited.verdict, -edited.first, -edited.second, edited.applies
+        # The responses were swapped, so the signs are turned back.
+        -edited.value,
+        -edited.verdict,
+        -edited.first,
+        -edited.second,
+        edited.applies,
     )
     return base, repeat, back, -toward
 
@@ -403,6 +423,7 @@ def outcomes(
         clusters: The clusters of the cases.
         unit: The smallest change of one case.
     """
+    # 1 if only the edit has no answer, -1 if only the repeat has none, 0 if both agree.
     silences = [
         np.where(
             contrast.applies, contrast.missing.astype(float) - contrast.silent, np.nan
@@ -427,13 +448,20 @@ def outcomes(
     alpha = 1 - scoring.confidence
     results = []
     for contrast, raw, adjusted_p, silent, changed in zip(
-        effects, p, adjusted, adjusted[count:], changes, strict=False
+        # `p` and `adjusted` are three times as long as `effects`: `zip` ends with the shortest.
+        effects,
+        p,
+        adjusted,
+        adjusted[count:],
+        changes,
+        strict=False,
     ):
         finite = contrast.tested[np.isfinite(contrast.tested)]
         mean = float(finite.mean()) if len(finite) else None
         falls, is_silent, is_unstable = (
             p is not None and p <= alpha for p in (adjusted_p, silent, changed)
         )
+        # A mean of exactly 0 has no direction to report.
         falls = falls and (mean or 0.0) != 0
         detectable = _detectable(
             contrast, clusters, scoring.confidence, len(effects), unit
@@ -464,6 +492,7 @@ def _sums(values: Floats, clusters: Clusters) -> Floats:
 def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | None:
     """Return the p-value of the test that flips the signs of clusters; `None` if no cluster differs from 0."""
     sums = _sums(values, clusters)
+    # Flipping the sign of 0 changes nothing.
     sums = sums[np.abs(sums) > 1e-9]
     if not len(sums):
         return None
@@ -472,6 +501,7 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
     if len(sums) > EXACT_UP_TO:
         p = erfc(abs(total) / sqrt(2 * float((sums**2).sum())))
     else:
+        # On a grid of integers, all 2^n flips are counted by adding one cluster after the other.
         p = sign_flip(np.round(sums / np.abs(sums).max() * GRID).astype(np.int64))
     if not one_sided:
         return p

@@ -59,6 +59,7 @@ def probes_of(config: RunConfig) -> tuple[Probe, ...]:
             "set probe.rewriter, such as gpt-4o-mini",
         )
         raise ConfigError(problem, where=f"probe.probes.{PARAPHRASE}", remedy=remedy)
+    # Without the repeat, the judge's own noise would count as an effect.
     named = [find_probe(name) for name in dict.fromkeys([REPEAT, *config.probe.probes])]
     fit = tuple(
         probe
@@ -82,6 +83,7 @@ def _impossible(probe: Probe, config: RunConfig) -> bool:
         config.judge.weighs or config.mode.name != "pairwise"
     ):
         return True
+    # One criterion in reverse order is the same prompt.
     return probe.reword is not None and probe.reword(config).hash() == config.hash()
 
 
@@ -254,6 +256,8 @@ class ProbedEvaluator:
     ) -> None:
         self._base = evaluator
         third = config.swap.policy == "both" and config.swap.resolve == "third_pass"
+        # How many sample numbers the run itself can use; those of a repeat follow, and are new
+        # requests.
         self._samples = config.mode.samples * (2 if third else 1)
         self._others: Mapping[str, Evaluator] = {
             probe.name: _prompted(probe, config, evaluator)
@@ -266,6 +270,8 @@ class ProbedEvaluator:
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests of a case; a repeat has the sample numbers that follow the run's own."""
         name, probe = _parts(case.id)
+        # Under the case's own id: orders and texts that are chosen by its hash must be those of
+        # the original.
         requests = self._of(probe).plan(replace(case, id=name))
         return [self._renamed(request, case.id, probe) for request in requests]
 
@@ -335,6 +341,8 @@ class Relabeled:
             ("回答 ", ""),
             ("回答", ""),
         ):
+            # Only in the forms in which a judge states a verdict, so that a name in its reasoning
+            # stays.
             self._back |= {
                 f"{before}{name}{after}": f"{before}{letter}{after}"
                 for name, letter in back.items()
@@ -355,6 +363,7 @@ class Relabeled:
         return self._evaluator.read(request, replace(completion, text=text))
 
     def _renamed(self, request: JudgeRequest) -> JudgeRequest:
+        # Longest first: one text may contain another one.
         texts = sorted(
             {text for text in marked_texts(request.messages) if text.strip()},
             key=len,
@@ -372,12 +381,15 @@ class Relabeled:
         else:
             parts = [message["content"]]
         renamed = [
+            # `re.split` with a group: texts under judgment are at odd indexes, and stay as they
+            # are.
             part if index % 2 else _NAME.sub(lambda m: self._names[m[0]], part)
             for index, part in enumerate(parts)
         ]
         return {"role": message["role"], "content": "".join(renamed)}
 
     def _answer(self, answer: AnswerFormat) -> AnswerFormat:
+        # By identity: the same format comes with every request.
         for old, new in self._known:
             if old is answer:
                 return new

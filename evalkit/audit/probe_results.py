@@ -106,6 +106,8 @@ def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
     It is unstable if more verdicts change than between repeats, or if of two equal responses it
     does not call at least a quarter a tie, and neither has a direction.
     """
+    # In this order: a significant effect counts more than instability, and "withstands" needs an
+    # interval that excludes a large effect.
     if outcome.found or outcome.silenced:
         return "falls"
     passed = metrics.get("passed")
@@ -327,6 +329,7 @@ def _order(outcome: Outcome) -> list[int]:
     """Return the indices of the cases with an effect in the direction of the mean, changed verdicts first."""
     if outcome.silenced and not outcome.found:
         return [int(index) for index in np.flatnonzero(outcome.contrast.missing)]
+    # (cases,) positive if a case moves as the mean does.
     effect = outcome.contrast.tested * np.sign(outcome.mean or 0.0)
     indices = np.flatnonzero(np.nan_to_num(effect) > 0)
     if outcome.contrast.probe.expects == "same":
@@ -354,6 +357,7 @@ def _worst(
     outcome: Outcome, result: RunResult, texts: Mapping[str, Case]
 ) -> Iterator[JsonObject]:
     for index in _order(outcome)[:WORST]:
+        # Effects are in the order of the run's cases.
         case = result.cases[int(index)]
         edited = texts.get(f"{case.id}{SEPARATOR}{outcome.contrast.probe.name}")
         side = 0 if edited is None else int(edited.metadata.get("side", 0))

@@ -105,6 +105,7 @@ def replace_copy(change: Callable[[str, Case, Place], str | None]) -> Edit:
     """Return an edit that puts a changed copy of one response next to the original, or in its place if it is alone."""
 
     def edit(case: Case, target: Place) -> Case | None:
+        # The copy replaces the response at `side`, so the original is the other one.
         original = case.responses[1 - target.side if len(case.responses) > 1 else 0]
         text = change(original.text, case, target)
         if text is None or text == original.text:
@@ -116,6 +117,7 @@ def replace_copy(change: Callable[[str, Case, Place], str | None]) -> Edit:
 
 def with_text(case: Case, side: int, text: str) -> Case:
     """Return a case with another text of one response."""
+    # A new response has no grade: that of the old text would no longer be right.
     responses = (*case.responses[:side], Response(text), *case.responses[side + 1 :])
     return replace(case, responses=responses)
 
@@ -132,6 +134,7 @@ def side_of(case: Case, *, worse: bool) -> int:
         return int((second < first) == worse)
     if case.label in ("A", "B"):
         return int((case.label == "A") == worse)
+    # As good as random, and the same in every run and version.
     return int(text_digest(case.id)[:8], 16) % 2
 
 
@@ -361,6 +364,7 @@ def _one_of(texts: Mapping[str, Sequence[str]]) -> Edit:
     def chosen(_: str, case: Case, target: Place) -> str:
         texts_in_language = texts[target.language]
         return texts_in_language[
+            # Other digits than those of `side_of`, so that text and side are independent.
             int(text_digest(case.id)[8:16], 16) % len(texts_in_language)
         ]
 
@@ -375,6 +379,7 @@ def _truncated(text: str, *_: object) -> str | None:
 
 def _wrong(text: str, _: Case, target: Place) -> str | None:
     if _NUMBER.search(text):
+        # Never the same number: 2n + 3 = n only for n = -3.
         return _NUMBER.sub(lambda match: str(2 * int(match[0]) + 3), text, count=1)
     changed = re.sub(*_NEGATIONS[target.language], text, count=1)
     if changed == text:
@@ -443,6 +448,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 def _swapped(case: Case, target: Place) -> Case | None:
     if target.config.swap.policy == "both":  # both orders are judged anyway
         return None
+    # The first two in reverse, then the rest.
     return replace(case, responses=case.responses[1::-1] + case.responses[2:])
 
 
@@ -603,6 +609,7 @@ def find_probe(name: str) -> Probe:
         PluginError: If it cannot be imported, or is not a probe with that name.
     """
     where = f"probe.probes.{name}"
+    # evalkit's own first: no package can replace one.
     if (builtin := own_probes().get(name)) is not None:
         return builtin
     probe = load_only(GROUP, name, where)

@@ -51,6 +51,7 @@ class Rewriter:
         self._prompts = {
             language: Prompts(language, prompt_folders) for language in ("en", "zh")
         }
+        # Both languages are checked, as data may be in either.
         for prompts in self._prompts.values():
             prompts.render(PARAPHRASE, response="text")
             if not prompts.uses(PARAPHRASE, "response"):
@@ -77,6 +78,7 @@ class Rewriter:
         messages = self._prompts[language_of(text + case.prompt)].render(
             PARAPHRASE, response=neutralize(text)
         )
+        # Shared: one paraphrase for all samples and orders.
         return (JudgeRequest(case.id, (0,), (0,), messages, shared=True),)
 
     def read(
@@ -94,6 +96,7 @@ def _read(request: JudgeRequest, completion: Completion) -> Reading:
         raise UnreadableError("truncated", "set a higher probe.rewriter.max_tokens")
     if not text:
         raise UnreadableError("empty", "the paraphrase is empty")
+    # A paraphrase of a refusal is a refusal.
     if is_refusal(text) and not is_refusal(original):
         raise UnreadableError("refusal", f"the rewriter refused: {text[:200]}")
     if text == original:
@@ -153,6 +156,7 @@ def reviews_of(case: Case) -> Mapping[str, bool]:
 def is_rejected(case: Case) -> bool:
     """Return whether at least half of its annotators say that a paraphrase differs in meaning."""
     reviews = reviews_of(case).values()
+    # `True` counts as 1: at least half of them say that it differs.
     return bool(reviews) and 2 * sum(reviews) <= len(reviews)
 
 
@@ -180,6 +184,7 @@ def review_table(
                 {"annotator": annotator, "label": "same" if same else "different"}
                 for annotator, same in reviews_of(edit).items()
             ]
+            # A row without a label for a paraphrase that nobody has reviewed.
             rows += [{**row, **review} for review in reviews or [{}]]
     if not rows:
         problem, remedy = (

@@ -70,6 +70,7 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
         # taken off.
         value = row["shift"] if row["passed"] is None else row["passed"]
         if value is not None:
+            # probe -> case -> its effect
             effects.setdefault(row["probe"], {})[row["case"]] = value
     return effects
 
@@ -95,6 +96,7 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
             sizes = [
                 abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
             ]
+            # A comparison as an index: 1 if the second is larger.
             worse = (first, second)[sizes[1] > sizes[0]]
             count = int(np.isfinite(differences).sum())
             tests.append(

@@ -96,6 +96,7 @@ __all__ = [
 ]
 
 Adjust: TypeAlias = Callable[[JsonObject], JsonObject]
+# Reentrant: checking a config may load another one.
 _HYDRA = RLock()  # Hydra composes with a global
 DEFAULT = "config"
 STUDY = "study_"
@@ -169,6 +170,7 @@ class EvalkitSearchPath(SearchPathPlugin):
 
 
 def _slug(*names: str | None) -> str:
+    # Resolvers get texts: an unset key arrives as "None".
     name = next((n for n in names if n and n != "None"), "panel")
     return re.sub(r"[^\w.-]+", "_", str(name).rsplit("/", 1)[-1])
 
@@ -189,6 +191,7 @@ def _schema() -> DictConfig:
     node = OmegaConf.create(dict(defaults()))
     for key in FREE_FORM:
         if OmegaConf.is_dict(part := OmegaConf.select(node, key)):
+            # Elsewhere, an unknown key is an error of Hydra's, with the key in it.
             OmegaConf.set_struct(part, False)
     return node
 
@@ -257,6 +260,7 @@ def add_study(path: Path) -> str:
             where=str(path),
             remedy="see `evalkit run --cfg job`",
         )
+    # Before the defaults are read, since a list of criteria changes them.
     _with_named_criteria(node)
     name = STUDY + _slug(path.stem)
     if "defaults" not in node:
@@ -274,6 +278,7 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
     assert isinstance(values, dict)
     chosen: list[Any] = []
     for group in GROUPS:
+        # Each section moves from the file into an option of its group.
         if group in values:
             section = OmegaConf.create({group: values.pop(group)})
             ConfigStore.instance().store(
@@ -323,6 +328,7 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
             continue
         section = values.pop(group)
         if isinstance(section, dict):
+            # Keys of the default judge, such as its price, must not leak into another judge.
             replaces = group in ("judge", "criteria") or (
                 group == "rubric" and not _SCALE.isdisjoint(section)
             )
@@ -369,6 +375,7 @@ def _with_named_criteria(study: DictConfig) -> None:
             isinstance(entries := study.get("defaults"), ListConfig)
             and "config" in entries
         ):
+            # The default criteria are emptied before the study's own keys apply.
             at = entries.index("_self_") if "_self_" in entries else len(entries)
             before = [
                 entry
@@ -414,6 +421,8 @@ def to_run_config(
     """
     try:
         with checked_environment(words):
+            # The order: decode keys, put criteria and judges in place, then validate, and only
+            # then check where values come from.
             values = with_decoded_keys(
                 OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             )
@@ -459,6 +468,7 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
     """
     cases = file.parent / RUN_CASES
     dataset = config.dataset
+    # The original data counts if it is there.
     if not cases.is_file() or not is_missing(dataset, project()):
         return config
     recorded = yaml.safe_load(read_text(file))
@@ -466,6 +476,7 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
     if recorded.get("defaults") != RUN_DEFAULTS or before.get("path") != dataset.path:
         return config
     values = dataset.model_dump(mode="json")
+    # Settings that have been applied to the recorded cases must not be applied twice.
     changed = {
         key: value
         for key, value in values.items()
@@ -493,6 +504,7 @@ def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
         words: the overrides of the command line, which may set what a config may not.
     """
     with _HYDRA:
+        # The program that runs evalkit may use Hydra itself.
         before = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
         register()
@@ -552,6 +564,7 @@ def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
         ConfigError: if the config is invalid.
     """
     chosen = {word.partition("=")[0] for word in overrides}
+    # An option for the whole group replaces what the file says.
     values = {group: value for group, value in settings.items() if group not in chosen}
     with own_hydra(overrides):
         node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
@@ -594,6 +607,8 @@ def load_jobs(
         composed = dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, words):
             try:
+                # Composing takes long: a job that differs only in plain values is made from the
+                # one before it.
                 kind = job_signature(job)
                 if kind in composed:
                     cfg = apply_values(composed[kind], job)
@@ -638,6 +653,7 @@ def is_multirun(name: str, overrides: Sequence[str]) -> bool:
     """
     study = None if name == DEFAULT else find_study(name)
     files = [*user_files(), *([study] if study else ())]
+    # A quick look first, since composing takes long.
     if not any(b"MULTIRUN" in read_file(file) for file in files):
         return False
     with own_hydra(overrides):
@@ -668,6 +684,7 @@ def study_names() -> list[str]:
 
 def unknown_study_error(name: str) -> ConfigError:
     """Return the error for an unknown study."""
+    # What the user probably means, most specific first.
     if (Path(name) / RUN_CONFIG).is_file():
         return ConfigError(
             "is a run's folder",

@@ -65,6 +65,7 @@ class CheckedLoader(ConfigLoader):
         self._loader = loader
         # A launcher's processes get them with the loader.
         self._granted = _granted(words)
+        # Kept, because a launcher's process has no context variables of its parent.
         self._allowed = code_allowed()
 
     def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
@@ -111,6 +112,7 @@ class CheckedLoader(ConfigLoader):
         folder = str(
             OmegaConf.to_container(cfg.hydra.sweep, resolve=False)
         )  # resolved in a launcher's process
+        # The name of a folder is shown and logged.
         for name in filter(names_secret, re.findall(r"oc\.env:\s*(\w+)", folder)):
             problem = f"contains the value of ${name}"
             raise ConfigError(
@@ -137,6 +139,7 @@ def checked_environment(words: Iterable[str] = ()) -> Iterator[None]:
             raise ValueError(f"reads the variable ${name}")
         return oc.env(name, *default)
 
+    # OmegaConf has one resolver for the whole process, so it is put back at the end.
     before = BaseContainer._resolvers["oc.env"]
     OmegaConf.register_new_resolver("oc.env", read, replace=True)
     try:
@@ -149,6 +152,7 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
     """Return the guarded settings that the command line sets."""
     granted = set[Setting]()
     for word in words:
+        # The user of the command line may set everything; a file only what is harmless.
         if word.lstrip("+").startswith(_PREFIXES):
             with suppress(HydraException):  # reported when the config is composed
                 [override] = OverridesParser.create().parse_overrides([word])
@@ -177,6 +181,7 @@ def _parts(value: Any, path: Setting) -> Iterator[tuple[Setting, Any]]:
     """Yield a value and each value in it with its path; numbers and quoted texts as in a config."""
     plain = value.text if isinstance(value, QuotedString) else value
     if isinstance(plain, str):
+        # As the shell and Hydra would resolve it: the user named this variable.
         plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), plain)
         if "${" not in plain:  # the value of another interpolation may come from a file
             yield path, plain
@@ -216,6 +221,7 @@ def check_search_path(study: DictConfig, file: Path | None = None) -> None:
     for path in (
         () if code_allowed() else OmegaConf.select(study, "hydra.searchpath") or ()
     ):
+        # Importing a package runs its code.
         if str(path).startswith("pkg://"):
             raise ConfigError(
                 "names a package, which is imported",
@@ -240,10 +246,12 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
     Raises:
         ConfigError: if it names code.
     """
+    # Unresolved: resolving could read the environment or a file.
     part = OmegaConf.to_container(cfg.hydra, resolve=False)
     assert isinstance(part, dict)
     for key, problem in _code_named_by(part, cfg.hydra):
         raise ConfigError(problem, where=f"hydra.{key}", remedy=TRUST)
+    # A whole section by interpolation could become anything, so it counts as risky.
     hidden = OmegaConf.is_interpolation(cfg, "runner")
     if hidden:
         runner = None
@@ -278,6 +286,7 @@ def _risky(values: Json) -> Iterator[Setting]:
                 if key not in (*_SPACES, "sampler")
             }
         for path in risky_settings(section, settings):
+            # What an installed launcher sets by itself is not the config's choice.
             if not path or settings[path[0]] != shipped.get(path[0]):
                 yield (above, name, *path)
 
@@ -313,6 +322,7 @@ def _code_named_by(
             yield key, "names code that Hydra would run"
     for key in ("job_logging", "hydra_logging"):
         logging = part.get(key) or {}
+        # Not a danger, but a sign that evalkit's defaults are missing.
         if logging == _hydra_default(key):
             remedy = "write `- config` first, and `- override /GROUP: OPTION` for other options"
             raise ConfigError(
@@ -348,6 +358,7 @@ def _targets(
 ) -> Iterator[tuple[str, str]]:
     """Yield each key that Hydra would instantiate, with what it names; `installed` targets are harmless."""
     if isinstance(value, str) and "${" in value:
+        # An interpolation may lead to a mapping with a `_target_`.
         value = _resolved(hydra, where)
         if isinstance(value, dict | list | None):
             yield where, "by an interpolation"

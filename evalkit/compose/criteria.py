@@ -83,6 +83,7 @@ def _as_judges(word: str) -> list[str]:
         return [word]
     names = [name.strip() for name in match["names"].split(",")]
     return [
+        # Emptied first, so that the panel has the named judges only.
         "judge.judges=[]",
         *(f"+judge@judge.{NAMED}.n{at}={name}" for at, name in enumerate(names)),
     ]
@@ -100,6 +101,7 @@ def with_named_judges(judge: Any) -> Any:
 
 def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
     """Return the name of a judge; `None` if a panel replaces it, which does not inherit its name."""
+    # `NAMED` is there while judges are named and not yet put in place.
     if _parent_.get("judges") or _parent_.get(NAMED):
         return None
     return name
@@ -160,6 +162,7 @@ def put_in_place(values: Any) -> Any:
             continue
         action = spelled[1]
         name = decoded(spelled[2])
+        # Hydra accepted the spelled key, so evalkit checks what Hydra would have checked.
         if action != "add" and name not in criteria:
             raise no_such_criterion(name, list(criteria), addable=action == "set")
         if action == "del":
@@ -198,6 +201,7 @@ def no_such_criterion(
 
 
 def _spelled(word: str) -> Iterator[str]:
+    # From the most specific form to the most general one; anything else is left to Hydra.
     if rubric := _INLINE_RUBRIC.fullmatch(word):
         yield from _rubric_from_inline(word, rubric["value"])
         return
@@ -247,6 +251,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
         raise ConfigError(
             "cannot be read as criteria", where=word, remedy=INLINE
         ) from None
+    # A list may mix names of files and criteria.
     parts = criteria if isinstance(criteria, list) else [criteria]
     files = [part for part in parts if isinstance(part, str)]
     yield from [] if added else [f"criteria=[{','.join(files)}]"]
@@ -261,6 +266,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
             entries += [(str(name), settings) for name, settings in named.items()]
         elif not isinstance(part, str):
             raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE)
+    # In a mapping, YAML would keep the last of two equal names without a word.
     names = [name for name, _ in entries]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(
@@ -385,6 +391,7 @@ def decoded(spelled: str) -> str:
 
 def quoted(text: str) -> str:
     """Return a text in Hydra's quotes; interpolations in it stay."""
+    # Hydra reads backslashes before a quote in pairs.
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", text)
     # backslashes before a closing quote must be doubled, too
     trailing = len(escaped) - len(escaped.rstrip("\\"))
@@ -408,6 +415,7 @@ def _with_quoted_parts(value: str) -> str:
     for piece in _PIECE.finditer(value):
         text = piece[0]
         if piece["kept"] is None:
+            # A key of a mapping follows its brace or a comma; Hydra cannot quote keys.
             in_key = inside[-1] == "{" and last in ("{", ",")
             text = _as_pair(text) if in_key and ":" in text else _ascii_text(text)
         elif text in ("[", "{", "("):

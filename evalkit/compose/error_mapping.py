@@ -40,6 +40,7 @@ def hydra_error(error: Exception) -> EvalkitError:
     """Return an error of composing a config as one line."""
     if isinstance(error, EvalkitError):
         return error
+    # From the most specific cause to the most general one: Hydra wraps its errors several times.
     deep = any(
         isinstance(raised, RecursionError)
         for raised in (error, error.__cause__, error.__context__)
@@ -68,6 +69,7 @@ def hydra_error(error: Exception) -> EvalkitError:
             remedy=remedy,
         )
     if isinstance(error, OverrideParseException):
+        # The user's own spelling, not the one that was made for Hydra.
         error.override = as_written(error.override)
         if error.override.lstrip("+").startswith("gate."):
             remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
@@ -85,6 +87,7 @@ def hydra_error(error: Exception) -> EvalkitError:
             f"is not YAML ({error.problem})",
             where=f"{relative(Path(mark.name))}:{mark.line + 1}",
         )
+    # A list of values without `-m` is mostly a forgotten `-m`.
     if several := _SEVERAL.search(str(error)):
         word = as_written(several[1])
         name, _, values = word.partition("=")
@@ -123,6 +126,7 @@ def hydra_error(error: Exception) -> EvalkitError:
         return ConfigError(
             "the defaults list has no _self_", where="defaults", remedy=remedy
         )
+    # The first line of Hydra's text has the problem; the rest is its search path.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, ConfigCompositionException) and (
         key := re.search(r"override '([^']+)'", str(error))
@@ -188,6 +192,7 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
             return ConfigError(
                 "no such dataset", where=f"dataset={file}", remedy=remedy
             )
+        # `RECORDED` is an internal name.
         options = [o for o in error.options or () if o and o != RECORDED]
         if not options:  # for a list of options, Hydra does not name them
             options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]

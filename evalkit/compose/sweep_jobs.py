@@ -71,6 +71,7 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
     for override in parsed:
         key = override.get_key_element()
         if override.is_sweep_override():
+            # As Hydra's sweeper, so that a plan has exactly the jobs of the sweep.
             values = list(override.sweep_string_iterator())
         else:
             values = [override.get_value_element_as_str()]
@@ -81,6 +82,7 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
                 where=str(override.input_line),
                 remedy=f"choose from {', '.join(options)}",
             )
+        # A key that is set again replaces its earlier values.
         choices[key] = [f"{key}={value}" for value in values]
     return list(product(*choices.values()))
 
@@ -98,7 +100,9 @@ def _sweeper_params(cfg: DictConfig) -> list[str]:
 def job_signature(job: Sequence[str]) -> tuple[str, ...]:
     """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
     return tuple(
-        word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job
+        # Other words may choose options, whose files must be composed.
+        word.partition("=")[0] if _PLAIN.fullmatch(word) else word
+        for word in job
     )
 
 
@@ -145,5 +149,6 @@ def unswept_keys(config_name: str, overrides: Sequence[str]) -> frozenset[str]:
         with suppress(OverrideParseException):  # reported when the jobs are composed
             [override] = OverridesParser.create().parse_overrides([word])
             key = override.get_key_element().lstrip("+~")
+            # The last word with a key counts.
             swept[key] = override.is_sweep_override()
     return frozenset(key for key, is_swept in swept.items() if not is_swept)

@@ -28,6 +28,7 @@ class SampleConfig(Section):
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
+        # Both or neither: the size of the sample would be unclear.
         if (self.n is None) == (self.fraction is None):
             raise ValueError(
                 "set either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'"
@@ -60,6 +61,7 @@ class JoinConfig(Section):
 
     @model_validator(mode="after")
     def _same_count(self) -> Self:
+        # Columns are matched by position.
         if len(self.theirs) != len(self.ours):
             raise ValueError(
                 "by and key have different numbers of columns: list one column in key for each"
@@ -112,6 +114,7 @@ class SplitConfig(Section):
             raise ValueError(
                 "fractions needs shares of dev and test that add up to 1: {dev: 0.5, test: 0.5}"
             )
+        # Without a rule for the sides, the other side would silently be judged, too.
         if self.column is None and self.fractions is None and self.use != "all":
             raise ValueError(
                 "needs column or fractions: for example 'dataset.split={column: split, use: dev}'"
@@ -157,17 +160,20 @@ def parse_label_map(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
+        # First as winners and grades, so that `A>B=A` is not read as a class.
         return _parse_entries(value, _ENTRY)
     except ValueError as problem:
         try:
             return _parse_entries(value, _CLASS_ENTRY)
         except ValueError:
+            # The first error explains the usual form.
             raise problem from None
 
 
 def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     position = 0
+    # Entries follow each other without a gap: what does not match is an error and is not skipped.
     while position < len(value.rstrip(", ")):
         entry = form.match(value, position)
         if entry is None:
@@ -269,11 +275,13 @@ class DatasetConfig(PluginSection):
     @property
     def has_turns(self) -> bool:
         """Whether the texts of cases are numbered turns of conversations."""
+        # Messages of a case are numbered as turns, also if whole conversations are judged.
         mapped = any(name.partition("_")[0] == "messages" for name in self.fields)
         return self.unit != "conversation" or mapped
 
     @model_validator(mode="after")
     def _one_reading(self) -> Self:
+        # Two descriptions of the same columns could contradict each other.
         other_keys = [key for key in _WITHOUT_READING if getattr(self, key)]
         if self.reading is not None and other_keys:
             raise ValueError(
@@ -346,6 +354,7 @@ class MetricRule(Section):
     @classmethod
     def _from_text(cls, value: Any) -> Any:
         if isinstance(value, str):
+            # The short form: a bound on the value.
             return {"value": value}
         if not isinstance(value, Mapping):
             raise ValueError("is not a rule: write '>= 0.9', or {low: '>= 0.6'}")
@@ -368,6 +377,7 @@ class MetricRule(Section):
             (name, sign, float(limit))
             for name, text in texts
             if text is not None
+            # A text may have two bounds.
             for sign, limit in BOUND.findall(text)
         ]
 
@@ -437,6 +447,8 @@ class GateConfig(Section):
     @classmethod
     def _check_keys(cls, value: Any) -> Any:
         for key in value if isinstance(value, Mapping) else ():
+            # Any other key is the name of a metric, so a misspelled setting would silently become
+            # a rule.
             if key not in cls.model_fields and (
                 near := get_close_matches(str(key), cls.model_fields, 1, cutoff=0.8)
             ):

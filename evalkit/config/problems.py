@@ -37,6 +37,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     for file in files:
         try:
             text = read_text(file)
+            # The file may be hostile: a few lines of aliases can describe gigabytes.
             check_yaml(text)
             root = yaml.compose(text)
         except (OSError, yaml.YAMLError, ValueError, RecursionError):
@@ -100,7 +101,9 @@ def _line(
     line = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
+            # A mapping node is a list of pairs of nodes, of which the key has the line.
             entry = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            # A file that does not set the whole path did not set the value.
             if entry is None:
                 return None
             line = entry[0].start_mark.line + 1
@@ -140,6 +143,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def _sections() -> frozenset[str]:
     """Return the names of the classes of all sections of RunConfig."""
     sections: set[type[BaseModel]] = set()
+    # Sections contain sections, some of them themselves, so each is visited once.
     todo: list[type[BaseModel]] = [RunConfig]
     while todo:
         for field in todo.pop().model_fields.values():
@@ -157,6 +161,7 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
     first, loc = _most_telling(error.errors(include_url=False))
     key = ".".join(str(part) for part in loc)
     message = re.sub(r"^(Value|Assertion) error, ", "", first["msg"])
+    # Rules between sections have no path in pydantic: their texts begin with the key.
     if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
         key = named[1]
@@ -204,6 +209,7 @@ def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
     """
     first = errors[0]
     # a key path names each type that pydantic tried, at the same position
+    # Index in the path at which a type and no key is named.
     position = next((n for n, part in enumerate(first["loc"]) if _is_type(part)), None)
     if position is None:
         return first, list(first["loc"])
@@ -224,6 +230,7 @@ def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
         for problem in tried
         if not re.search(r"_(type|error|parsing|from_float)$", problem["type"])
     ]
+    # A problem inside of a section says more than a limit, and that more than "not a string".
     chosen = (inside or limits or tried)[0]
     if not inside and not (chosen in limits and chosen["type"] != "literal_error"):
         expectations = list(
@@ -276,6 +283,7 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
     model: type[BaseModel] | None = RunConfig
     named = False  # whether the last key is a name from the user, like an entry of a mapping
     for part in path:
+        # An index or a name that the user chose leads to the entry's own model.
         if isinstance(part, int) or named:
             named = False
             continue

@@ -18,6 +18,8 @@ MOST_CHOICES = 255
 
 def problems_of(config: RunSections) -> list[str]:
     """Return what is wrong between the sections of a config, each as `KEY: problem: remedy`."""
+    # All rules are applied, and the first problem is reported. They need several sections at
+    # once; what concerns one section is checked there.
     problems = _meaning_problems(config) + _reward_problems(config)
     problems += _decision_problems(config)
     if config.dataset.fit and not all(judge.context for judge in config.judge.members):
@@ -32,6 +34,7 @@ def problems_of(config: RunSections) -> list[str]:
         problems.append(
             f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}"
         )
+    # Weights are normalized to a sum of 1, which zeros do not have.
     if names and not sum(config.raw_weights().values()):
         problems.append(
             "criteria: every weight is 0: give at least one criterion a weight above 0"
@@ -51,6 +54,7 @@ def problems_of(config: RunSections) -> list[str]:
             "scoring.normalize: minmax needs a scale with ends: set zscore, rank or none"
         )
     if (
+        # After other normalizations, the largest difference depends on the data.
         config.scoring.normalize in ("none", "minmax")
         and config.tie.threshold > config.margin_span()
     ):
@@ -73,6 +77,7 @@ def problems_of(config: RunSections) -> list[str]:
 
 def _reward_problems(config: RunSections) -> list[str]:
     """Return the settings that do not apply to reward models and classifiers."""
+    # The rest applies to this kind of judge only.
     if not config.judge.rewards:
         return []
     reason = f"reads text, and judge.endpoint={config.judge.members[0].endpoint}"
@@ -101,6 +106,7 @@ def _reward_problems(config: RunSections) -> list[str]:
 def _decision_problems(config: RunSections) -> list[str]:
     """Return the settings that do not apply to decision models."""
     arbiter = config.swap.arbiter
+    # The request of a third judgment is planned by the same evaluator.
     if arbiter is not None and arbiter.decides != config.judge.decides:
         return [
             "swap.arbiter: a decision model and another judge cannot share a question"
@@ -142,10 +148,12 @@ def _cascade_problems(config: RunSections) -> list[str]:
             "judge.vote: a cascade decides pairs or classes: set mode=pairwise, or"
             " rubric.classes"
         )
+    # A last judge that always answers needs no measure of how sure it is.
     if config.judge.last == "answer":
         before = config.judge.members[:-1]
     else:
         before = config.judge.members
+    # Agreement between samples or orders shows how sure a judge is, even without probabilities.
     sure = config.mode.samples > 1 or (pairs and config.swap.policy == "both")
     if not sure and (
         mute := [judge.label for judge in before if not judge.probabilities]
@@ -165,6 +173,7 @@ def _cascade_problems(config: RunSections) -> list[str]:
 
 def _stop_problems(config: RunSections) -> list[str]:
     """Return the settings with which a run cannot stop at complete clusters, each with its own verdicts."""
+    # What the user should do -> whether the problem is there.
     problems = {
         f"{config.runner.kind} asks before it has answers: set runner=online": (
             config.runner.kind != "online"
@@ -236,6 +245,7 @@ def _meaning_problems(config: RunSections) -> list[str]:
     meanings = ["A", "B", "TIE"] if classes is None else [*classes.answers]
     also = ", or a grade" if classes is None else ""
     for label, meaning in config.dataset.label_map.items():
+        # Without classes, a label may mean a grade; its scale is checked with the data.
         numeric = isinstance(meaning, float | int)
         value = f"{meaning:g}" if isinstance(meaning, float | int) else meaning
         if meaning in meanings or (
@@ -336,6 +346,7 @@ def _off_scale(config: RunSections) -> list[str]:
         (f"criteria.{name}.levels", [*criterion.levels])
         for name, criterion in config.criteria.items()
     ]
+    # Each value with the key that set it, so that the message names the key.
     scale = config.rubric.scale
     unscored = [
         f"rubric.examples.{i}: it has a class, and the rubric has a scale: set score or scores"

@@ -64,6 +64,7 @@ class RunConfig(RunSections):
         Pointwise prompts showed weights, and a pair's margin was the overall winner unless
         `scoring.weights` were set.
         """
+        # Old configs are recognized by what they lack; a new one must never be changed here.
         prompt = value.get("prompt") if isinstance(value, Mapping) else None
         if (
             not isinstance(prompt, Mapping)
@@ -119,6 +120,7 @@ class RunConfig(RunSections):
     @model_validator(mode="after")
     def _rules(self) -> Self:
         # A config is written to the run folder and to MLflow, and is shown in the report.
+        # Before the rules, whose messages may quote values.
         for key, secret in secrets_of(self.dump()):
             raise ValueError(f"{key}: {secret}: {remedy_for(key)}")
         for problem in problems_of(self):
@@ -140,6 +142,7 @@ class RunConfig(RunSections):
             )
             sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to sum"
             notes.append(f"criteria weights {sums} and were normalized: {shares}")
+        # Only weights that the user has set: a default that is overridden needs no note.
         own_weights = {
             name: criterion.weight
             for name, criterion in self.criteria.items()
@@ -154,6 +157,7 @@ class RunConfig(RunSections):
                 "scoring.weights overrides criteria.NAME.weight, which has no effect:"
                 f" {', '.join(unused)}"
             )
+        # At temperature 0, a provider mostly repeats its answer.
         cold = [
             member.label for member in self.judge.members if member.temperature == 0
         ]
@@ -275,6 +279,7 @@ class RunConfig(RunSections):
         the order of criteria, because judges see it.
         """
         dumped = self.dump()
+        # As a list, because `digest` sorts the keys of a mapping, and their order matters here.
         dumped["criteria"] = [
             {"name": name, **criterion}
             for name, criterion in dumped["criteria"].items()
@@ -332,6 +337,7 @@ def _without_later_keys(value: Any) -> Any:
         for key, part in value.items()
         if key not in _LATER_KEYS
         or part != _LATER_KEYS[key]
+        # `prompt.template` is older than `judge.template`, and has always been part of the hash.
         or (key == "template" and "language" in value)
     }
 

@@ -58,6 +58,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
+    # Not validated: evalkit's own changes may make configs that a user must not write.
     def with_(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
         copy = self
@@ -214,6 +215,8 @@ class JudgeConfig(Section):
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:
+        # One evaluator plans the requests of a panel, so all members must be asked in the same
+        # way.
         kinds = {
             (member.rewards, member.decides, member.template) for member in self.members
         }
@@ -226,6 +229,7 @@ class JudgeConfig(Section):
             return self
         if self.template is not None and self.endpoint not in ("classify", "pooling"):
             raise ValueError("template is for classify and pooling: remove it")
+        # Only chat has an address that a provider's name implies.
         if self.simulated or (self.api_base is None and not self.decides):
             raise ValueError(
                 f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's"
@@ -235,11 +239,13 @@ class JudgeConfig(Section):
             raise ValueError(
                 f"logprobs does not work with endpoint={self.endpoint}: set it to false"
             )
+        # A reward of half a response looks like any other.
         if self.rewards and "truncate_prompt_tokens" in self.params:
             raise ValueError(
                 "params.truncate_prompt_tokens cuts texts unnoticed: remove it, and set"
                 " dataset.fit=ends"
             )
+        # A verdict cut off after 16 tokens would be unreadable, and all of them paid for.
         if self.endpoint == "completion" and self.max_tokens is None:
             raise ValueError(
                 "endpoint is completion, whose answers servers cut off at 16 tokens: set max_tokens"
@@ -254,12 +260,14 @@ class JudgeConfig(Section):
                 f"weights has '{unknown[0]}', which is not one of its judges: choose from"
                 f" {', '.join(names)}"
             )
+        # A weight that is not listed is 1, so only listed zeros can do this.
         if self.vote == "weighted" and not any(
             self.weights.get(name, 1.0) for name in names
         ):
             raise ValueError(
                 "every judge's weight is 0: give at least one judge a weight above 0"
             )
+        # With two judges who disagree, nothing shows which one errs.
         if self.vote == "dawid_skene" and len(names) < 3:
             raise ValueError(
                 f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add"
@@ -276,6 +284,7 @@ class JudgeConfig(Section):
         if (
             self.cascades
             and self.thresholds is not None
+            # thresholds[i] belongs to judge i of the cascade.
             and len(self.thresholds) != len(names)
         ):
             raise ValueError(
@@ -294,6 +303,8 @@ class JudgeConfig(Section):
         """The judges of a panel, including those of nested panels, or the judge itself."""
         if self.judges is None:
             return (self,)
+        # Depth first, in the order of the config: the index of a member is the index of its
+        # answers.
         return tuple(member for judge in self.judges for member in judge.members)
 
     @property
@@ -373,6 +384,7 @@ class ModeConfig(PluginSection):
     def _items(
         cls, value: tuple[dict[str, Any] | str, ...]
     ) -> tuple[dict[str, Any] | str, ...]:
+        # A label is about the response of one case.
         if value and any(item.labels for item in read_items(value, prefix="")):
             raise ValueError(
                 "an item of all cases has a label: label the items of cases in the dataset"
@@ -383,6 +395,7 @@ class ModeConfig(PluginSection):
     def items(self) -> tuple[ChecklistItem, ...]:
         """The checklist items of all cases, named by their numbers unless they have ids."""
         items = read_items(self.checklist, prefix="") if self.checklist else ()
+        # Their numbers are the same in all cases, so they count as ids.
         return tuple(replace(item, numbered=False) for item in items)
 
     @property
@@ -409,6 +422,7 @@ class SwapConfig(Section):
 
     @model_validator(mode="after")
     def _one_arbiter(self) -> Self:
+        # A third judgment is one verdict that decides.
         if self.arbiter is not None and self.arbiter.judges is not None:
             raise ValueError("arbiter is a panel: choose a single judge")
         return self
@@ -555,6 +569,7 @@ class ScoringConfig(Section):
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
+        # The same column twice would repeat its metrics under one name.
         if twice := [
             name
             for position, name in enumerate(self.slices)
@@ -598,6 +613,7 @@ class RunnerConfig(Section):
     """
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
+    # On the command line, one id needs no brackets.
     resend: Annotated[
         list[Text],
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
@@ -646,6 +662,7 @@ class RunnerConfig(Section):
 
     @model_validator(mode="after")
     def _shared_budget(self) -> Self:
+        # Workers share an amount in the store; calls and batches are not counted there.
         if self.budget_scope == "store" and (
             self.budget_calls is not None or self.kind == "batch"
         ):
@@ -669,6 +686,7 @@ class ProbeConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _with_paraphrase(cls, value: Any) -> Any:
+        # Naming a rewriter asks for its probe; settings of the probe that are there stay.
         if not isinstance(value, Mapping) or value.get("rewriter") is None:
             return value
         probes = value.get("probes") or {}
@@ -682,6 +700,7 @@ class ProbeConfig(Section):
         if self.rewriter is not None and (
             self.rewriter.judges is not None or self.rewriter.simulated
         ):
+            # A simulated judge is a function of marked responses and writes no texts.
             if self.rewriter.simulated:
                 kind = "simulated judge, which writes no texts"
             else:

@@ -100,6 +100,7 @@ class Guard:
         started = time.perf_counter()
         status = 0
 
+        # Remembers the status, which decides whether an error can still be answered.
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
@@ -113,6 +114,7 @@ class Guard:
         # counted before its body is read, which may take long
         self._open += 1
         try:
+            # Before the body: a client without a key must not make the server read anything.
             self._check(request)
             body = await self._limits.admission.body(request)
             await self._app(scope, _replay(body, receive), noted)
@@ -142,6 +144,7 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         self._limits.admission.check(request)
+        # Load balancers and containers ask it, without a key.
         if request.url.path == OPEN:
             return
         if self._keys:
@@ -222,6 +225,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     app.add_exception_handler(Refusal, lambda _, refusal: refusal.response())
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_served)
+    # Errors never reach the client as a traceback, which could hold a prompt or a path.
     app.add_exception_handler(500, lambda *_: _BROKEN.response())
 
     @app.post("/judge", response_model=JudgeVerdict)

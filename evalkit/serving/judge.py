@@ -174,6 +174,8 @@ class Judge:
 
     def with_config(self, config: RunConfig) -> Judge:
         """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
+        # A shallow copy shares the budget and the validation; sessions and the evaluator depend
+        # on the config.
         judge = copy(self)
         judge.config = config
         judge._evaluator = None
@@ -231,6 +233,7 @@ class Judge:
             for number, case in enumerate(read)
         ]
         judgments, verdicts = await self.judged(numbered)
+        # number of the case -> its judgments and its verdicts
         by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {
             case.id: ([], []) for case in numbered
         }
@@ -255,6 +258,7 @@ class Judge:
                 evaluator = build_evaluator(self.config, self._templates)
             self._evaluator = evaluator
         bare = replace(case, metadata=of_unit(case))
+        # A cascade asks its first judge about all, and the others only if needed.
         judges = 1 if self.config.judge.cascades else len(self.config.judge.members)
         planned = len(evaluator.plan(bare))
         orders = 1
@@ -283,6 +287,7 @@ class Judge:
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
+        # Connections belong to the event loop in which they were opened.
         shared = self._sessions.pop(asyncio.get_running_loop(), None)
         if shared is not None:
             shared.over = True
@@ -349,9 +354,13 @@ class Judge:
     ) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
         """Return the judgments and verdicts on cases with different ids; the errors are those of a call."""
         loop = asyncio.get_running_loop()
+        # A session that stopped on another call's error is replaced, and this question is asked
+        # again; stored answers are not paid for twice.
         while True:
             if self._stopped is not None:
                 raise EvalkitError(self._stopped)
+            # Another call may have replaced or stopped the session during an `await`, so it is
+            # looked up in each turn.
             shared = self._sessions.get(loop)
             if shared is None or shared.session.stopped:
                 with allowing_code(self._allow_code):
@@ -374,6 +383,7 @@ class Judge:
     def _verdict(
         self, case: Case, judgments: Sequence[Judgment], verdicts: Sequence[Verdict]
     ) -> JudgeVerdict:
+        # The first verdict is about the first unit.
         main = next(iter(verdicts))
         if (
             len(case.responses) > 1 and len(main.unit) == 1
@@ -388,6 +398,7 @@ class Judge:
             and main.reason != "abstained"
         )
         error, error_kind = failure_of(judgments) if missing else (None, None)
+        # Stored answers cost this caller nothing.
         paid = [judgment for judgment in judgments if not judgment.stored]
         costs = [
             completion.cost_usd
@@ -511,6 +522,7 @@ def load_judge(
         path = fetch_judge(str(path), LOADER)
     folder = read_judge(Path(path))
     addresses = [api_base] if isinstance(api_base, str) else api_base or ()
+    # A folder may come from someone else: its addresses get no key unless the caller names them.
     with trusting(trust), from_judge_folder(addresses):
         check(folder.config, origin_of(Path(path)))
     return Judge(

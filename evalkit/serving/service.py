@@ -132,6 +132,7 @@ class Rate:
         """
         if self._most is None:
             return
+        # It would wait forever: the bucket never holds so many.
         if count > self._most:
             raise Refusal(
                 422,
@@ -139,6 +140,7 @@ class Rate:
                 " minute; send fewer responses or items",
             )
         now = self._now()
+        # A bucket that fills evenly and holds one minute's requests.
         self._left = min(
             float(self._most), self._left + (now - self._at) * self._most / 60
         )
@@ -218,6 +220,7 @@ class Service:
         self._bounds.check_responses(fields.responses)
         self._bounds.check_items("checklist items", fields.checklist)
         self._bounds.check_items("columns of metadata", fields.metadata)
+        # Bounds are checked before the case is read, which may decode pictures.
         case = await self._case(self._judge, fields.model_dump(exclude_none=True))
         (verdict,) = await self._ask(self._judge, case, self._judge.verdicts)
         self._count(verdict.status, verdict.trust)
@@ -334,10 +337,13 @@ class Service:
         self.stopping = True
         judges = [self._judge, *self._variants.values()]
         for judge in judges:
+            # Nothing new is sent, but calls in flight are paid for: their answers are waited for
+            # and stored.
             judge.stop("the server is stopping")
         if self._tasks:
             calls = asyncio.ensure_future(asyncio.wait(self._tasks, timeout=self.grace))
             hurry = asyncio.ensure_future(self._hurry.wait())
+            # A second signal sets `hurry`.
             await asyncio.wait([calls, hurry], return_when=asyncio.FIRST_COMPLETED)
             calls.cancel()
             hurry.cancel()
@@ -359,6 +365,7 @@ class Service:
 
     async def _variant(self, arguments: JudgingInput) -> Judge:
         key = repr(arguments.model_dump(exclude=_FIELDS, exclude_unset=True))
+        # Popped and put back at the end: the order of the dictionary is that of the last use.
         judge = self._variants.pop(key, None)
         if judge is None:
             try:
@@ -376,6 +383,7 @@ class Service:
             )
         if len(self._variants) > VARIANTS:
             _, oldest = self._variants.popitem(last=False)
+            # A variant without changes is the validated judge itself, which must stay open.
             if oldest is not self._judge:
                 self._start(oldest.close())
         return judge
@@ -395,9 +403,12 @@ class Service:
             raise Refusal(422, str(error)) from None
         if size.questions > 1:  # whatever the validated judge needs for one is fine
             self._bounds.check_calls(size.calls)
+        # Counted only now: a question that is refused for its size costs nothing.
         self._rate.take(size.questions)
         if self.stopping:
             raise Refusal(503, "the server is stopping")
+        # A task of its own: a client that gives up does not cancel a call that is already paid
+        # for.
         task = self._start(question([case]))
         done, _ = await asyncio.wait([task], timeout=self._seconds)
         if not done:
@@ -414,6 +425,7 @@ class Service:
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
+        # asyncio keeps only a weak reference to a task: one that nobody holds may be collected.
         task.add_done_callback(self._ended)
         return task
 
@@ -463,6 +475,8 @@ def _config(judge: Judge, arguments: Any) -> Any:
             if isinstance(criterion, str)
             else (criterion.name, criterion.model_dump(exclude_unset=True))
         )
+        # A client may repeat a criterion by its name only; that is the validated criterion, not
+        # another one.
         unchanged = (
             value in ("", getattr(judged_criteria.get(name), key, ""))
             for key, value in values.items()

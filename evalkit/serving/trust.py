@@ -72,8 +72,10 @@ class Validation:
     """
 
     def __init__(self, content: Any, where: str) -> None:
+        # The warning about slices is about the validation, not about a case: once is enough.
         self._reported = False
         try:
+            # First, so that a file of a later version is not reported as damaged.
             if content["format"] != FORMAT:
                 raise ValueError(
                     f"its format is {content['format']}, and this evalkit reads {FORMAT}"
@@ -118,6 +120,7 @@ class Validation:
         """Return whether the judge can be used for this, or for something that needs more."""
         if use == "order":
             return self.orders
+        # `USES` is ordered: each use includes those before it.
         return USES.index(self.use) >= USES.index(use)
 
     def trust(
@@ -197,6 +200,7 @@ class Validation:
                 ),
             )
         for part, texts in _parts(case).items():
+            # The shortest and longest text of the validation.
             low, high = self.lengths.get(part, (0, 0))
             for length in map(len, texts):
                 # a little outside is no reason to warn
@@ -377,6 +381,7 @@ def script(text: str) -> str:
 
 @lru_cache(4096)
 def _script_of(letter: str) -> str:
+    # A character's name begins with its script: LATIN SMALL LETTER A.
     name = unicodedata.name(letter, "unknown").split()[0].capitalize()
     if name == "Cjk":
         return "Han"

@@ -84,6 +84,8 @@ def look_config(config: RunConfig, key: str) -> RunConfig:
     """Return the config of a look: its own answers of all cases, and neither gate, tracker nor probes."""
     swap = config.swap
     if swap.arbiter is not None:
+        # The look is a part of the content key: the same requests are asked anew instead of being
+        # read from the store.
         swap = swap.model_copy(update={"arbiter": _looking(swap.arbiter, key)})
     bare = {
         "gate": GateConfig(),
@@ -108,6 +110,7 @@ def _looking(judge: JudgeConfig, key: str) -> JudgeConfig:
 
 def next_look(baseline: Baseline | None, number: int = 1) -> Look:
     """Return the look to take: the last one if it is not complete, or else a new one."""
+    # The same key again, under which the answers so far are stored.
     if baseline is not None and baseline.looks and not baseline.looks[-1].complete:
         return baseline.looks[-1]
     now = datetime.now(UTC)
@@ -158,6 +161,7 @@ def take_look(
     if reset or not earlier:
         earlier = (*earlier, current)
     before = earlier[-1]
+    # Answers can be compared only if nothing else has changed.
     for name, subject in (
         ("config_hash", "configuration"),
         ("fingerprint", "cases"),
@@ -167,6 +171,7 @@ def take_look(
             raise ConfigError(
                 f"its looks had other {subject}", where=str(folder), remedy=_REMEDY
             )
+    # A wrong key must not leave a look behind.
     run_async(check_judges(config))
     if (
         store := open_store(config.store)
@@ -178,9 +183,13 @@ def take_look(
     with file_errors("cannot be written", folder, "choose another --output"):
         check_inside(folder, look_folder)
     with _claimed(folder, stored), ExitStack() as unanswered:
+        # If no answer comes back, the folder is left as it was: a look without answers would
+        # count as a failure of the judge.
         unanswered.callback(
             _restore, folder, stored, None if look_folder.exists() else look_folder
         )
+        # Written before the first call, so that the next command finds the look's key if this one
+        # is killed.
         baseline = _with(before, look)
         _write(folder, (*earlier[:-1], baseline))
         try:
@@ -309,6 +318,7 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     answers = answers_of(result.verdicts, result.judgments)
     if not baseline.units:
         # case id -> its row
+        # The first complete look fixes the units, and their order, for all later ones.
         case = {entry.id: row for row, entry in enumerate(result.cases)}
         # unit -> the cluster of its case
         clusters = Clusters.of(result.config, result.cases).of_rows(
@@ -324,9 +334,11 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
         )
     look = replace(
         look,
+        # In the order of `baseline.units`; `None` if this look has no answer.
         answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units),
     )
     every = [complete_look.answers for complete_look in _with(baseline, look).complete]
+    # Rows are looks and columns are units, in both arrays.
     values, right = as_numbers(
         every, baseline.labels, Scale.of(result.config.rubric).span
     )
@@ -369,6 +381,7 @@ def _claimed(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
         ConfigError: If another process has it, or it cannot be written.
     """
     with claim_folder(folder, "choose another --output"):
+        # It was read before the claim: another process may have taken a look meanwhile.
         if read_watch(folder) != stored:
             raise ConfigError(
                 "another look was taken just now",

@@ -74,6 +74,8 @@ class Worker:
 
     def send(self, tracker: MlflowTracker, action: str, **arguments: Any) -> Reply:
         """Send a request to call the method `action` of a tracker; `end` waits for the reply."""
+        # The process was started earlier: each job of a sweep may have another folder and other
+        # variables.
         context = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
         config = tracker.config.model_dump(mode="json")
         with self._lock:
@@ -96,8 +98,11 @@ class Worker:
             TrackingError: if the request failed.
         """
         with self._lock:
+            # Replies come in order, so those before this one are read first and kept for their
+            # own callers.
             while reply in self._pending:
                 self._receive()
+        # The process has ended: the caller records the run in this process instead.
         if reply.content is None:
             self.close()
             return None
@@ -122,6 +127,7 @@ class Worker:
 
     def close(self) -> None:
         """End the process. Nothing is lost, because every recording is waited for."""
+        # A fork has a copy of this object, but the process belongs to its parent.
         if self.owner != os.getpid():
             return
         atexit.unregister(self.close)
@@ -173,6 +179,8 @@ class BackgroundTracker:
         Raises:
             TrackingError: if the run could not be recorded; the returned function raises it too.
         """
+        # The recording process reads the run from its folder, and would need the memory a second
+        # time.
         if result.folder is None or len(result.judgments) > LARGEST:
             run = self.here.record(result)
             return lambda: run
@@ -243,6 +251,7 @@ def running() -> Worker | None:
     if _recorder is None or not _recorder.runs:
         return None
     if "mlflow" in sys.modules:
+        # The import is paid for here by now, so a second process has no use.
         _recorder.close()
         return None
     return _recorder
@@ -252,6 +261,7 @@ def main() -> None:
     """Handle each request on standard input, one per line, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
     # MLflow may print to standard output, which would corrupt the replies.
+    # Replies get a descriptor of their own; what MLflow prints then goes to standard error.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     started: dict[str, Json] = {}
@@ -296,6 +306,7 @@ def _warm_up(uri: str) -> None:
 def _handle(request: Json) -> dict[str, str]:
     from evalkit.runs import read_run
 
+    # As in the process that asks: MLflow reads its settings from the environment.
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])

@@ -70,6 +70,7 @@ def open_client(uri: str, contacts: int = 2) -> MlflowClient:
     from mlflow import MlflowClient
 
     _quieten_loggers()
+    # A short patience for the first question only: later ones may upload files.
     with _environment(_FIRST_CONTACT if uri.startswith("http") else {}):
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
@@ -87,7 +88,10 @@ def _wait_for_answer(uri: str, contacts: int) -> None:
 
     parts = urlsplit(uri)
     address = parts._replace(
-        netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
+        # Without the password, which must not be sent to a wrong host.
+        netloc=parts.netloc.rpartition("@")[2],
+        query="",
+        fragment="",
     )
     request = Request(f"{address.geturl().rstrip('/')}/health")
     for attempt in range(contacts):
@@ -118,6 +122,7 @@ def _quieten() -> None:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     for name, value in _PATIENCE.items():
+        # `setdefault`: the user's own settings count.
         os.environ.setdefault(name, value)
 
 
@@ -203,6 +208,7 @@ def one_at_a_time(name: str) -> Iterator[None]:
     digest = hashlib.sha256(name.encode()).hexdigest()[:24]
     path = Path(tempfile.gettempdir()) / f"evalkit-{os.getuid()}-{digest}.lock"
     while True:
+        # Append mode creates the file and never empties one that another process has open.
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if _is_at(
@@ -251,6 +257,7 @@ def tracking_uri(config: TrackingConfig, folder: Path | None = None) -> str:
     """
     folder = (folder or Path.cwd()).resolve()
     uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
+    # `sqlite:///:memory:` has no file to make absolute.
     if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
         return f"{SQLITE}{(folder / uri.removeprefix(SQLITE)).as_posix()}"
     if "://" in uri or uri.startswith(("file:", "databricks")) or _plugged(uri):
@@ -362,9 +369,12 @@ def reach(uri: str, *, create: bool = False) -> None:
         with closing(
             sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
         ) as connection:
+            # Takes the lock for writing, and nothing else: an unwritable file or a full disk
+            # shows now.
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
         return
+    # The file does not exist: can its folder, or the nearest one that exists, be written?
     folder = next(folder for folder in file.absolute().parents if folder.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise PermissionError(f"{folder} cannot be written")

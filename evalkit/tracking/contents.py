@@ -87,6 +87,7 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
     `every`, all metrics, calls and tokens are returned.
     """
+    # MLflow has no intervals, so the ends of one are metrics of their own.
     values: dict[str, float | int | None] = {}
     for name in _ordered(result, every):
         metric = result.metrics[name]
@@ -127,6 +128,7 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
         *columns,
         *CATALOG.main(present, len(present)),
     ]
+    # Without repeats, in order: the same metric may be a column and a headline.
     first = list(dict.fromkeys(main))[:MAIN]
     ordered = list(dict.fromkeys([*first, *_of_probes(present)]))
     if every:
@@ -301,6 +303,7 @@ def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> 
     filled = list(
         _filling([[read(row) for read in columns.values()] for row in rows[:MAX_ROWS]])
     )
+    # Indexes of the columns that have a value in some row.
     used = [
         at
         for at in range(len(columns))

@@ -59,10 +59,15 @@ class MlflowTracker:
             experiment = self._experiment(client)
             _share_view(client, experiment)
             identity = str(result.manifest.get("run_id") or "")
+            # Two commands may record one run at the same time, for example `evalkit track` and a
+            # sweep.
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
                 run, finished = self._known(client, experiment, identity)
+                # A run that was only started is adopted; one whose recording was cut off is
+                # replaced.
                 if run is None or not finished:
                     return self._send(client, experiment, result, run)
+                # Its numbers may have changed since it was recorded.
                 if result.manifest.get("rescored"):
                     _renew(client, run, result)
                 return run
@@ -165,6 +170,8 @@ class MlflowTracker:
             if started is None and not run.data.metrics:
                 started = str(run.info.run_id)
             else:
+                # It has metrics but is not finished: MLflow cannot change params, so it is sent
+                # again as a whole.
                 client.delete_run(run.info.run_id)  # left by an interrupted attempt
         return started, False
 
@@ -178,6 +185,7 @@ class MlflowTracker:
             "config_hash": config.hash(),
             "judge": config.judge.label,
         }
+        # An empty result: tags and params come from the config alone.
         result = RunResult(None, config, manifest, (), (), (), {})
         tags = contents.tags(result, self.config.tags)
         del tags[contents.DECISION]
@@ -219,6 +227,7 @@ class MlflowTracker:
         _log_files(client, run, result)
         log_traces(self.uri, experiment, run, result, self.config.traces)
         ended = contents.milliseconds(result.manifest.get("ended"))
+        # Last of all: a run that is FINISHED is complete, and is never sent again.
         client.set_terminated(run, "FINISHED", ended)
         return run
 
@@ -256,6 +265,7 @@ def _share_view(client: MlflowClient, experiment: str) -> None:
         "deflate;"
         + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
     )
+    # Compared first, so that most runs cost no write.
     if client.get_experiment(experiment).tags.get(tag) != value:
         client.set_experiment_tag(experiment, tag, value)
 
@@ -443,6 +453,7 @@ def _templates(result: RunResult) -> Iterator[tuple[str, str, str]]:
         return
     for template, digest in (result.manifest.get("prompt_hashes") or {}).items():
         text = texts.get(template) if isinstance(texts, dict) else None
+        # The digest is that of the file, which may begin with a byte order mark.
         if isinstance(text, str) and digest in {
             _sha256(text, "utf-8"),
             _sha256(text, "utf-8-sig"),
@@ -475,6 +486,7 @@ def _version(
                 "A judge prompt template of evalkit",
                 {_EXPERIMENTS: f",{experiment},"},
             )
+        # MLflow shows a prompt only in the experiments that this tag lists.
         elif experiment not in (
             ids := [id_ for id_ in prompt.tags.get(_EXPERIMENTS, "").split(",") if id_]
         ):

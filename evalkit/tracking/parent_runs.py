@@ -90,14 +90,18 @@ def parent_run(
     """
     identity = _identity(sweep)
     with one_at_a_time(f"{client.tracking_uri} {experiment} {identity}"):
+        # The lock covers the processes of this user; on another machine, both may create a
+        # parent.
         if not (parents := find_runs(client, experiment, sweep=identity, role="sweep")):
             created = _create(client, experiment, identity, sweep, started)
             parents = find_runs(client, experiment, sweep=identity, role="sweep") or [
                 created
             ]
+            # Both see the same oldest one, and the younger one is removed by its creator.
             if parents[0].info.run_id != created.info.run_id:
                 client.delete_run(created.info.run_id)
         parent = str(parents[0].info.run_id)
+        # Set with each job, so that its end is that of the last one.
         client.set_terminated(parent, "FINISHED")
     return parent
 
@@ -176,6 +180,7 @@ def _describe(client: MlflowClient, parent: str, board: Json) -> None:
     stamp = int(time.time() * 1000)
     values = best_metrics(board) | contradictions(board)
     metrics = [Metric(name, value, stamp, 0) for name, value in values.items()]
+    # A batch takes at most 100 params.
     client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
 
 
@@ -279,6 +284,7 @@ def table_of(file: Path) -> str:
     with file.open(encoding="utf-8", newline="") as lines:
         reader = csv.reader(lines)
         columns = next(reader)
+        # MLflow's page needs seconds for larger tables.
         rows = list(islice(reader, MAX_ROWS))
     data = [
         [_value(column, text) for column, text in zip(columns, row, strict=True)]

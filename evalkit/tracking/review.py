@@ -67,6 +67,7 @@ def log_tasks(
 
     tracing = TracingClient(uri)
     now = int(time.time() * 1000)
+    # A database server refuses or cuts longer previews.
     width = _PREVIEW if sqlite_file(uri) is None else _WIDE
     if not tasks:
         return []
@@ -212,11 +213,13 @@ def send_tasks(
             _task_of(trace) for trace in _traces(client, experiment, run_of(result))
         ]
         for annotator in annotators:
+            # Each annotator gets an order of their own, so that no case is always the last one.
             seed = _seed(sample.seed, annotator)
             chances = sample.probabilities
             tasks = label_tasks(
                 result, seed=seed, units=sample.units, probabilities=chances
             )
+            # Sending again adds only what is new: a queue must not ask the same question twice.
             new = [
                 task
                 for task in tasks
@@ -273,6 +276,7 @@ def _queue(
         return alone
     name = f"{annotator}: {Path(result.folder or 'run').name} {run_of(result)[:6]}"
     try:
+        # MLflow has no public functions for queues yet, so an absent one is handled above.
         queue = tracing._get_review_queue_by_name(experiment, name)
     except MlflowException:
         # On a server without sign-in every user is `default`.
@@ -364,6 +368,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         )
     labels: dict[tuple[str, Unit, str], Label] = {}
     reader = class_reader(result.config)
+    # Oldest first, so that the last feedback of an annotator replaces the earlier ones below.
     for trace, assessment in sorted(
         feedback, key=lambda pair: pair[1].create_time_ms or 0
     ):
@@ -430,6 +435,7 @@ def _label(
         tags[CASE],
         unit,
         annotator,
+        # An annotator saw A and B in the order shown.
         unswapped(read_choice(value, location), order),
         location,
     )

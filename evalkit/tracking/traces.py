@@ -42,6 +42,7 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
         by_unit.setdefault(unit, []).append(index)
         if not judgment.readable:
             missing.add(unit)
+    # kind -> units, each as the list of its judgments' indices
     kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
         unit = (verdict.case_id, verdict.unit)
@@ -157,6 +158,8 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
                 source=source,
                 rationale=str(reasons.get(name) or "") or None,
             )
+        # `answers` has one label for each response of the case; the judgment is about one of
+        # them.
         for annotator, answers in items[name].labels.items() if name in items else ():
             if (label := answers[judgment.unit[0]]) is not None:
                 yield Feedback(
@@ -195,6 +198,7 @@ def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessmen
     labels = dict(_labels_of(verdict, case)) or (
         {} if label is None else {"label": label}
     )
+    # Annotators' feedback has the name of the question that they are asked in a review queue.
     size = 1 if verdict is not None and len(verdict.unit) == 1 else 2
     if size == 1 and any(isinstance(value, str) for value in labels.values()):
         name = CLASS
@@ -352,6 +356,7 @@ def log_traces(
     judged = _judged(result, chosen, run)
     for traced in judged:
         client.start_trace(_info(traced, experiment, run))
+    # All spans in one request, after the traces that they belong to.
     try:
         client.log_spans(
             experiment, [span for traced in judged for span in _spans(traced)]
@@ -368,6 +373,7 @@ def _judged(
 ) -> list[TracedJudgment]:
     """Return judgments with their cases and verdicts, found in one pass."""
     units = {(judgment.case_id, judgment.unit) for judgment in chosen}
+    # Only the chosen ones: a run may have millions of judgments, and a few are sent.
     ids = {case_id for case_id, _ in units}
     cases = {case.id: case for case in result.cases if case.id in ids}
     verdicts = {
@@ -451,6 +457,7 @@ def _cost(judgment: Judgment) -> dict[str, float]:
     cost = judgment.completion.cost_usd if judgment.completion else None
     if cost is None:
         return {}
+    # The price list has one cost for a call; how it is divided is not known.
     return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
 
 
@@ -499,6 +506,7 @@ def _inputs(judged: TracedJudgment) -> JsonObject:
         for key in ("context", "reference")
         if (text := getattr(case, key)) is not None
     }
+    # `position` is where the judge saw it, `index` the response's index in the case.
     for position, index in enumerate(order):
         name = f"response {letters((index,))}"
         inputs[name if len(order) == 1 else f"{name}, shown {_ordinal(position)}"] = (
@@ -589,6 +597,7 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
                 ]
             )
         for trace, assessments in added.items():
+            # One question for each trace, since a trace may be that of several verdicts.
             existing = client.get_trace_info(f"tr-{trace}").assessments or ()
             of_run = (
                 assessment

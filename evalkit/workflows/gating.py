@@ -68,6 +68,7 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
     """
     if not config.gate:
         return
+    # A misspelled metric must show now, not after the judges are paid.
     for name in config.gate.rules:
         _check_name(name, config, cases, f"gate.{name}")
     for lead in config.gate.leads:
@@ -165,6 +166,8 @@ def other_run(lead: LeadRule, config: RunConfig) -> Iterator[RunResult]:
     from evalkit.tracking import find_run
 
     with TemporaryDirectory(prefix="evalkit-") as scratch:
+        # A path in a study is relative to the project, one on the command line to the current
+        # folder.
         here = Path.cwd() if (Path.cwd() / lead.run).exists() else project()
         yield find_run(lead.run, config.tracking, folder=here, scratch=Path(scratch))
 
@@ -188,6 +191,7 @@ def apply_gate(
         judged = _limited(config, result)
     except ConfigError as error:
         rule = f"where {choices_text(config.gate.where)}"
+        # A limit without any case must not pass: a gate that checks nothing is no gate.
         rulings: tuple[Ruling, ...] = (Ruling(GATE, rule, "failed", str(error)),)
     else:
         rulings = (
@@ -215,6 +219,7 @@ def _limited(config: RunConfig, result: RunResult) -> RunResult:
     ids = {case.id for case in cases}
     judgments = [judgment for judgment in result.judgments if judgment.case_id in ids]
     scores = score_run(config, cases, judgments)
+    # The metrics of an audit are about its probes, and are not limited to slices.
     audit = {
         name: metric
         for name, metric in result.metrics.items()
@@ -391,6 +396,7 @@ def _counts_as_failed(ruling: Ruling, gate: Gate) -> bool:
 
 
 def _xml(text: str) -> str:
+    # XML cannot hold these characters, not even escaped.
     return _NOT_XML.sub("�", text)
 
 
@@ -491,6 +497,7 @@ def write_with_gate(
     Raises:
         ConfigError: If the folder cannot be written.
     """
+    # A new run replaces all files of the earlier one; a new scoring only its own.
     stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN, *DETAILS}
     names = {
         *files,
@@ -505,6 +512,8 @@ def write_with_gate(
         },
     )
     written = write_run(folder, result, {**files, **gate})
+    # Written first and removed after that: a crash in between leaves too many files, never too
+    # few.
     kept = {*files_of(result.config), *files, *gate, *filter(is_image_file, stale)}
     remove_files(folder, stale - kept)
     return written

@@ -119,6 +119,8 @@ def reread(
             if request is None:
                 problem = f"responses {list(stored.unit)} are not judged in this mode"
                 raise DatasetError(problem, where=f"case '{stored.case_id}'")
+            # Turn 1: a text that cannot be read is unparseable at once, instead of being asked
+            # for again.
             request = replace(request, judge=stored.judge, sample=stored.sample, turn=1)
             read = evaluator.read(request, stored.completion)
         if not isinstance(
@@ -136,6 +138,7 @@ def reread(
         elif (
             read is not stored
             and read.status == "repaired"
+            # The status is "repaired" because of turn 1 only.
             and read.read_by != "repaired"
         ):
             read = replace(read, status="ok")
@@ -147,6 +150,7 @@ def differences(
     stored: Sequence[Judgment], read: Sequence[Judgment]
 ) -> Iterator[Difference]:
     """Yield the judgments whose reread value differs from the stored one."""
+    # `reread` keeps the order, so entry i of both is one judgment.
     for stored_judgment, read_judgment in zip(stored, read, strict=True):
         if stored_judgment.completion is not None and not _same(
             stored_judgment, read_judgment
@@ -229,6 +233,7 @@ def import_run(
         brought = _with_classes(config, classes, brought)
     else:
         _check_scale(config, brought.judgments)
+    # After the classes have the rubric's names: a majority is counted by name.
     brought = _with_consensus(brought)
     judgments: Sequence[Judgment] = brought.judgments
     if read:
@@ -236,6 +241,8 @@ def import_run(
     else:
         texts = 0
     again = _read_again(config, brought) if texts else judgments
+    # Compared even if the file's own verdicts are used: a difference shows that a format is read
+    # wrongly.
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
     if not any(judgment.readable for judgment in judgments):
@@ -255,6 +262,7 @@ def import_run(
         # A file with only texts has no verdicts to differ from.
         "differences": None if brought.unread else len(differs),
     }
+    # Before anything is written, like all checks above.
     check_leads(config, brought.cases)
     manifest = run_manifest(
         config,
@@ -264,6 +272,7 @@ def import_run(
         name=_name(Path(source)),
         imported=imported,
     )
+    # Without verdicts and metrics: `rescore` adds them, as for any finished run.
     result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
     compared = texts > 0 and not brought.unread
@@ -355,6 +364,7 @@ def _with_classes(
                 where=where,
                 remedy="choose another rubric, or import as generic with --fields class=COLUMN",
             )
+        # Each name is looked up once, and the first judgment with it is named in an error.
         if judgment.class_name not in names_in_rubric:
             location = f"the judgment of case '{judgment.case_id}'"
             answer = labels.answer_of(judgment.class_name, location)
@@ -442,6 +452,7 @@ def add_labels(
     named = {label.case_id for label in labels}
     # Labels added later must not replace these either.
     before = result.manifest.get("own_labels") or []
+    # A dictionary as an ordered set: ids without repeats.
     with_own_label = dict.fromkeys(
         (
             *before,
@@ -467,6 +478,7 @@ def add_labels(
         for note in result.manifest.get("notes") or ()
         if not note.startswith((UNLABELED, SPLIT))
     ]
+    # Notes on labels are about the labels before, so they are made anew.
     notes += _split_note(cases)
     notes += unlabeled_note(sum(not has_label(case) for case in cases), len(cases))
     manifest = {

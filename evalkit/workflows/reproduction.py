@@ -110,6 +110,7 @@ def reproduce(
     templates = read_templates(result) or {}
     if not imported and not (from_dataset and from_store):
         missing = _missing(result, templates)
+        # A folder of an older version lacks something: the store and the data then take its part.
         from_store = from_store or missing is not None
         from_dataset = from_dataset or (
             missing is not None and config.dataset.path not in (None, STDIN)
@@ -136,6 +137,8 @@ def reproduce(
             ).judgments
         else:
             judged = _from_run(result, config, materials)
+        # A failed request has no answer anywhere, so its failure is copied: it must not count as
+        # a difference.
         judgments, carried = _carry_over(
             judged, result.judgments, always=not from_store
         )
@@ -150,6 +153,7 @@ def reproduce(
         **score_run(config, materials.dataset.cases, judgments).metrics,
         **(audit.metrics if audit else {}),
     }
+    # Bit for bit, without a tolerance: the same answers and the same code give the same numbers.
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (
         *_different_things(result, config, materials),
@@ -161,6 +165,7 @@ def reproduce(
         _of_versions(reason) for reason in reasons
     ):
         added = ()
+    # Equal content keys mean that the rendered prompt is the same to the last character.
     keys = {_place(judgment): judgment.keys for judgment in result.judgments}
     return Reproduction(
         () if added else differing,
@@ -268,6 +273,7 @@ class _Answers:
 
     def __init__(self, judgments: Sequence[Judgment]) -> None:
         self._judgments = judgments
+        # content key -> index of the judgment, and index of the answer among its turns
         self._places: dict[str, tuple[int, int]] = {}
         for number, judgment in enumerate(judgments):
             for turn, key in enumerate(judgment.keys):
@@ -281,6 +287,7 @@ class _Answers:
 
     def _at(self, number: int, turn: int) -> Completion:
         judgment = self._judgments[number]
+        # `earlier` first, in the order in which the answers were asked for; see `keys`.
         if judgment.completion is None:
             answers = judgment.earlier
         else:
@@ -321,6 +328,7 @@ def _carry_over(
 
     With `always`, earlier failures are copied even if an identical request has an answer.
     """
+    # The judgments whose answers no store has.
     lost = {
         _place(judgment): judgment
         for judgment in before
@@ -459,4 +467,5 @@ def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
 
 def _said(judgment: Judgment) -> Judgment:
     """Return the content of a judgment without its origin."""
+    # Whether an answer was stored, and under which key, is not what the judge said.
     return replace(judgment, completion=None, stored=False, keys=(), earlier=())

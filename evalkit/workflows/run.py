@@ -191,17 +191,21 @@ def judge_and_score(
     """
     asked_keys = set() if asked_keys is None else asked_keys
     started = datetime.now(UTC)
+    # The order of these steps: everything that can fail without a judge is done before the first
+    # call.
     config = with_examples(config, base=project())
     materials = load_materials(config, folder, cases, templates)
     given = cases is not None
     config = with_stop(config, materials.dataset.cases)
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
+    # Read before the run is replaced: annotators' work must survive a second run.
     reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
     cases = materials.dataset.cases
     evaluator = materials.evaluator
     rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
     warm_up(config.tracking)
     run_id = uuid4().hex
+    # From here on the tracker knows the run, and is informed however it ends.
     with running_run(config, folder, run_id):
         return _judge_and_score(
             config,
@@ -244,11 +248,14 @@ def _judge_and_score(
     plan, judged, notes = run_async(
         _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked_keys)
     )
+    # What workers sent and paid is part of this run, whose own calls were then mostly stored.
     judged = add_spent(judged, reports, seconds) if reports else judged
+    # No folder is written: half of the answers would look like a run, and they are in the store.
     if judged.interrupted:
         raise RunInterruption(judged)
     facts: JsonObject = {}
     if rule is not None:
+        # A run that stops consists of the clusters up to the stop; later answers would bias it.
         dataset, judgments, facts = rule.part(
             materials.dataset, judged.judgments, folder
         )
@@ -299,6 +306,7 @@ def _judge_and_score(
         if reviews
         else plan.edits()
     )
+    # The metrics of a run are those of the original cases; edited ones count in the audit only.
     audit = None if plan is None else Audit.of(config, cases, judgments, edits, answers)
     scoring = round(time.perf_counter() - begun, 4)
     sides = None if materials.split is None else with_openings(materials.split, folder)
@@ -318,6 +326,7 @@ def _judge_and_score(
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
+    # The files of the audit and of the split are written together with the run, or not at all.
     files = audit.files(result) if audit else {}
     if sides is not None:
         files = {**files, **split_files(sides, materials.held_out)}
@@ -356,6 +365,7 @@ def _judge_in_workers(
 
 def stored_answers(config: RunConfig, materials: Materials, folder: Path) -> int:
     """Return the number of different answers of a run that are in the store; nothing is sent."""
+    # The run itself, with nothing sent: it counts what it finds.
     reading = config.with_({"store.mode": "read_only"})
     return run_async(
         _judge_all(
@@ -377,6 +387,7 @@ def judge_shard(
     )
     refuse_stop(config)
     evaluator = build_evaluator(config)
+    # In a file if they are many: workers on one machine share its memory.
     cases = Spool(
         (case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd()
     )
@@ -427,11 +438,13 @@ async def _judge_all(
             ),
             [],
         )
+    # Step 1 of an audit: paraphrases must exist before they can be judged.
     first = (
         await _rewrite(config, cases, observe, folder, spent, asked_keys)
         if config.probe.rewriter
         else None
     )
+    # Step 2: original and edited cases are judged in one run of the engine.
     plan = AuditPlan.of(
         config, cases, evaluator, folder, paraphrases(first.judgments if first else ())
     )
@@ -560,6 +573,7 @@ async def ask_judges(
         until: whether no more cases are needed; by default all are.
         asked_keys: the content keys of requests that this command has sent already.
     """
+    # A cascade calls this function again for each of its judges.
     if config.judge.cascades:
         return await _ask_cascade(
             config,
@@ -577,6 +591,8 @@ async def ask_judges(
     batches = None
     try:
         if config.runner.kind == "batch" and config.store.mode != "read_only":
+            # With batches, the answers are collected first; the engine below then finds all of
+            # them in the store.
             batches = BatchRun(config, cases, evaluator, store, observe, spent)
         if batches is not None and (stopped := await batches.collect()) is not None:
             return stopped
@@ -605,6 +621,7 @@ async def ask_judges(
     finally:
         for judge in judges:
             await judge.close()
+        # Judges first: their last answers are still written.
         if store:
             store.close()
 
@@ -635,6 +652,8 @@ async def _ask_cascade(
             asked_keys=asked_keys,
         )
 
+    # Thresholds are chosen on the original cases only, since edited ones have no labels of their
+    # own.
     def waiting(judgments: Sequence[Judgment]) -> Units:
         return escalated(calibrated(config, chosen_on, judgments), cases, judgments)
 

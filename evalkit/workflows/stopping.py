@@ -53,7 +53,9 @@ def in_random_order(
     if config.runner.stop is None or not len(cases):
         return cases
     cluster = Clusters.of(config, cases).of_rows(np.arange(len(cases)))
+    # cluster number -> position of its first case
     first = np.unique(cluster, return_index=True)[1]
+    # The argsort of an argsort: cluster number -> its rank in the order of the hashes.
     rank = np.argsort(
         np.argsort(
             [
@@ -63,7 +65,9 @@ def in_random_order(
         )
     )
     return container(
-        cases[i] for i in np.argsort(rank[cluster], kind="stable").tolist()
+        # Stable, so that the cases of a cluster stay together in their own order.
+        cases[i]
+        for i in np.argsort(rank[cluster], kind="stable").tolist()
     )
 
 
@@ -116,6 +120,7 @@ def first_clusters(
     """Return the cases of the first `count` clusters in random order, of a run that stops."""
     ordered = in_random_order(config, cases, list)
     cluster = Clusters.of(config, ordered).of_rows(np.arange(len(ordered)))
+    # `cluster` is in ascending order, so this is the first position of cluster `count`.
     return ordered[: int(np.searchsorted(cluster, count))]
 
 
@@ -203,9 +208,13 @@ class StopRule:
         )
         # position of a case -> its judgments, until its cluster is scored
         self._waiting: dict[int, Sequence[Judgment]] = {}
+        # `_reached` counts cases from the start without a gap; `_scored` counts clusters whose
+        # values are in `_sums`.
         self._reached = self._scored = 0
         self._checked = -1
         self._cut = len(self._ends)
+        # The next number of clusters to look at; with fewer, no values could give an interval
+        # that is narrow enough.
         self._look = clusters_needed(self._stop.width, config.scoring.confidence, 0.0)
         self._sums: ClusterSums | None = None
         self.settled = False
@@ -215,9 +224,12 @@ class StopRule:
         position = self._place[case.id]
         self._waiting[position] = judgments
         if any(judgment.error_kind in NEVER_ASKED for judgment in judgments):
+            # The budget ended in this cluster: it and all later ones are not part of the run,
+            # since which of them have answers is not random.
             self._cut = min(self._cut, int(self._cluster[position]))
         while self._reached < len(self._cases) and self._is_complete(self._reached):
             self._reached += 1
+        # The interval holds at every look, so looking often costs no error rate.
         while not self.settled and self._look <= self.complete:
             self._score(self._look)
             assert self._sums is not None
@@ -285,6 +297,7 @@ class StopRule:
 
     def _score(self, clusters: int) -> None:
         """Add the values of the clusters up to the first `clusters`."""
+        # Only the clusters since the last look: each judgment is scored once.
         positions = range(
             int(self._ends[self._scored - 1]) if self._scored else 0,
             int(self._ends[clusters - 1]),

@@ -148,6 +148,7 @@ def leaderboard_of(
         scoring = scoring or outcome.config.scoring
         if dataset not in clusters:
             cases = read_cases(folder / job)
+            # Once for each dataset: jobs on the same cases share their clusters.
             clusters[dataset] = Clusters.of(outcome.config, cases).by_id(cases)
         contenders.append(
             Contender(
@@ -225,6 +226,7 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     Raises:
         ConfigError: If they cannot be written.
     """
+    # Job 10 comes after job 9, not after job 1.
     jobs = sorted((row.job for row in board.rows), key=_in_number_order)
     definition = sweep_definition(folder, jobs)
     sheet = sweep_datasheet(folder, {row.job: row.name for row in board.rows})
@@ -251,6 +253,7 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
         TrackingError: If they cannot be sent.
     """
     for job in jobs:
+        # One job is enough: all of them have the same parent run.
         if run := read_status(folder / job).recorded:
             config = read_config(folder / job).tracking
             tracker = make_tracker(config) if config.tracker == MLFLOW else None
@@ -326,6 +329,7 @@ def as_csv(board: Leaderboard) -> str:
     columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, *ends]
     rows = []
     for row in board.rows:
+        # Three cells for each metric, in the order of `columns`: value, low, high.
         numbers = [
             number for name in board.columns for number in _ends(row.metrics.get(name))
         ]
@@ -379,6 +383,7 @@ def claim_interrupted(root: Path, hashes: Sequence[str]) -> tuple[Path, Claim] |
     Returns:
         Its folder with the claim; `None` if there is none.
     """
+    # Names are dates and times, so the order of names is that of time.
     folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
     for folder in folders[:_MAX_FOLDERS]:
         if not _is_unfinished(folder, hashes):
@@ -395,6 +400,7 @@ def claim_interrupted(root: Path, hashes: Sequence[str]) -> tuple[Path, Claim] |
 
 def _is_unfinished(folder: Path, hashes: Sequence[str]) -> bool:
     state = read_object(folder / NAME)
+    # Exactly these jobs in this order: job numbers are the names of folders.
     return state.get("jobs") == list(hashes) and state.get("ended") is None
 
 
@@ -404,6 +410,7 @@ def begin(folder: Path, hashes: Sequence[str]) -> None:
     Raises:
         ConfigError: If the folder cannot be written.
     """
+    # A resumed sweep keeps its first start.
     started = read_object(folder / NAME).get("started") or datetime.now(UTC).isoformat()
     _write(folder, {"jobs": list(hashes), "started": started, "ended": None})
 
@@ -464,6 +471,7 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
     number = int(job) if job.isdigit() else None
     if number is None:
         return config_hash in hashes
+    # Hydra numbers jobs from 0, so the number is the index of the hash.
     return number < len(hashes) and hashes[number] == config_hash
 
 

@@ -49,6 +49,7 @@ class ToolInput(ToolModel):
     def _without_nulls(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        # By both names: a client may send snake_case or camelCase.
         optional = {
             key
             for name, field in cls.model_fields.items()
@@ -493,6 +494,7 @@ def _inlined(node: Any, parts: Json) -> Any:
     if "$ref" not in node:
         return inlined
     # Keys next to a reference describe this use of it.
+    # The models do not contain themselves, so inlining ends.
     return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **inlined}
 
 

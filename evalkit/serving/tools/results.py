@@ -102,6 +102,8 @@ def scored(
     success = verdict.score is not None
     answers = list(_answers(judgments, (0,)))
     if success:
+        # Scored again with other weights, by the same rules, so that both scores rest on the same
+        # answers.
         equal = _weighted(settings, case, judgments, dict.fromkeys(names, 1.0)).score
     else:
         equal = None
@@ -165,6 +167,8 @@ def _on_criterion(
         # Without the other criteria, the time for all of them is not quadratic.
         criteria = {name: settings.criteria[name]}
         settings = settings.model_copy(update={"criteria": criteria})
+    # Weight 1 for this criterion and 0 for the others: the overall verdict is then that on the
+    # criterion.
     weights = {criterion: float(criterion == name) for criterion in settings.criteria}
     return _weighted(settings, case, judgments, weights)
 
@@ -197,6 +201,8 @@ def _row(
         winner: Winner | None = _on(answer, "comparison", name).get("winner")
         return winner
 
+    # Words from an answer that agrees with the result: reasons for A under a verdict for B would
+    # mislead.
     best = _fitting(answers, choice, verdict)
     row = _on(best, "comparison", name) if best else {}
     return CriterionComparison(
