@@ -75,6 +75,7 @@ def log_source(
     Raises:
         DatasetError: If one of several files is not a log, or no sample is in all of them.
     """
+    # A dict keeps the order of notes, and each of them once.
     notes: dict[str, None] = {}
     logs = {}
     for path in paths:
@@ -82,6 +83,7 @@ def log_source(
             logs[path] = _read(
                 reader, path, notes, f"{path}: " if len(paths) > 1 else "", turns=turns
             )
+        # A single file that is no log is a table, which another reader takes.
         elif len(paths) == 1:
             return None
         else:
@@ -90,6 +92,7 @@ def log_source(
                 "is not a log with answers", where=str(path), remedy=remedy
             )
     samples = _joined(logs, notes) if len(logs) > 1 else next(iter(logs.values()))
+    # Labels that are classes cannot be used without classes in the rubric.
     if not classes and any(_has_classes(sample) for sample in samples.values()):
         notes[_UNUSED] = None
     rows = [
@@ -128,6 +131,7 @@ def _read(
     parsed = read_format(reader, path, Options(answers=True))
     assert isinstance(parsed, ParsedFile)
     cases, judgments, counted = to_cases(parsed, reader.name)
+    # Cases without a judgment have none, so all are listed first.
     by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
     for judgment in judgments:
         by_case[judgment.case_id].append(judgment)
@@ -159,6 +163,7 @@ def _answers(
     case: Case, judgments: Sequence[Judgment], *, turns: bool
 ) -> list[_Answer]:
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
+    # One dict for each response: {judge: its verdict}.
     verdicts: list[JsonObject] = [{} for _ in case.responses]
     for judgment in judgments:
         if judgment.status == "ok" and judgment.judge and len(judgment.unit) == 1:
@@ -202,9 +207,11 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
     Raises:
         DatasetError: If there is no such sample.
     """
+    # For each log, the samples with an answer.
     answered = [
         {id_ for id_, sample in log.items() if sample.answers} for log in logs.values()
     ]
+    # In the order of the first log.
     shared = [
         id_ for id_ in next(iter(logs.values())) if all(id_ in ids for ids in answered)
     ]
@@ -223,6 +230,7 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
                 f"samples of {path} that are not answered in all logs, omitted: {len(unshared)}"
                 f" ({_named(unshared)})"
             ] = None
+    # The models of the logs, by the first sample: equal ones need other names.
     models = [
         sample.answers[0].model for log in logs.values() for sample in [log[shared[0]]]
     ]
@@ -273,6 +281,7 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
     answers = sample.answers
     # without classes in the rubric, labels that are classes can only be metadata
     as_labels = classes or not _has_classes(sample)
+    # A column named like a field would be read as it.
     metadata = {
         f"log {key}" if key in FIELDS else key: value
         for key, value in case.metadata.items()
@@ -287,6 +296,7 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
         for rater in dict.fromkeys(
             rater for by_rater in by_answer for rater in by_rater
         ):
+            # One value for each answer; a single answer needs no list.
             values = [by_rater.get(rater) for by_rater in by_answer]
             metadata[f"{kind} {rater}"] = values[0] if len(values) == 1 else values
     responses = [
@@ -304,6 +314,7 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
         "context": case.context,
         "reference": case.reference,
     }
+    # Choices between responses are labels of the case; grades are labels of a response.
     choices = {
         person: choice
         for person, choice in case.labels.items()

@@ -60,6 +60,7 @@ def alpaca_eval(result: RunResult) -> list[Row]:
         case = cases[verdict.case_id]
         first, second = (case.responses[index] for index in verdict.unit)
         margin = verdict.margin
+        # The baseline must be the first output, so both sides and the margin are exchanged.
         if second.model is not None and second.model == case.metadata.get("baseline"):
             first, second = second, first
             margin = None if margin is None else -margin
@@ -72,6 +73,7 @@ def alpaca_eval(result: RunResult) -> list[Row]:
                 "output_2": second.text,
                 "generator_2": second.model or "second",
                 "annotator": str(result.manifest.get("judge", verdict.judge)),
+                # From a margin of 1 to -1 to a preference from 1 to 2.
                 "preference": None if margin is None else (3 - margin) / 2,
                 "raw_completion": None,
             }
@@ -103,6 +105,7 @@ def mt_bench(result: RunResult) -> list[Row]:
         for judgment in result.judgments
         if len(judgment.unit) == 1
     ]
+    # Judgments of single responses win over pairs.
     rows = single or list(_pairs(result, cases))
     if not rows:
         raise ConfigError(
@@ -158,6 +161,7 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
         }
         # game 1 shows the responses in the unit's order, game 2 in the other one
         for game, in_unit_order in (("g1", True), ("g2", False)):
+            # A game that was not judged is an error there.
             game_judgment = by_order.get(in_unit_order)
             order = unit if in_unit_order else unit[::-1]
             row[f"{game}_winner"] = (
@@ -179,6 +183,7 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
 def _winner(judgment: Judgment) -> str:
     if judgment.value is None:
         return "error"
+    # The margin is of the unit's own order in both games.
     if abs(judgment.value) < 1e-9:
         return "tie"
     if judgment.value > 0:

@@ -20,6 +20,7 @@ EVENT: Final = "gen_ai.evaluation.result"
 BATCH: Final = 1_000
 """The most events in one line."""
 _INFO: Final = 9
+# A trace as id, also of a single turn of it, with or without MLflow's prefix.
 _TRACE: Final = re.compile(r"(?:tr-)?([0-9a-f]{32})(?: #\d+)?")
 
 
@@ -63,6 +64,7 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
     if ended is None:
         time = {}
     else:
+        # Nanoseconds as a text: JSON numbers would lose digits.
         time = {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
     events = (
         {**time, "severityNumber": _INFO, "eventName": EVENT, **event}
@@ -89,6 +91,7 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
             "evalkit.use": result.decision.use,
         }
     )
+    # One line for each batch, so that a large run is not one object.
     while batch := list(islice(events, BATCH)):
         scope = {
             "scope": {"name": "evalkit", "version": own_version() or ""},
@@ -109,6 +112,7 @@ def otel_lines(result: RunResult) -> bytes:
 def _of_verdict(
     verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]
 ) -> Iterator[JsonObject]:
+    # A response has a score, a pair a margin.
     value = verdict.margin if verdict.score is None else verdict.score
     label = (
         verdict.winner
@@ -126,6 +130,7 @@ def _of_verdict(
         else:
             link = {"traceId": trace, "spanId": span}
     about = {
+        # The id of the response that was judged, of a pair the first one.
         "gen_ai.response.id": (
             ids[verdict.unit[0]]
             if isinstance(ids, list) and len(ids) > verdict.unit[0]
@@ -180,6 +185,7 @@ def _attributes(values: Json) -> JsonObject:
 
 def _value(value: Any) -> JsonObject:
     if isinstance(value, int) and not isinstance(value, bool):
+        # OTLP writes integers as texts.
         return {"intValue": str(value)}
     if isinstance(value, float):
         return {"doubleValue": value}

@@ -51,7 +51,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
     column of the data is a judge if its name or its words say so.
     """
     rows = [row for _, row in rows_of(path)]
+    # {note: how often}.
     tally: Counter[str] = Counter()
+    # JSON-MIN has one row for each annotation.
     if rows and "annotation_id" in rows[0] and "annotator" in rows[0]:
         units, data = _flat_units(rows)
     else:
@@ -128,6 +130,7 @@ def _results(
 
 def _only(content: Any) -> Any:
     """Return the only item of a list, or of a path in a taxonomy."""
+    # A path in a taxonomy is a list in a list.
     while isinstance(content, list) and len(content) == 1:
         content = content[0]
     if isinstance(content, Mapping):
@@ -174,8 +177,10 @@ def _flat_units(rows: Sequence[Json]) -> tuple[list[Assessed], list[Json]]:
 
 def _result_columns(rows: Sequence[Json]) -> list[str]:
     names = list(dict.fromkeys(name for row in rows for name in row))
+    # Results are before the annotator, in the last columns.
     before = names[: names.index("annotator")]
     columns: list[str] = []
+    # From the last column backwards, until one is not a verdict.
     for name in reversed(before):
         values = [_only(row[name]) for row in rows if row.get(name) is not None]
         entry = [assessment(name, "", PERSON, value) for value in values]
@@ -185,6 +190,7 @@ def _result_columns(rows: Sequence[Json]) -> list[str]:
         distinct = {(item.word, item.score) for item in entry}
         if name == "id" or not is_short or len(distinct) > _MOST_VALUES:
             break
+        # A judge's column of the data ends the results.
         if columns and is_judges(name):
             break
         columns.append(name)

@@ -52,10 +52,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
             where=str(path),
             remedy="use the samples of a task that generates text",
         )
+    # {document: the metrics of all filters}.
     metrics: dict[str, JsonObject] = {}
     for sample in written:
         metrics.setdefault(str(sample["doc_id"]), {}).update(_metrics(sample))
     model = _model(path)
+    # A document has a row for each filter, of which the last one stays.
     records = {
         (record.question, number): record
         for sample in written
@@ -103,6 +105,7 @@ def _metrics(sample: Sample) -> JsonObject:
 
 def _model(path: Path) -> str | None:
     """Return the model in the results of the samples, a file with the same time in its name."""
+    # The samples end with jsonl, the results with json.
     time = path.name.rpartition("_")[2].removesuffix("l")
     results = path.with_name(f"results_{time}")
     if not results.is_file():

@@ -71,6 +71,7 @@ def _judges(rows: Sequence[Json], options: Options) -> list[str]:
     for name in names:
         values = [row[name] for row in rows if row.get(name) not in (None, "")]
         words = [str(value).strip().casefold() for value in values]
+        # Every value names a winner: the verdicts of a judge.
         if name != "winner" and words and all(word in _WINNERS for word in words):
             columns.append(name)
     if options.judge in columns:
@@ -83,6 +84,7 @@ def _winner(row: Json, value: Any) -> str | None:
     if value is None:
         return None
     if value in (row.get("model_a"), row.get("model_b")):
+        # Two equal names do not say which side won.
         if row.get("model_a") == row.get("model_b"):
             return None
         if value == row.get("model_a"):
@@ -93,6 +95,7 @@ def _winner(row: Json, value: Any) -> str | None:
 
 def _cells(row: Json, index: int) -> JsonObject:
     sides = {side: _turns(row.get(f"conversation_{side}")) for side in "ab"}
+    # The last turn of the user is what was voted on.
     user_turns = [turn for turn in sides["a"] if turn.get("role") == "user"]
     return {
         "id": str(row.get("question_id") or row.get("id") or index),

@@ -75,6 +75,7 @@ def read_batch(
             str(require(row, "custom_id", location)), cases, patterns, location
         )
         for judgment in _of_row(row, placed, options):
+            # The next free sample of this case and order.
             samples = (
                 number
                 for number in count(judgment.sample)
@@ -127,6 +128,7 @@ def _placed(
         if match is not None and match["case"] in cases:
             parts = match.groupdict()
             size = len(cases[match["case"]].responses)
+            # A case of one response needs no number of it.
             if parts.get("response") is not None or size == 1:
                 order: Unit = (int(parts.get("response") or 0),)
                 if order[0] >= size:
@@ -167,6 +169,7 @@ def _of_row(
             or "no completion"
         )
         yield replace(blank, error=error, error_kind="bad_response")
+    # The tokens are of all choices, so only the first one counts them.
     for number_, (words, finish, refusal) in enumerate(choices):
         used = (
             _usage(body.get("usage")) if number_ == 0 else Usage()
@@ -190,6 +193,7 @@ def _texts(body: Json) -> Iterator[tuple[str, str | None, str | None]]:
             choice.get("finish_reason"),
             message.get("refusal"),
         )
+    # The responses API has parts in its output instead of choices.
     parts = [
         part
         for item in body.get("output") or ()

@@ -40,6 +40,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     rows = [row for _, row in rows_of(path)]
     scores = [score for row in rows for score in _scores(row)]
+    # With online scoring, scores of the SDK are those of code.
     online = any(score.get("source") == _ONLINE for score in scores)
     units = [
         Assessed(
@@ -61,6 +62,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _scores(row: Json) -> list[Json]:
     for key in _SCORES:
+        # Scores by name, or a list of objects with names.
         listed = row.get(key)
         if isinstance(listed, Mapping):
             return [
@@ -78,6 +80,7 @@ def _scores(row: Json) -> list[Json]:
 def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
     name = str(score.get("name"))
     kind = score.get("source")
+    # In order: online scoring, people, and else the SDK.
     source: Source = CODE
     if kind == _ONLINE:
         source = JUDGE
@@ -87,11 +90,13 @@ def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
         source = JUDGE
     authors = score.get("value_by_author") or score.get("valueByAuthor")
     if source == PERSON and isinstance(authors, Mapping) and authors:
+        # Each author of a score is an annotator.
         for author, value in authors.items():
             if isinstance(value, Mapping):
                 yield _assessed({**score, **value}, name, str(author), source)
         return
     author = score.get("created_by") or score.get("createdBy") or "annotator"
+    # Judges are named by the score, as Opik does not name their model.
     yield _assessed(score, name, str(author) if source == PERSON else name, source)
 
 

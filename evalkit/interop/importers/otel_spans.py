@@ -47,6 +47,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         attributes = _attributes(span.get("attributes"))
         for event in span.get("events") or ():
             attributes |= _attributes(event.get("attributes"))
+        # Spans of one conversation may be in several traces.
         key = str(
             attributes.get("gen_ai.conversation.id")
             or f"tr-{hexadecimal(span.get('traceId'))}"
@@ -105,6 +106,7 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     for span in spans:
         attributes = span["attributes"]
         system = json_value(attributes.get(_SYSTEM))
+        # The instructions come before the messages, as some providers keep them apart.
         if isinstance(system, list):
             before = [{"role": "system", "content": system}]
         else:
@@ -155,10 +157,13 @@ def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
     ordered = sorted(calls, key=lambda call: call.start)
     if not ordered:
         return []
+    # Of equally long calls, the last one: it has the final answer.
     longest = max(reversed(ordered), key=lambda call: len(call.inputs))
     messages = [dict(message) for message in (*longest.inputs, *longest.outputs)]
+    # The message after a call's inputs is the one that it wrote.
     for call in ordered:
         at = len(call.inputs)
+        # Only a call whose inputs begin the conversation belongs to it.
         if at < len(messages) and list(call.inputs) == list(longest.inputs[:at]):
             messages[at][SPAN] = call.span
     return messages
@@ -167,6 +172,7 @@ def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
 def hexadecimal(id_: object) -> str:
     """Return an id of a span or a trace in hexadecimal; MLflow and some exporters write it in base64."""
     text = str(id_ or "")
+    # 16 digits are a span, 32 a trace; anything else may be base64.
     if len(text) in (16, 32) and all(
         char in "0123456789abcdef" for char in text.lower()
     ):

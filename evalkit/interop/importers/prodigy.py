@@ -58,6 +58,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = []
     data = []
     for index, row in enumerate(rows):
+        # The user's own columns, without those that Prodigy adds.
         selected = {name: value for name, value in row.items() if name not in _OF_TASK}
         cells = {
             **text_cells({"text": row.get("text"), **selected}),
@@ -66,6 +67,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         }
         units.append(Assessed(cells, _labels(row, tally)))
         data.append(selected)
+    # Columns of a task are repeated in the row of each annotator, and count once.
     units = with_raters_in_data(units, _once(units, data), options, {"id"})
     notes = [f"{note}: {count}" for note, count in tally.items()]
     return read_assessed(path, merged(_labeled(units)), options, notes)
@@ -76,6 +78,7 @@ def _once(units: Sequence[Assessed], data: Sequence[Json]) -> list[Json]:
     present: set[Any] = set()
     columns: list[Json] = []
     for unit, row in zip(units, data, strict=True):
+        # Only the first row of a task has its columns.
         columns.append({} if unit.cells["id"] in present else row)
         present.add(unit.cells["id"])
     return columns
@@ -94,6 +97,7 @@ def _labeled(units: list[Assessed]) -> list[Assessed]:
 def _labels(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
     rater = str(row.get("_annotator_id") or row.get("_session_id") or "annotator")
     answer = row.get("answer")
+    # Without choices, accepting and rejecting are the verdicts.
     if "options" not in row and "accept" not in row:
         if answer not in _BINARY:
             tally[_OMITTED.format(answer)] += 1
@@ -107,6 +111,7 @@ def _labels(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
         return ()
     chosen = row.get("accept")
     said_value = assessment(_CRITERION, rater, PERSON, chosen)
+    # None or several choices are not one verdict.
     if said_value.word is None and said_value.score is None:
         tally[_SEVERAL] += 1
         return ()

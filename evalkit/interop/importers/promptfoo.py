@@ -50,6 +50,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     A grader is the provider of an assertion, of its test or of the config. Ratings by people are
     labels. A repeated test is one case: its answers are responses to the same prompt.
     """
+    # JSON lines have rows only; one object has the config too.
     lines = inner_suffix(path) == "jsonl"
     whole = {} if lines else load_object(path)
     if lines:
@@ -83,6 +84,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         options,
         _UNNAMED,
     )
+    # Tests that are equal but for their number.
     repeated = len({row.get("testIdx") for row in rows}) - len(set(tests.values()))
     if repeated:
         notes = [
@@ -95,6 +97,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _place(row: Row) -> tuple[int, int]:
     """Return the position of a row in the config: its test and its prompt, 0 where they are not numbered."""
+    # Rows without numbers keep their order: the sort is stable.
     test, prompt = (row.get(key) for key in ("testIdx", "promptIdx"))
     return test if isinstance(test, int) else 0, prompt if isinstance(
         prompt, int
@@ -125,6 +128,7 @@ def _failure(row: Row) -> str | None:
 
 def _parts(row: Row, default: str) -> Iterator[Part]:
     """Yield the assertions of an output, other than ratings by people."""
+    # The grader of the test, or else that of the config.
     default = _provided(row, "testCase") or default
     for part in _assertions(row):
         assertion = _assertion(part)
@@ -133,15 +137,18 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
             continue
         reason = str(part.get("reason") or "")
         value = assertion.get("value")
+        # The grader failed, so that its score is no verdict.
         if (part.get("metadata") or {}).get("graderError"):
             failure = reason or "failed"
         else:
             failure = ""
         score = None if failure else number(part.get("score"))
+        # `not-` turns an assertion around, and its grader is still a model.
         is_judge = any(word in kind.removeprefix("not-") for word in _BY_MODEL)
         yield Part(
             str(assertion.get("metric") or kind),
             score,
+            # An assertion of code is named by its type.
             (_name(assertion.get("provider")) or default) if is_judge else kind,
             is_judge,
             None if score is None else reason,
@@ -209,6 +216,7 @@ def _tests(rows: Sequence[Row]) -> dict[int, Any]:
         variables = _variables(row)
         if number is None:
             number = json.dumps(variables, ensure_ascii=False)
+        # A repeated test has the same variables and settings under another number.
         elif variables and row.get("testCase"):
             number = first.setdefault(
                 canonical_json([variables, row["testCase"]]), number
@@ -228,12 +236,14 @@ def _provider(row: Row) -> str:
 
 def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
     """Return a name for each provider and prompt; the prompt is included if a provider has several."""
+    # Prompts of one provider are systems of their own.
     prompts: dict[str, dict[Any, str]] = {}
     for row in rows:
         label = str(_prompt(row).get("label") or "")
         prompts.setdefault(_provider(row), {}).setdefault(row.get("promptIdx"), label)
     names = {}
     for provider, labels in prompts.items():
+        # Labels name prompts only if each prompt has one of its own.
         labeled = len(set(labels.values())) == len(labels) and all(labels.values())
         for index, label in labels.items():
             if len(labels) > 1:

@@ -22,6 +22,7 @@ from evalkit.interop.layouts.judgment_files import (
 from evalkit.interop.layouts.layouts import record_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
+# 1 and 2 name the better answer, 3 is a tie.
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(
     r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z"
@@ -47,6 +48,7 @@ def _sniff(start: Peek) -> bool:
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each review; a system is identified by its answers' ids and named by most of its files."""
     reviews = []
+    # {answer id: {system: files}}.
     votes: dict[str, Counter[str]] = {}
     for location, row in rows_of(path):
         sides, judge = _of_file(location)
@@ -58,6 +60,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for answer, side in zip(ids, sides, strict=True):
             votes.setdefault(answer, Counter())[side] += 1
         reviews.append((location, row, ids, sides, options.judge or judge))
+    # The system in most names of the files with this id.
     names = {answer: counted.most_common(1)[0][0] for answer, counted in votes.items()}
     texts = _texts(path)
     prompts = _prompts(path)
@@ -65,6 +68,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     for location, row, ids, sides, judge in reviews:
         question = _question(row) or str(require(row, _IDS[0], location))
         systems = names[ids[0]], names[ids[1]]
+        # Systems with the same text share an id, and then the file's name decides.
         if sorted(systems) != sorted(
             sides
         ):  # an id shared by systems with identical texts
@@ -76,6 +80,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             "text": row.get("text"),
         }
         for side, system, answer in zip("ab", systems, ids, strict=True):
+            # Texts by system and question, or else by the answer's own id.
             words = texts.get((system, question)) or texts.get((answer, question), "")
             cells |= {f"model_{side}": system, f"response_{side}": words}
         records.append(record_of({**cells, **_verdict(row)}, location, "pair"))
@@ -99,6 +104,7 @@ def _of_file(location: str) -> tuple[tuple[str, str], str]:
     """Return the two systems and the judge in a file's name."""
     stem = Path(location.rpartition(":")[0]).stem
     reviewer = _REVIEWER.search(stem)
+    # The name of the file without the reviewer: two systems with `vs` between them.
     first, *second = _BETWEEN.split(
         stem[: reviewer.start()] if reviewer else stem, maxsplit=1
     )
@@ -115,6 +121,7 @@ def _verdict(row: Json) -> JsonObject:
             margin = _SCORES.get(score)
         else:
             margin = None
+    # A review that failed has the text `error`.
     if row.get("text") == "error" and margin is None:
         return {"failure": "the review is 'error'", "text": None}
     return {"margin": margin, "error": f"score is {score}"}
@@ -127,6 +134,7 @@ def _lead(scores: list[Any]) -> float | None:
     ]
     if len(scores) != 2 or len(readable) != 2:
         return None
+    # 1, 0 or -1: only which score is higher counts.
     return float(readable[0] > readable[1]) - float(readable[0] < readable[1])
 
 
@@ -144,6 +152,7 @@ def _texts(path: Path) -> dict[tuple[str, str], str]:
                 ),
                 "",
             )
+            # What follows is another conversation that the system made up.
             answer_text = text(answer).split(_NEXT)[0]
             question = _question(row)
             if question is not None:
@@ -154,6 +163,7 @@ def _texts(path: Path) -> dict[tuple[str, str], str]:
 
 
 def _system(stem: str) -> str:
+    # Names of files have `answer_` or `answer-`.
     return re.sub(r"\Aanswer_", "answer-", stem)
 
 

@@ -46,6 +46,7 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if not ("op_name" in row and ("output" in row or "inputs" in row)):
         return False
+    # A call without a score may be of a trace that has some.
     return _scores(row) is not None or bool(_feedback(row)) or "trace_id" in row
 
 
@@ -60,6 +61,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     data = []
     for index, row in enumerate(rows):
         entries = [*_score_values(row), *_feedback_values(row)]
+        # Calls of an evaluation count even if no scorer answered.
         is_scored = _SCORED in str(row.get("op_name"))
         if not entries and not is_scored:
             continue
@@ -102,6 +104,7 @@ def _score_values(row: Json) -> Iterator[Assessment]:
 
 def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
     """Yield the values of a scorer: one, or those of an object by key."""
+    # One value has no key; an object has one for each value.
     values = dict(flat(value)) if isinstance(value, Mapping) else {"": value}
     reason = next((text for key, text in values.items() if key in _NO_VERDICTS), None)
     verdicts = {
@@ -110,6 +113,7 @@ def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
         if key.rpartition(".")[2] not in _NO_VERDICTS
     }
     for key, part in verdicts.items():
+        # A scorer with one value is named by itself.
         name = f"{scorer}.{key}" if key and len(verdicts) > 1 else scorer
         source: Source = PERSON if is_persons(scorer) else JUDGE
         entry = assessment(name, scorer, source, part, reason=reason)
@@ -130,6 +134,7 @@ def _feedback_values(row: Json) -> Iterator[Assessment]:
             name = kind.removeprefix(_ANNOTATION)
             yield assessment(name, author, PERSON, value)
         elif kind.startswith(_REACTION):
+            # The first character: a skin tone follows it.
             word = _EMOJI.get(str(payload.get("emoji"))[:1])
             if word:
                 yield assessment("reaction", author, PERSON, word)
@@ -149,6 +154,7 @@ def _example(row: Json) -> Json:
 def _cells(row: Json, example: Json, index: int) -> JsonObject:
     output = row.get("output")
     if isinstance(output, Mapping):
+        # The answer of the model, without what the evaluation adds to it.
         output = output.get("output", output.get("model_output", output))
     plain = {
         key: value

@@ -241,7 +241,9 @@ def parse_winner(
     if spellings and text in spellings:
         if spellings[text] == NONE:
             return None
+        # The user's spelling wins over all others.
         return _checked(spellings[text], location, mapped)
+    # The name of a model says nothing if both responses are its own.
     if text in names and names[0] != names[1]:
         if text == names[0]:
             return "A"

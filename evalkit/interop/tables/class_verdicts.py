@@ -22,6 +22,7 @@ _RANKING: Final = re.compile(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
 
 def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     """Return the space of classes: pass and fail, ordered words, or words that raters share."""
+    # {rater: {text: folded word}}; equal folded words are one class.
     words = {name: _folded(raw) for name, raw in raws.items()}
     union = {word for levels in words.values() for word in levels.values()}
     union |= {fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()}
@@ -33,9 +34,12 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
         or any(len(text) > LONGEST_WORD for text in raw.words)
         for raw in raws.values()
     )
+    # Long texts state a verdict somewhere, which another reading finds.
     if texts:
         return None
+    # All raters use the same words, so that their own spelling can stay.
     same = len({frozenset(levels.values()) for levels in words.values() if levels}) <= 1
+    # Every word judges: pass and fail.
     if union and union <= meanings.keys():
         if same and not any(raw.mapped for raw in raws.values()):
             _check_polarity(raws, where)
@@ -47,6 +51,7 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
         if any(ordered(raw.words) for raw in raws.values()):
             return None  # ok between bad and good is neither pass nor fail
         _check_polarity(raws, where)
+        # Two opposite words in all: yes and no stay as they are.
         subset = _common_pair(words, union)
         for name, raw in raws.items():
             values = {text: meanings[word] for text, word in words[name].items()}
@@ -58,11 +63,13 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
                 values = {text: spelled[word] for text, word in words[name].items()}
             space.values[name] = values
         return space
+    # An order needs all words of all raters in one known scale.
     if in_order := ordered(spelled[word] for word in sorted(union)):
         space.rubric = {"classes": dict.fromkeys(in_order, ""), "ordered": True}
         space.values = _spelled_values(raws, words, spelled)
         space.notes.append(f"the words are ordered: {' < '.join(in_order)}")
         return space
+    # Numbers next to words are scores and classes, which is another reading.
     if any(raw.column.is_numeric and raw.words for raw in raws.values()):
         return None
     _check_lists(raws, where)
@@ -74,11 +81,13 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
         for name, levels in words.items()
         for word in {*levels.values(), *map(fold, raws[name].mapped.values())}
     )
+    # Raters must share words, or their classes would have nothing in common.
     if len(raws) > 1:
         alone = {word for word, count in counts.items() if count == 1}
         shared = union - alone
         if not shared:
             return None
+        # Cells with a shared word: too few leave open whether these are classes at all.
         covered = sum(
             raw.words[text]
             for name, raw in raws.items()
@@ -153,10 +162,12 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
         DatasetError: If one does, because their order would count.
     """
     for name, raw in raws.items():
+        # A comma is common in names of classes, so that it needs more evidence.
         for separator in (";", "|", ","):
             lists = {text: text.split(separator) for text in raw.words}
             several = [text for text, parts in lists.items() if len(parts) > 1]
             parts = {part.strip() for text in several for part in lists[text]}
+            # Parts that recur in other combinations are classes in a list.
             recur = len(several) > 1 and len(parts) < len(lists) and len(parts) > 1
             single = {text.strip() for text in raw.words if text not in several}
             if recur or (separator != "," and parts & single):
@@ -187,6 +198,7 @@ def _folded(raw: Raw) -> dict[str, str]:
     folded = {}
     for text in raw.words:
         value = number(text)
+        # 1 and 1.0 are one class.
         folded[text] = f"{value:g}" if value is not None else fold(text)
     return folded
 
@@ -225,11 +237,13 @@ def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
         OpenTableError: If so.
     """
     _, judging = polarity()
+    # Words such as good and bad judge by themselves, whatever the column is named after.
     about = {
         name: begins(name, "adverse")
         for name, raw in raws.items()
         if not all(fold(text) in judging for text in raw.words)
     }
+    # All columns about a fault, or none: yes means the same in all.
     if (
         len(raws) < 2
         or True not in about.values()
@@ -240,12 +254,14 @@ def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
     levels = list(raws[adverse].words)
     meanings, _ = polarity()
     answers = []
+    # The first answer turns the words around, the second keeps them.
     for flip in (True, False):
         pairs = []
         for text in levels:
             meaning = meanings[fold(text)]
             flipped = "fail" if meaning == "pass" else "pass"
             pairs.append((text, flipped if flip else meaning))
+        # Another rater uses the same words, so the mapping must name the column.
         clash = any(
             fold(text) in {fold(word) for word in raw.words}
             for name, raw in raws.items()

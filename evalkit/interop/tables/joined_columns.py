@@ -17,9 +17,11 @@ _ONE_HOT: Final = ("a", "b", "tie")
 
 def join_one_hot(parts: Parts) -> None:
     """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column of winners."""
+    # {name without the side: {side: column}}.
     sides_by_base: dict[str, dict[str, str]] = {}
     for name, column in parts.typed.items():
         words = tokens(name)
+        # The last word that is a side counts.
         side = next((word for word in reversed(words) if word in _ONE_HOT), None)
         if side is None and words and words[-1] in ("draw", "ties", "same", "equal"):
             side = "tie"
@@ -33,11 +35,13 @@ def join_one_hot(parts: Parts) -> None:
         if matches(base_name, "value"):
             sides_by_base.setdefault(base_name, {}).setdefault(side, name)
     for base_name, sides in sides_by_base.items():
+        # A tie needs no column of its own.
         if not {"a", "b"} <= sides.keys():
             continue
         winners = [
             _one_hot(parts.typed, sides, row) for row in range(len(parts.columns))
         ]
+        # A row with several marks is no single winner, so that nothing is joined.
         if any(winner == "" for winner in winners):
             continue
         name = f"{base_name}_*".replace(" ", "_")
@@ -58,8 +62,10 @@ def join_sided_scores(parts: Parts) -> None:
             continue
         if matches(first, "measured") or matches(first, "computed"):
             continue
+        # Two flags may be two verdicts, which one-hot columns are not.
         if all(column.is_binary for column in columns):
             continue
+        # The lower rank is the better one.
         above, below = reversed(columns) if is_rank(first) else columns
         winners = [
             _higher(
@@ -100,11 +106,13 @@ def _one_hot(
         side: (typed[name].texts[row] or "").strip() or None
         for side, name in sides.items()
     }
+    # No mark at all: the row has no verdict.
     if all(value is None for value in texts.values()):
         return None
     chosen = [
         side for side, value in texts.items() if value in ("1", "true", "True", "1.0")
     ]
     if len(chosen) != 1:
+        # No winner is a tie, unless ties have a column of their own.
         return "tie" if not chosen and "tie" not in sides else ""
     return chosen[0]

@@ -61,6 +61,7 @@ def find_keys(
     keys = Keys(sample=roles.get("sample"))
     identity = roles.get("id")
     if identity is None:
+        # Without an id, equal prompts are one question.
         identity = roles.get("prompt")
     if identity is None or not typed[identity].counts:
         keys.unit = [*chosen]
@@ -72,12 +73,14 @@ def find_keys(
         _drop_run_ids(typed, keys, within)
         _name_criterion(typed, keys, roles, raters)
         return keys
+    # Words of the raters' names: a column that is named like a rater belongs to it.
     bases = {base(name) for name in raters}
     unsure = []
     for name, column in typed.items():
         used = {*keys.unit, *raters, *within, keys.sample}
         if name in used or column.kind in ("empty", "list", "time"):
             continue
+        # A column that is constant within each unit tells nothing apart.
         if base(name) in bases - {()} or not _varies(
             typed, [*keys.unit, *within], name
         ):
@@ -87,6 +90,7 @@ def find_keys(
             keys.unit.append(name)
         elif verdict == "repeat" and keys.sample is None:
             keys.sample = name
+        # Open columns are asked about only if rows are still repeated.
         elif verdict == "open":
             unsure.append(name)
     repeated = _repeated(typed, [*keys.unit, *within])
@@ -104,6 +108,7 @@ def find_keys(
 
 def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
     """Return whether a column that differs between rows of one id tells units or repeats apart, or neither."""
+    # In order: the first rule that fits a name or its values decides.
     if matches(name, "criterion") or matches(name, "turn"):
         return "unit" if not matches(name, "text") else ""
     if matches(name, "text") or matches(name, "doubt"):
@@ -122,10 +127,12 @@ def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
         or begins(name, "criteria")
     ):
         return ""
+    # A verdict differs between repeats, and does not make them units.
     if column.judges:
         return ""
     if matches(name, "system") or matches(name, "process") or name == "file":
         return "unit"
+    # Numbers of few values may be conditions; measures have many.
     if column.kind in ("number", "flag", "percent", "fraction"):
         few = len(column.words) <= _MOST_VALUES and all(
             value.is_integer() for value in column.distinct_numbers
@@ -152,6 +159,7 @@ def _ask(names: Sequence[str], where: str) -> None:
 
 def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
     """Return the number of the group of each row, where rows of a group are equal in columns."""
+    # {values of the columns: number of the group}.
     numbers: dict[tuple[str | None, ...], int] = {}
     texts = [typed[name].texts for name in names]
     rows = len(next(iter(typed.values())).texts)
@@ -172,6 +180,7 @@ def _repeated(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> bool:
 
 def _varies(typed: Mapping[str, TypedColumn], keys: Sequence[str], name: str) -> bool:
     """Return whether a column has several values within a group of rows."""
+    # {group: its first value}.
     first: dict[int, str | None] = {}
     for group, text in zip(groups(typed, keys), typed[name].texts, strict=True):
         if first.setdefault(group, text) != text:
@@ -225,6 +234,7 @@ def equal_rows(typed: Mapping[str, TypedColumn]) -> list[int]:
     """Return the rows that are equal to an earlier one in every column."""
     hashes: set[int] = set()
     copies = []
+    # Rows are compared by the number of their group, over all columns.
     for index, group in enumerate(groups(typed, list(typed))):
         if group in hashes:
             copies.append(index)
@@ -236,6 +246,7 @@ def _find_duplicates(
     typed: Mapping[str, TypedColumn], keys: Keys, within: Sequence[str]
 ) -> None:
     """Note rows that are equal in every column, if only some units have several rows."""
+    # Repeats of every unit are repeats on purpose; of some units, they may be copies.
     sizes = Counter(groups(typed, [*keys.unit, *within]))
     if len(set(sizes.values())) == 1:
         return

@@ -17,9 +17,11 @@ _VARIES: Final = 0.05
 
 def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
     """Return whether an unnamed verdict has the form of the judges' verdicts, so that it may be a label."""
+    # Only open columns with a weak name: clear names are raters already.
     if raters.unused[name] != MAY_BE_VERDICT or strength(name)[1] != 1:
         return False
     column = typed[name]
+    # Numbers of a criterion are measures, unless the name says that they are values.
     if column.is_numeric and begins(name, "criteria") and not matches(name, "value"):
         return False
     for judge in raters.judges:
@@ -49,8 +51,10 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
         return False
     if len(column.words) < 2:
         return False
+    # The same words as a judge, on both sides.
     judges = [judge for judge in raters.judges if same_words(column, typed[judge])]
     twin = any(
+        # The name of the column is that of the judge without the judge.
         tuple(
             part
             for part in tokens(judge)
@@ -77,6 +81,7 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     named = matches(first, "feature") and begins(" ".join(further_parts), "adverse")
     if not named or name in raters.judges or column.share(column.flags) < 1:
         return False
+    # A flag that hardly ever occurs is a rare event and no label.
     rarest = min(column.words.values())
     varies = len(column.words) > 1 and rarest >= _VARIES * column.total
     return varies and all(
@@ -90,6 +95,7 @@ def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) 
     if not is_score(column) or matches(name, "process"):
         return False
     values = set(column.distinct_numbers)
+    # Most values of the column are levels of the judge.
     return 2 < len(values) <= MOST_CLASSES and any(
         len(values & set(typed[judge].distinct_numbers)) >= MOSTLY * len(values)
         for judge in raters.judges
@@ -127,6 +133,7 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
     ]
     if column.kind in ("pair", "comparison"):
         return bool(shared) or not named
+    # Yes and no answer any question, and do not make a column a rater.
     answers = column.share(column.flags) >= 1
     return bool(shared) and not answers
 

@@ -35,6 +35,7 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
         Answer(f"'{name}' is the label", (*judged, "--label", name))
         for name in names[:MOST_ANSWERS]
     ]
+    # Several columns like a judge's are most likely annotators.
     if len(names) > 1:
         labels = [word for name in names for word in ("--label", name)]
         answers.insert(
@@ -137,6 +138,7 @@ def check_label_and_score(
     if len(judged) != 1 or len(labeled) != 1:
         return
     judge, label = judged[0], labeled[0]
+    # The last words of both names, and the rest, which must be equal.
     parts = tokens(judge)[-1:], tokens(label)[-1:]
     if parts not in _ONE_TOOL or tokens(judge)[:-1] != tokens(label)[:-1]:
         return
@@ -165,6 +167,7 @@ def check_ids(
     for label in labels:
         column = typed[label]
         exact = len(tokens(label)) == 1 and matches(label, "rater")
+        # 0 and 1 may be labels; other integers may be ids.
         whole = all(value.is_integer() for value in column.distinct_numbers)
         flags = column.distinct_numbers == [0.0, 1.0]
         if not (exact and column.is_numeric and whole) or flags:
@@ -201,6 +204,7 @@ def ask_about_marks(
             continue
         mark = next(iter(column.words))
         empty = sum(cell is None for cell in column.cells)
+        # Few empty cells are missing verdicts, whatever the mark means.
         if fold(mark) in mapped or empty < _OFTEN * len(column.cells):
             continue
         meaning, opposite = _of_mark(mark, name, raters)
@@ -232,6 +236,7 @@ def _of_mark(
         for word in column.words
     }
     meanings, _ = polarity()
+    # The other raters use two words, of which the mark is one.
     if fold(mark) in levels and len(levels) == 2:
         ((_, opposite),) = [pair for pair in levels.items() if pair[0] != fold(mark)]
         return mark, opposite

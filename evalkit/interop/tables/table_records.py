@@ -47,6 +47,7 @@ def table_records(
     """Yield a record for each row with verdicts, or for each row if they are answers to judge."""
     by_role = parts.by_role()
     unit = space.unit
+    # A pair has no single response, and a response no sides.
     sides = (
         ("response", "model")
         if unit == "pair"
@@ -58,6 +59,7 @@ def table_records(
     if parts.keys.sample is not None:
         plain["sample"] = parts.keys.sample
         _check_samples(parts)
+    # {column: texts by row}, for ids and names of judges.
     texts = {name: column.texts for name, column in parts.typed.items()}
     cells_by_role = {role: parts.columns.cells[name] for role, name in plain.items()}
     used = {
@@ -75,11 +77,13 @@ def table_records(
     }
     labels = list(parts.raters.labels)
     judges = list(parts.raters.judges)
+    # Only a table with a column of judges' names has another judge in each row.
     form = (
         parts.form if parts.form is not None and parts.form.kind == "judges" else None
     )
     options = _options(space)
     read = _Judgments(space, options)
+    # {id: its prompt}: an id with two prompts is an error.
     prompts: dict[str, str] = {}
     for row, location in enumerate(parts.columns.places):
         cells: JsonObject = {
@@ -94,11 +98,13 @@ def table_records(
             for name, column in metadata.items()
             if column[row] is not None
         }
+        # One label is that of the case; several are their annotators'.
         for name in labels:
             key = "label" if len(labels) == 1 else f"label.{name}"
             cells[key] = verdicts[name][row]
         cells |= parts.constants
         judgments = []
+        # Criteria of one judge are one judgment, read through the first column.
         for name in judges[:1] if parts.raters.criteria else judges:
             judge = "judge" if _is_plain(name) or parts.raters.criteria else name
             if form is not None and texts[form.rater][row] is not None:
@@ -163,11 +169,15 @@ class _Judgments:
             ]
         value = verdicts[name][row]
         cause = None if level is None else self._space.missing.get(name, {}).get(level)
+        # A judgment with these cells depends on more than its verdict.
         plain = not ({"text", "order", "sample", "model_a", "model_b"} & cells.keys())
+        # Equal judgments of rows without other facts are one object, which saves memory.
         key = (judge, value, cause, level if cause else None)
         if plain and key in self._known:
             return [self._known[key]]
         judged_cells = {"judge": judge, self._verdict: value}
+        # A word for an error is a failure of the judge; a word that the user mapped to NONE is
+        # not.
         if value is None and cause is not None and cause != EMPTY:
             judged_cells["failure" if cause != "mapped to NONE" else "error"] = (
                 f"{cause}: {str(level)[:80]}"
@@ -184,6 +194,7 @@ def _id(parts: Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> st
     values = [texts[name][row] for name in parts.keys.unit]
     named = [value for value in values if value is not None]
     if not named:
+        # Rows without any key are named by their number.
         return f"row {row + 1}" if parts.keys.unit else str(row + 1)
     return (
         "/".join(named) if len(named) < 2 else "/".join(value[:80] for value in named)

@@ -25,6 +25,7 @@ def table_warnings(
             yield f"column '{name}' is nearly empty ({column.total} of {rows} cells)"
     for name, missing in space.missing.items():
         counts: Counter[str] = Counter()
+        # Causes are counted in cells and not in levels.
         for level, cause in missing.items():
             counts[cause] += parts.typed[name].counts[level]
         listed = ", ".join(f"{cause}: {count}" for cause, count in counts.most_common())
@@ -66,6 +67,7 @@ def _kappas_by_name(parts: Parts, label: str) -> Iterator[str]:
         judged = Counter(verdict for verdict, _ in pairs)
         labeled = Counter(label_text for _, label_text in pairs)
         count = max(1, len(pairs))
+        # Equal names by chance, from the shares of each.
         chance = sum(judged[name] * labeled[name] for name in judged) / count**2
         if chance < 1 and pairs:
             share = sum(verdict == label_text for verdict, label_text in pairs) / count
@@ -84,6 +86,7 @@ def _label_warnings(
                 " uncertain"
             )
     by_role = parts.by_role()
+    # With the responses, as one question has several.
     within = ("response", "model", "response_a", "response_b")
     names = [*parts.keys.unit, *(by_role[role] for role in within if role in by_role)]
     if not parts.keys.unit:
@@ -101,6 +104,7 @@ def _thresholds(parts: Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterator
     """Yield, for each judge of scores and labels of two classes, the score that separates them best."""
     for label in parts.raters.labels:
         grades = {value for value in verdicts[label] if value is not None}
+        # A threshold separates two classes only.
         if len(grades) != 2:
             continue
         high = max(grades)
@@ -113,6 +117,7 @@ def _thresholds(parts: Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterator
             scores = sorted({score for score, _ in pairs})
             if len(scores) < 3:
                 continue
+            # For each score, the rows that a threshold there puts on the right side.
             right = {
                 score: sum((number >= score) == upper for number, upper in pairs)
                 for score in scores

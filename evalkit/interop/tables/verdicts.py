@@ -53,11 +53,14 @@ def verdict_space(
     """
     raters = {**judges, **labels}
     raws = raw_levels(raters, words)
+    # -1 may mean no verdict, which must be known before numbers are read.
     _drop_sentinels(raws, labels)
     meanings = {meaning for raw in raws.values() for meaning in raw.mapped.values()}
     known_systems = {fold(system) for system in systems}
+    # From the strictest reading to the loosest: the first that fits all raters counts.
     space = pair_space(raws, known_systems, meanings, where, compared=compared)
     if space is None and compared:
+        # With two responses, verdicts are winners; scores and classes do not come into question.
         space = _stated(raws, judges, labels, where)
     if space is None and compared:
         ask_for_winners(raws, where)
@@ -72,6 +75,7 @@ def verdict_space(
     if space is None:
         ask_for_words(raws, where)
     for name, raw in raws.items():
+        # What is missing by itself, and what the reading found to be missing.
         space.missing[name] = {**raw.missing, **space.missing.get(name, {})}
     return space
 
@@ -83,6 +87,7 @@ def _drop_sentinels(raws: Mapping[str, Raw], labels: Iterable[str]) -> None:
         for name, raw in raws.items()
     }
     values = [value for levels in numbers.values() for value in levels.values()]
+    # Another negative number shows that the scale goes below zero.
     if not values or any(value < 0 and value != SENTINEL for value in values):
         return
     if any(SENTINEL in numbers[label].values() for label in labels):
@@ -90,6 +95,7 @@ def _drop_sentinels(raws: Mapping[str, Raw], labels: Iterable[str]) -> None:
     for name, raw in raws.items():
         judged = set(numbers[name].values())
         # -1, 0, 1 and -1, 1 are preferences, votes or signs
+        # Votes and signs use -1: only a rare -1, or other numbers elsewhere, is a mark.
         if judged <= {-1.0, 0.0, 1.0} and raw.column.share(numbers[name]) == 1:
             if any(
                 set(levels.values()) - {0.0, 1.0, -1.0} for levels in numbers.values()
@@ -121,6 +127,7 @@ def _stated(
         if raw.column.kind in ("stated", "text", "class", "pair", "flag")
         and raw.column.stated
     }
+    # Columns with texts that state a verdict; words that are verdicts stay as they are.
     texts = {
         name
         for name, raw in raws.items()
@@ -128,6 +135,7 @@ def _stated(
     }
     if not texts:
         return None
+    # Verdicts that are not the whole text, for the note.
     count = 0
     replaced: dict[str, TypedColumn] = {}
     for name, raw in raws.items():
@@ -144,6 +152,7 @@ def _stated(
             )
             cells.append(value)
         replaced[name] = TypedColumn(name, cells)
+    # Columns of the stated verdicts are read like any other table.
     inner = verdict_space(
         {name: replaced[name] for name in judges},
         {name: replaced[name] for name in labels},
@@ -156,6 +165,7 @@ def _stated(
     )
     for name in texts:
         levels = inner.values[name]
+        # Back from the stated verdicts to the texts of the cells.
         by_text = {
             text: levels[str_value]
             for text, value in stated[name].items()
@@ -164,6 +174,7 @@ def _stated(
         raw = raws[name]
         inner.values[name] = by_text | {**raw.mapped}
         unread = [text for text in raw.words if text not in by_text]
+        # A short word without a statement may be a verdict that is not known.
         short = [(name, text) for text in unread if len(text) <= LONGEST_WORD]
         if short:
             ask_for_unread(short, raws, "known verdicts", where, ())

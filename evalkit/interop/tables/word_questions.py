@@ -13,6 +13,7 @@ from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw
 from evalkit.interop.tables.words import fold
 
+# A question about words offers at most this many meanings of a kind.
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
 _OTHER_COLUMN: Final = (
@@ -33,6 +34,7 @@ def ask_for_numbers(
     if len(low_first) > MOST_LEVELS:
         problem = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+    # For two and three numbers, the usual meanings in the order of the numbers.
     sides: Sequence[tuple[str, ...]] = (
         (("A", "B"), ("B", "A"))
         if len(low_first) == 2
@@ -56,6 +58,7 @@ def ask_for_numbers(
                 tuple(word for pair in pairs for word in ("--map", pair)),
             )
         )
+    # More numbers are grades of preference around their middle.
     if not answers:
         half = (low_first[0] + low_first[-1]) / 2
         for low, high in (("A", "B"), ("B", "A")):
@@ -87,6 +90,7 @@ def ask_for_winners(raws: Mapping[str, Raw], where: str) -> NoReturn:
     words = list({fold(text): text for text in levels}.values())
     listed = ", ".join(f"'{word[:40]}'" for word in words[:6])
     answers = []
+    # Few words can be assigned in both orders; more of them only show what an answer looks like.
     if 2 <= len(words) <= 3:
         for sides in (("A", "B", "TIE"), ("B", "A", "TIE")):
             pairs = [f"{word}={side}" for word, side in zip(words, sides, strict=False)]
@@ -115,6 +119,7 @@ def ask_for_pair_words(
     Raises:
         OpenTableError: Always.
     """
+    # {word: its cells}, over all raters.
     by_word: dict[str, int] = {}
     columns: dict[str, None] = {}
     for name, text in unread:
@@ -162,6 +167,7 @@ def ask_for_unread(
     listed = ", ".join(
         f"'{text[:40]}' ({count})" for text, count in counts.most_common(6)
     )
+    # So many words are texts or names, and no question can list them.
     if len(counts) > MOST_LEVELS:
         what = f"{names} has {len(counts)} words that are no {what}: {listed}"
         raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
@@ -169,6 +175,7 @@ def ask_for_unread(
     by_rater: dict[str, list[str]] = {}
     for name, text in unread:
         by_rater.setdefault(name, []).append(text)
+    # One unknown word on each side: they may mean the same.
     if len(by_rater) == 2 and all(len(texts) == 1 for texts in by_rater.values()):
         ((first,), (second,)) = by_rater.values()
         answers.append(
@@ -176,6 +183,7 @@ def ask_for_unread(
         )
     none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
     answers.append(Answer("no verdict", none))
+    # A word can be a class of its own only where verdicts are classes.
     if what != "numbers":
         as_they_are = tuple(
             o for text in counts for o in ("--map", f"{text}={_class_name(text)}")
@@ -212,9 +220,11 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
         parts.append(f"'{name}' has {listed}")
     levels = [list(raw.words) for _, raw in columns]
     few = all(len(words) <= MOST_LEVELS for words in levels)
+    # As many words on each side: they may correspond in some order.
     if few and len(levels) > 1 and len({len(words) for words in levels}) == 1:
         first, *higher_levels = levels
         for offset in range(min(len(first), _MOST_COMMANDS)):
+            # Each answer shifts the words of the other raters by one.
             pairs = [
                 f"{text}={first[(index + offset) % len(first)]}"
                 for words in higher_levels

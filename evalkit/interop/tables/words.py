@@ -10,7 +10,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+# Between a small letter and a capital one.
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Latin words, numbers, or runs of another script with its combining marks.
 _TOKENS: Final = re.compile(
     r"[a-zß-öø-ɏ]+|\d+|(?:[^\W\d_a-zß-öø-ɏ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
 )
@@ -47,13 +49,16 @@ def known_words() -> Mapping[str, Any]:
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
     plain = (
+        # Full-width letters and numbers become plain ones, and skin tones disappear.
         word if word.isascii() else _TONES.sub("", unicodedata.normalize("NFKC", word))
     )
     folded = plain.strip().casefold()
+    # A symbol in front of a word repeats it: `✅ pass`.
     if not folded.isascii() and (symbol := _SYMBOL.match(folded)):
         folded = folded[symbol.end() :]
     if folded.startswith("[[") and folded.endswith("]]"):
         folded = folded[2:-2]
+    # A- is a grade, and -1 a number: only there a minus is kept.
     if _GRADE.fullmatch(folded):
         return folded.replace(" ", "").replace("−", "-")
     return _SEPARATORS.sub(" ", folded).strip(" .!*`\"'") or folded
@@ -70,6 +75,7 @@ def tokens(name: str) -> tuple[str, ...]:
 def _nouns(group: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the Latin words and the other words of a group of names."""
     words = known_words()["names"][group]
+    # Latin words are compared as a whole, other scripts have no spaces between words.
     latin = frozenset(word for word in words if _TOKENS.match(word) and word[0] < "ɐ")
     return latin, tuple(word for word in words if word not in latin)
 
@@ -161,6 +167,7 @@ def named_by_side(words: Iterable[str]) -> dict[str, str]:
         for first in folded
         for second in folded
         for sides in _SIDES
+        # One word is the other with the second side instead of the first.
         if _replaced(parts[first], sides) == parts[second] != parts[first]
     ]
     if len(pairs) != 1:
@@ -198,12 +205,14 @@ def ordered(words: Iterable[str]) -> list[str] | None:
     """Return words in the order of a known scale, lowest first; `None` if no scale has them all."""
     most = max(map(len, _scales()))
     spelled: dict[str, str] = {}
+    # Once more words than any scale has are known, the rest need not be read.
     for word in words:
         spelled.setdefault(fold(word), word)
         if len(spelled) > most:
             return None
     if len(spelled) < 3:
         return None
+    # The first scale with all words, each of another rank.
     for scale in _scales():
         if spelled.keys() <= scale.keys():
             ranks = {scale[word] for word in spelled}
@@ -226,6 +235,7 @@ def missing_cause(text: str) -> str | None:
     stripped = text.strip()
     if not stripped:
         return EMPTY
+    # A long text cannot be a word for nothing, and searching it would be slow.
     if len(stripped) > 2000:
         return None
     folded = stripped.casefold()
