@@ -14,6 +14,7 @@ _withheld = set[str]()
 
 def withhold(address: str) -> None:
     """Send no credential to a server from now on."""
+    # The same server may be written with and without the last slash.
     _withheld.add(address.rstrip("/"))
 
 
@@ -40,6 +41,7 @@ def withhold_all(addresses: Iterable[str]) -> None:
 def stand_in(name: str) -> str:
     """Return what such a server gets instead of the value of a variable: the value, if it is a placeholder."""
     value = os.environ.get(name, "")
+    # A local server may expect a certain placeholder, and a placeholder is not a secret.
     if value and is_placeholder(value):
         return value
     return PLACEHOLDER

@@ -22,13 +22,16 @@ def may_read(name: str, words: Sequence[str] = ()) -> bool:
         name: The variable.
         words: The overrides of the command line, which may read any that is no secret.
     """
+    # First, so that no list and no trust makes a secret readable.
     if names_secret(name):
         return False
     known_rules = rules()
     if name in known_rules.variables or (
+        # A token of the cluster's scheduler, such as SLURM_JWT, is a credential.
         name.startswith(known_rules.prefixes) and "JWT" not in name
     ):
         return True
+    # What the user reads on the command line, a file may read too.
     read_by_user = {variable for word in words for variable in _READS.findall(word)}
     return name in read_by_user or name in _installed() or name in trust().variables
 

@@ -65,6 +65,7 @@ def host_of(address: str) -> Host | None:
     if match is None:
         return None
     scheme = match["scheme"].lower()
+    # `https://good.example@evil.example` looks like the first and calls the second.
     if match["user"] and scheme.startswith("http"):
         return None
     name = host_name(match["host"])
@@ -73,6 +74,7 @@ def host_of(address: str) -> Host | None:
     if match["port"]:
         port = int(match["port"])
     else:
+        # The part behind + is a driver.
         port = _PORTS.get(scheme.partition("+")[0], 0)
     if port < 2**16:
         return Host(scheme, name, port)
@@ -81,12 +83,14 @@ def host_of(address: str) -> Host | None:
 
 def host_name(text: str) -> str | None:
     """Return a host's name in its only spelling; `None` for something else."""
+    # The last dot of a full name changes nothing.
     bare = text.strip("[]").rstrip(".").lower()
     try:
         return str(ip_address(bare))
     except ValueError:
         pass
     try:
+        # Letters of other alphabets can look like Latin ones; in this form they differ.
         name = bare.encode("idna").decode("ascii")
     except UnicodeError:
         return None

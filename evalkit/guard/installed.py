@@ -15,6 +15,7 @@ from evalkit.core.resources import shipped
 
 def is_installed(key: str, value: Any) -> bool:
     """Return whether an installed option sets the last part of a key to this value."""
+    # By the last key only: a file may nest the same option elsewhere.
     installed = _settings_below(shipped("conf"), *folders(CONF))
     return any(part == value for part in installed.get(key, ()))
 

@@ -96,8 +96,10 @@ def trusting(words: Sequence[str], *, keeps: bool = False) -> Iterator[None]:
     Raises:
         ConfigError: If an entry is malformed.
     """
+    # For its error: a malformed entry should fail here and not at its first use.
     read_entries(words, FLAG)
     token = _of_command.set((*_of_command.get(), *words))
+    # An inner block cannot take back what an outer one keeps.
     keeping = _keeps.set(keeps or _keeps.get())
     try:
         yield
@@ -118,6 +120,7 @@ def read_entries(words: Iterable[str], where: str) -> Trust:
         if reads := _READS.fullmatch(word):
             variables.add(reads["name"])
             continue
+        # The whole word: a part behind the host must not go unread.
         match = _ENTRY.fullmatch(word)
         host = host_name(match["host"]) if match else None
         if match is None or host is None:
@@ -129,6 +132,7 @@ def read_entries(words: Iterable[str], where: str) -> Trust:
                     f"{FLAG} HOST=VARIABLE or {FLAG} env:VARIABLE"
                 ),
             )
+        # Without a port, all ports of the host are meant.
         port = int(match["port"]) if match["port"] else None
         names = frozenset(match["names"].split("+")) if match["names"] else None
         hosts.append(Entry(host, port, names))
@@ -168,6 +172,7 @@ def kept() -> Trust:
     words = [
         key if names is None else f"{key}={'+'.join(names)}"
         for key, names in (hosts if isinstance(hosts, dict) else {}).items()
+        # An empty list trusts the host with nothing, so it is left out.
         if names is None or names
     ]
     words += [
@@ -186,6 +191,7 @@ def keep(entries: Trust) -> Path:
     content = _content()
     hosts: dict[str, list[str] | None] = dict(content.get("hosts") or {})
     for entry in entries.hosts:
+        # `None` is trust in what a judge there needs, and cannot grow; a list gets the new names.
         before = hosts.get(entry.key, [])
         if entry.names is None or before is None:
             hosts[entry.key] = None
@@ -196,6 +202,7 @@ def keep(entries: Trust) -> Path:
         {"version": _VERSION, "hosts": hosts, "variables": variables}, indent=2
     )
     with file_errors("cannot be written", path, f"set {VARIABLE} instead"):
+        # Complete or not at all, and readable by the user only.
         write_file(path, [text.encode(), b"\n"], private=True)
     return path
 
@@ -204,6 +211,7 @@ def _content() -> Json:
     path = trust_file()
     try:
         with open_file(path) as file:
+            # A limit, since the file may be replaced by anything.
             text = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return {}

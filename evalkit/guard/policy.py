@@ -109,9 +109,11 @@ class Origin:
         """Return whether the user gave this value for this key, or for the same key of another judge."""
         if value.value in self.repeated.get(value.key, ()):
             return True
+        # A user who writes a list of one rule does not write its position.
         if value.value in self.repeated.get(_bare_key(value), ()):
             return True
         if value.kind == Kind.SERVER:
+            # A server that the user named for one judge is trusted for the others too.
             last = value.path[-1]
             alike = [key for key in self.repeated if key.rpartition(".")[2] == last]
             return value.value in self.addresses or any(
@@ -149,6 +151,7 @@ def from_judge_folder(addresses: Sequence[str]) -> Iterator[None]:
         addresses: The servers that the user repeated by `--api-base`.
     """
     details = {"addresses": tuple(addresses), "flag": API_BASE, "recorded": True}
+    # Of this context only: a service checks several configs at the same time.
     token = _judge_folder.set(MappingProxyType(details))
     try:
         yield
@@ -167,8 +170,10 @@ def own_roots() -> list[Path]:
     here = Path.cwd()
     entered = os.environ.get(ENTERED)
     top = project()
+    # A study in another project makes that the current one, which is still not the user's.
     if entered is None or str(top) != entered:
         return [here, top.absolute()]
+    # The user's own project is the closest folder above that looks like one.
     above = [
         folder
         for folder in here.parents
@@ -185,6 +190,7 @@ def enter_project(folder: Path) -> None:
     """
     if PROJECT_VARIABLE in os.environ:
         return
+    # Before the variables are set, since they change what is the user's own.
     in_project = any(folder.is_relative_to(root) for root in own_roots())
     if not in_project:
         _check_links(folder)
@@ -195,6 +201,7 @@ def enter_project(folder: Path) -> None:
 def _check_links(folder: Path) -> None:
     """Refuse a project from elsewhere whose configs or prompts are links to other files."""
     for name in ("conf", "prompts"):
+        # A link here could show any file of the user to a judge.
         for inner in _files(folder / name):
             if not _below(inner, folder):
                 remedy = (
@@ -213,8 +220,10 @@ def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
     values_by_key: dict[str, list[Any]] = {}
     for word in words:
         key, equals, text = word.lstrip("+").partition("=")
+        # An interpolation is not a value that the user wrote out.
         if not equals or "${" in text:
             continue
+        # As a text and as YAML reads it: a config has `1` as a number.
         values: list[Any] = [text]
         if len(text) < 10_000 and "&" not in text:  # no aliases
             try:
@@ -257,6 +266,7 @@ def check(config: BaseModel, origin: Origin, sections: Sequence[str] = ()) -> No
         for value in values_of(config)
         if not sections or value.path[0] in sections
     ]
+    # All values, so that a check can look at another key of the same section.
     walk = _Walk(origin, {value.path: value for value in values})
     for value in values:
         _CHECKS[value.kind](walk, value)
@@ -283,6 +293,7 @@ class _Walk:
     def model(self, value: Value) -> None:
         """Check the name of a model, of which some libraries read a server."""
         text = str(value.value)
+        # arn:aws:bedrock:REGION:…; a library makes the name of a server from the region.
         region = text.partition("arn:")[2].split(":")[2:3]
         harmless = (
             _MODEL.fullmatch(text) is not None
@@ -300,12 +311,14 @@ class _Walk:
     def server(self, value: Value) -> None:
         """Check the server of a judge."""
         address = str(value.value)
+        # The model decides which key is sent, so which servers are the provider's own.
         model = str(self.sibling(value, "model") or "")
         transport = str(self.sibling(value, "transport") or "litellm")
         if self.origin.has(value) or is_installed(value.path[-1], address):
             allow(address)
             return
         host = host_of(address)
+        # An address that two libraries may read differently could pass here and lead elsewhere.
         if host is None or host.scheme not in ("http", "https"):
             raise ConfigError(
                 f"'{address}', which would get your key, is not a plain address of a server",
@@ -318,6 +331,7 @@ class _Walk:
             allow(address)
             return
         known_rules = rules()
+        # A server on this machine needs no trust if it gets no key.
         callable_without_key = (
             provider in known_rules.loopback_providers
             and transport in known_rules.loopback_transports
@@ -337,6 +351,7 @@ class _Walk:
             return
         if value.path[-1] in ("language", "template") and _NAME.fullmatch(text):
             return  # a name in a folder of prompts
+        # Shipped samples and what the tracking server has are no files of the user.
         scheme = _DATA_SCHEME.match(text)
         if text == "-" or (scheme and scheme[1] in rules().schemes["data"]):
             return
@@ -352,6 +367,7 @@ class _Walk:
                 where=value.key,
                 remedy=_repeat(value),
             )
+        # In the user's own project, secrets are refused; from elsewhere, all outside its folder.
         if self.origin.folder is None:
             fault = _hidden(text)
         else:
@@ -366,6 +382,7 @@ class _Walk:
     def written(self, value: Value) -> None:
         """Check a path that is written, or the URL of a database or a server."""
         text = str(value.value)
+        # What the user's own variable names is the user's choice too.
         mine = _OF_THE_USER[value.path[0]]
         if (
             self.origin.has(value)
@@ -376,10 +393,12 @@ class _Walk:
         section = value.path[0]
         scheme = _SCHEME.match(text)
         schemes = rules().schemes
+        # A file is not a server: it is checked by its path.
         if scheme is None or scheme[1].lower() in schemes[section]:
             self._file(value, text)
             return
         host = host_of(text)
+        # Such as postgresql+psycopg: the part behind + is the driver.
         kind = scheme[1].lower().partition("+")[0]
         names = DATABASES.get(kind, MLFLOW)
         if kind not in schemes[f"{section}_servers"] or host is None:
@@ -395,6 +414,8 @@ class _Walk:
 
     def _file(self, value: Value, text: str) -> None:
         path = text.removeprefix("sqlite:///")
+        # What is no plain path may be read as a server or as options by the library that opens
+        # it.
         odd = (
             path.startswith("sqlite:")
             or re.match(r"[A-Za-z][\w+.-]+:|databricks|uc\b", path)
@@ -412,6 +433,7 @@ class _Walk:
         """Check parameters that another library interprets."""
         if not isinstance(value.value, Mapping):
             return
+        # Settings of a package are judged by another rule than parameters of a provider.
         if value.key == OPTIONS:
             risky: Iterator[tuple[str, ...]] = iter(())
             if not code_allowed():
@@ -421,6 +443,7 @@ class _Walk:
         else:
             risky = risky_params(value.value)
         for path in risky:
+            # Down the path to the value that is risky.
             part: Any = value.value
             for name in path:
                 part = part[name]
@@ -460,6 +483,7 @@ def credentials_of(provider: str) -> tuple[str, ...]:
     is not a known one.
     """
     if provider:
+        # LiteLLM's way to name the variable with a provider's key.
         own_variable = f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY"
     else:
         own_variable = ""
@@ -470,9 +494,12 @@ def credentials_of(provider: str) -> tuple[str, ...]:
 
 
 def _is_trusted(host: Host, names: Sequence[str]) -> bool:
+    # Trust in a host is for certain credentials: a trusted proxy for one key must not get
+    # another.
     covering = [entry for entry in trust().hosts if entry.covers(host)]
     if not any(entry.allows(names) for entry in covering):
         return False
+    # Only entries of this command are kept; the others are kept already or come from a variable.
     named_entries = [
         entry
         for entry in read_entries(trusted_words(), FLAG).hosts
@@ -549,6 +576,7 @@ def _hidden(text: str) -> str:
     named = Path(os.path.abspath(path))  # noqa: PTH100 - a link must not hide the name
     # a link counts by its own name and by that of its target
     for target in (named, path.resolve()):
+        # Inside the project everything may be read but its hidden files, such as `.env`.
         if any(target.is_relative_to(root.resolve()) for root in own_roots()):
             if target.name.startswith("."):
                 return "a hidden file"
@@ -559,6 +587,8 @@ def _hidden(text: str) -> str:
             return "a file of the system"
         if has_magic(str(target.parent)) or "[" in target.name:
             return "a glob of folders outside the project"
+    # Files of credentials can have any name; variables such as GOOGLE_APPLICATION_CREDENTIALS
+    # name them.
     holders = [
         name
         for name, value in os.environ.items()
@@ -575,6 +605,7 @@ def _outside(text: str, folder: Path) -> str:
     path = Path(text).expanduser()
     root = folder.resolve()
     reason = f"which is not below its folder {folder}"
+    # In the order in which a relative path is looked up: the first that exists is the one read.
     for base in dict.fromkeys((Path.cwd(), project(), folder)):
         target = base / path
         if has_magic(
@@ -595,4 +626,6 @@ def _files(path: Path) -> Iterator[Path]:
     yield path
     if path.is_dir():
         for number, inner in enumerate(path.rglob("*")):
+            # Too many files to check: the root of the disk is below no folder, so the path is
+            # refused.
             yield inner if number < _MOST_FILES else Path(path.anchor)

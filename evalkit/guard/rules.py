@@ -61,11 +61,14 @@ def risky_params(
     """Yield the path of each parameter of a request that may name a server, a file or a credential."""
     known_rules = rules()
     for name, value in params.items():
+        # Parameters inside others, such as `extra_body`, follow the same rules; deeper ones are
+        # refused.
         if name in known_rules.nested and isinstance(value, Mapping) and depth < 2:
             for path in risky_params(value, depth + 1):
                 yield (name, *path)
             continue
         pattern = known_rules.patterns.get(name)
+        # From the strictest rule to the loosest; a name on no list is refused.
         if pattern is not None:
             harmless = isinstance(value, str) and pattern.fullmatch(value) is not None
         elif name in known_rules.structured:
@@ -84,9 +87,11 @@ def is_plain(value: Any, *, mappings: bool = False, depth: int = 0) -> bool:
         mappings: Whether mappings of such values are plain, too.
         depth: The depth of the value in another one.
     """
+    # A limit, so that a value nested without end cannot exhaust the stack.
     if depth > _DEEPEST:
         return False
     if isinstance(value, str):
+        # No address anywhere in it, and nothing that LiteLLM would replace.
         return "://" not in value and not _REFERENCE.match(value)
     if isinstance(value, list | tuple):
         return all(is_plain(part, mappings=mappings, depth=depth + 1) for part in value)

@@ -48,7 +48,9 @@ def with_labels(
     Raises:
         DatasetError: If a label is for an unknown case or does not apply to it.
     """
+    # case -> annotator -> unit -> value
     by_case: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
+    # case -> its checklist answers, each with the index of its response
     answers: dict[str, list[tuple[Label, int]]] = {}
     cases_by_id = {case.id: case for case in cases}
     for label in labels:
@@ -101,6 +103,7 @@ def _response_of(label: Label, case: Case) -> int:
         else:
             remedy = "judge with mode=checklist, or remove the column item"
         raise DatasetError(problem, where=where, remedy=remedy)
+    # With one response, a file need not say which.
     unit = label.unit or ((0,) if len(case.responses) == 1 else ())
     if len(unit) != 1 or unit[0] not in range(len(case.responses)):
         problem = (
@@ -121,6 +124,7 @@ def _with_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
         for item in case.checklist
     }
     for label, response in answered:
+        # One entry for each response of the case, empty until it is answered.
         answers = labels[label.item].setdefault(
             label.annotator, [None] * len(case.responses)
         )
@@ -160,6 +164,7 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         or len(label.unit) > 2
         or max(label.unit) >= len(case.responses)
     ):
+        # The index of the last response, for the message.
         last = len(case.responses) - 1
         if last == 0 and len(label.unit) == 2 and isinstance(label.value, str):
             problem = (
@@ -191,6 +196,7 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
                 remedy=f"write one of {class_names} for one response",
             )
         return label.unit
+    # A winner is a text and about two responses; a grade is a number and about one.
     if isinstance(label.value, str) != (len(label.unit) == 2):
         problem = (
             f"'{label.value}' is not a label of {len(label.unit)}"
@@ -212,8 +218,10 @@ def _with_label(
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in by_annotator.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
+    # The case's own label remains the reference.
     if keeps_own_label:
         return replace(case, labels=people)
+    # From all annotators, not just the new ones: it replaces the consensus so far.
     label, responses = consensus(people, case.responses)
     return replace(case, labels=people, label=label, responses=tuple(responses))
 
@@ -229,6 +237,7 @@ def _annotation(
     }
     if classes:
         class_names = list(annotation_classes(before)) if before is not None else []
+        # Index i is response i; earlier classes of other responses remain.
         class_names = class_names or [None] * len(case.responses)
         return tuple(classes.get(index, name) for index, name in enumerate(class_names))
     choices = {
@@ -238,11 +247,13 @@ def _annotation(
     }
     if choices:
         return chosen(
+            # New choices come last, so that they replace old ones of the same pair.
             {**dict(choices_in(before) if before is not None else ()), **choices}
         )
     grades: list[float | None] = (
         list(annotation_grades(before)) if before is not None else []
     )
+    # Likewise by response.
     grades = grades or [None] * len(case.responses)
     for unit, value in values.items():
         grades[unit[0]] = float(value)

@@ -65,6 +65,7 @@ def row_labels(
     location: str, row: Row, left_out: Counter[str], classes: Labels | None
 ) -> Iterator[Label]:
     """Yield the labels in one row of a file; arguments and errors as in `read_labels`."""
+    # The format is that of the row, not of the file's name: Label Studio, Argilla, or columns.
     if isinstance(row.get("annotations"), list) and isinstance(
         row.get("data"), Mapping
     ):
@@ -85,6 +86,7 @@ def row_labels(
     for annotator, value, question, is_finished in answers:
         if not is_finished:
             left_out[UNFINISHED] += 1
+        # Left out labels are counted, so that a user sees why there are fewer than rows.
         elif value in (None, ""):
             left_out[EMPTY] += 1
         elif question not in (BETTER, GRADE, CLASS):
@@ -92,6 +94,8 @@ def row_labels(
         elif (label := _label(task, annotator, value, location, classes)) is None:
             left_out[EMPTY] += 1
         else:
+            # A row without the probability was picked by the annotator's tool, in a way nobody
+            # knows.
             yield replace(label, probability=task.get(INCLUSION, UNKNOWN))
 
 
@@ -158,9 +162,15 @@ def _label(
             f"'{value}' is a label of a checklist item", where=location, remedy=remedy
         )
     winner = read_choice(value, location)
+    # A choice needs two responses: the first two, unless the row says otherwise.
     order = order if order is not None and len(order) == 2 else FIRST
     return Label(
-        case, tuple(sorted(order)), annotator, unswapped(winner, order), location
+        # Kept in the order of the case, whatever the annotator saw.
+        case,
+        tuple(sorted(order)),
+        annotator,
+        unswapped(winner, order),
+        location,
     )
 
 
@@ -191,6 +201,8 @@ def _label_studio(annotations: Iterable[Row]) -> Answers:
         )
         for result in annotation.get("result") or ():
             value = result.get("value") or {}
+            # Several choices are no answer to a question of evalkit; the empty name below leaves
+            # them out.
             values = value.get("choices") or [value.get("rating", value.get("number"))]
             yield (
                 annotator,

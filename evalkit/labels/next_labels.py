@@ -69,6 +69,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     Raises:
         ConfigError: if nothing is left to label, or labels were picked with unknown probabilities.
     """
+    # The first corrected rate of the run is the one whose interval the labels should narrow.
     metric = next(
         (
             candidate
@@ -77,6 +78,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
         ),
         None,
     )
+    # The end of the name is the winner or class that the rate counts.
     target = (metric.name if metric else "a").rpartition("/")[2]
     residuals = _residuals(
         result, target.upper() if labeled_size(result) == 2 else target
@@ -84,6 +86,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     units = units_to_label(result)
     judged = [case for case in result.cases if case.id in units]
     labeled = {case.id for case in judged if has_label(case) or case.labels}
+    # With an unknown probability, no weight makes the labels so far a random sample.
     chances = {case.id: inclusion(case) for case in result.cases}
     if UNKNOWN in chances.values():
         remedy = "label more cases with --informative, which repairs that"
@@ -114,18 +117,23 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
         strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled)
     )
     members, before = next(_fitting(levels, labeled, total))
+    # From here on all are by the name of a stratum: sizes, labels before and after, and the
+    # spread.
     sizes = {name: len(cases) for name, cases in members.items()}
     spread, single = _spreads(members, residuals)
     after = _allocated(sizes, before, spread, total)
     chosen = dict[str, float]()
     new = list[str]()
     for name, cases in members.items():
+        # In the random order of `strata_of`, so its first cases are a random sample.
         unlabeled = [case for case in cases if case not in labeled]
         new += unlabeled[: after[name] - before[name]]
         taken = [
             *(case for case in cases if case in labeled),
             *unlabeled[: after[name] - before[name]],
         ]
+        # Labeled cases get the probability of the whole sample too: they and the new ones are one
+        # simple random sample of the stratum.
         chosen |= dict.fromkeys(taken, after[name] / sizes[name])
     strata = {name: (sizes[name], after[name]) for name in members}
     sample = LabelSample(
@@ -145,6 +153,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
             old = single / len(labeled)
         else:
             old = inf
+    # Without an interval so far, there is no width to scale.
     if metric is None or old == inf or metric.low is None or metric.high is None:
         return NextLabels(sample, total, single / variance)
     now = metric.high - metric.low
@@ -176,6 +185,7 @@ def _apart(
 ) -> Iterator[dict[str, list[str]]]:
     """Yield strata in which systems without labels are apart: the labels of a stratum are a random part of it."""
     for members in levels:
+        # A stratum of old and new systems becomes two.
         parts = {
             name: [case for case in cases if case not in new_systems]
             for name, cases in members.items()
@@ -222,6 +232,7 @@ def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
     """Return label minus verdict of each case's labeled units, as the corrected rate counts them."""
     size = labeled_size(result)
     scale = result.config.rubric
+    # Differences of scores are relative to the scale, so that the prior fits each of them.
     span = 1.0 if scale.classes or scale.real else scale.scale.span
     residuals = dict[str, list[float]]()
     for verdict in result.verdicts:
@@ -237,6 +248,7 @@ def _residual(verdict: Verdict, target: str, span: float) -> float:
         if verdict.score is None:
             return 0.0
         return (verdict.label - verdict.score) / span
+    # 1, 0 or -1: the judge missed the target, was right, or saw it wrongly.
     return float(verdict.label == target) - float(
         target in (verdict.winner, verdict.class_name)
     )
@@ -253,6 +265,7 @@ def _spreads(
     }
     cases = sum(map(len, members.values()))
     share = {name: len(ids) / cases for name, ids in members.items()}
+    # Strata without labels have no mean; the overall one below is of the others.
     means = {
         name: fmean(stratum_residuals)
         for name, stratum_residuals in by_stratum.items()
@@ -273,6 +286,7 @@ def _spreads(
         spread[name] = (
             sum((r - mean) ** 2 for r in stratum_residuals) + PRIOR_LABELS * prior
         ) / (len(stratum_residuals) + PRIOR_LABELS)
+        # The law of total variance: within the strata, and between their means.
         between += share[name] * (mean - overall) ** 2
     return spread, between + sum(
         share[name] * variance for name, variance in spread.items()
@@ -290,7 +304,10 @@ def _allocated(
 
     def gain(name: str) -> tuple[bool, float]:
         n = counts[name]
+        # What one more label takes from size² · spread / n, since 1/n - 1/(n + 1) = 1 / (n (n +
+        # 1)). A stratum without a label comes first.
         lowered = sizes[name] ** 2 * spread[name] / (n * (n + 1)) if n else inf
+        # A full stratum is last whatever it would gain.
         return n < sizes[name], lowered
 
     for _ in range(total - sum(before.values())):

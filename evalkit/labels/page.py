@@ -49,8 +49,11 @@ class LabelPage:
     def __init__(
         self, session: LabelSession, html: str, listener: socket.socket
     ) -> None:
+        # A new secret for each start: other users of the machine can reach the port, but not
+        # guess this.
         self.path = f"/{secrets.token_urlsafe(32)}/"
         self._session, self._html, self._listener = session, html, listener
+        # From the socket: port 0 lets the system choose one.
         port = listener.getsockname()[1]
         self.url = f"http://{HOST}:{port}{self.path}"
         self._admission = Admission.of(HOST, port, largest=_LARGEST, seconds=_SECONDS)
@@ -91,6 +94,8 @@ class LabelPage:
         )
         if authentic and request.method == "GET":
             return HTMLResponse(self._html)
+        # A page of another site can send a POST from the annotator's browser, which then names
+        # its origin.
         if not authentic or request.method != "POST" or "origin" not in request.headers:
             raise Refusal(403, "forbidden")
         body = await self._admission.body(request)
@@ -115,19 +120,23 @@ class LabelPage:
         if action != "open":
             at = request["at"]
             note = request["note"]
+            # The page after the last task has nothing to label.
             end = last - (action == "label")
             if (
+                # `type`, because a bool is an int
                 type(at) is not int
                 or not 0 <= at <= end
                 or type(note) is not str
                 or len(note) > LONGEST_NOTE
             ):
                 raise ValueError
+            # Whatever the button, the note of the task that is left is saved.
             if at < last:
                 session.store(
                     at, request["answer"] if action == "label" else None, note
                 )
         if action == "finish" or (action == "label" and session.complete):
+            # The reply to this request is still sent.
             self._server.should_exit = True
             return {"ended": True}
         if action == "next":

@@ -89,6 +89,7 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         seed: the seed of the order within strata.
     """
     by_case = units_to_label(result)
+    # Labeled cases with a known probability are `earlier`; all others count as picked.
     labeled = set[str]()
     earlier = set[str]()
     for case in result.cases:
@@ -100,6 +101,8 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
     # the number of cases that have about `count` units
     case_count = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
     chosen, strata = _stratified(result, open_cases, case_count + len(earlier), seed)
+    # The new sample does not contain the earlier one, so the two together are no random sample:
+    # only the open cases are sampled.
     if not earlier <= chosen.keys():
         open_cases = [name for name in open_cases if name not in earlier] or open_cases
         chosen, strata = _stratified(result, open_cases, case_count, seed)
@@ -118,6 +121,7 @@ def _stratified(
     members = next(
         level for level in strata_of(result, names, seed) if len(level) <= most
     )
+    # Sorted, so that equal shares are resolved in the same way each time.
     shares = allocate(
         {name: len(cases) for name, cases in sorted(members.items())}, count
     )
@@ -133,6 +137,7 @@ def strata_of(
     result: RunResult, names: Sequence[str], seed: int
 ) -> Iterator[dict[str, list[str]]]:
     """Yield the cases of each stratum in random order, in ever larger strata; the last has all cases."""
+    # The reason of a case is the most informative one of its units, and the smallest verdict.
     selected = set(names)
     size = labeled_size(result)
     reasons: dict[str, tuple[int, str]] = {}
@@ -141,6 +146,7 @@ def strata_of(
             kind = KINDS.index(disagreement_kind(verdict, result.config.tie.threshold))
             reason = (kind, _verdict_key(verdict))
             reasons[verdict.case_id] = min(reason, reasons.get(verdict.case_id, reason))
+    # From fine to coarse: reason and verdict, reason, one stratum.
     levels = (
         {
             name: f"{KINDS[kind]}, verdict {key}"
@@ -149,6 +155,7 @@ def strata_of(
         {name: KINDS[kind] for name, (kind, _) in reasons.items()},
         dict.fromkeys(reasons, "all"),
     )
+    # By hash: random, but a case keeps its rank when others are added, so that samples can grow.
     ordered = sorted(names, key=lambda name: text_digest(f"{seed}\0{name}"))
     for stratum in levels:
         members: dict[str, list[str]] = {}
@@ -171,7 +178,9 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
         name: 1 / len(sizes) + size / sum(sizes.values())
         for name, size in sizes.items()
     }
+    # One each first: a stratum without a label could not be weighted.
     counts = dict.fromkeys(sizes, 1)
+    # Divisors n + 0.5 for n cases so far; negative, because the smallest entry comes first.
     queue = [(-shares[name] / 1.5, name) for name in sizes if sizes[name] > 1]
     # the stratum that is the furthest behind its share comes first; a full one comes
     # last
@@ -181,7 +190,9 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
         counts[name] += 1
         full = counts[name] == sizes[name]
         heapreplace(
-            queue, (1.0 if full else -shares[name] / (counts[name] + 0.5), name)
+            # 1.0 is behind every negative share.
+            queue,
+            (1.0 if full else -shares[name] / (counts[name] + 0.5), name),
         )
     return counts
 
@@ -214,6 +225,7 @@ def label_of(annotation: Annotation, unit: Unit) -> Winner | float | str | None:
     """Return an annotator's choice for a pair, or the grade or class of one response; `None` without one."""
     if len(unit) == 2:
         return choice_for(annotation, unit)
+    # Index i is response i.
     values = annotation_grades(annotation) or annotation_classes(annotation)
     if values:
         return values[unit[0]]
@@ -238,10 +250,13 @@ def with_probabilities(
         labels: the new labels.
         sampled: the recorded probabilities by case id; `None` without a record.
     """
+    # The probability that a label's row brings; the last row of a case counts.
     carried = {label.case_id: label.probability for label in labels}
+    # Cases with a label before this import.
     had = {old.id for old in before if has_label(old) or old.labels}
     adopted = had & (sampled or {}).keys() if len(had) < len(before) else set()
     cases = []
+    # `before` and `after` are the same cases in the same order.
     for old, new in zip(before, after, strict=True):
         earlier = inclusion(old)
         label_probability = carried.get(old.id)

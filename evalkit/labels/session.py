@@ -112,13 +112,17 @@ class LabelSession:
         self.annotator = annotator
         self.folder = Path(result.folder or "")
         self.file = self.folder / f"labels-{annotator}.jsonl"
+        # Positions in `tasks`. They are of this page only, so a reload shows the tasks again.
         self.skipped: set[int] = set()
         self.question = _question(result)
         self._result, self._seed, self._sampler = result, seed, sampler
+        # The probability of each sampled case; empty unless the most informative ones are
+        # sampled.
         self._chances: Mapping[str, float] = {}
         self._reader = class_reader(result.config)
         self._classes = result.config.rubric.named_classes
         self._cases = {case.id: case for case in result.cases}
+        # task -> item -> label; the item is "" unless the task is a checklist
         self._labels: dict[Key, dict[str, Label]] = {}
         self._notes: dict[Key, str] = {}
         # claimed first, so that two pages never write to one file
@@ -130,6 +134,7 @@ class LabelSession:
             raise
         try:
             for where, row in (
+                # An empty file has no labels, which a reader of labels would call an error.
                 rows_of(self.file) if os.fstat(self._stream).st_size else ()
             ):
                 self._add(where, row)
@@ -156,6 +161,7 @@ class LabelSession:
         return [
             label
             for label, value in zip(labels, in_run, strict=True)
+            # By value: an answer that was changed is new too.
             if value != label.value
         ]
 
@@ -184,10 +190,12 @@ class LabelSession:
             "labeled": labeled,
             "skipped": len(self.skipped),
         }
+        # One past the last task: there is no open one.
         if at == len(self.tasks):
             return state
         task = self._task(self.tasks[at])
         answer = self._answers(self.tasks[at])
+        # Stored winners are in the order of the case, while the page has the order shown.
         if self.question["kind"] == "pair":
             answer = {
                 item: unswapped(winner, task.shown) for item, winner in answer.items()
@@ -229,11 +237,14 @@ class LabelSession:
             "texts": _fingerprint(self._cases[task.case_id], task.unit),
             "labeled_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+        # A note alone is a row whose label is empty.
         labels: Json = {"": None} if answer is None else answer
         rows = [
             row | ({"item": item} if item else {}) | {"label": label}
             for item, label in labels.items()
         ]
+        # One write for all items: a task is labeled completely or not at all. Only then is it
+        # added to what the session knows.
         self._write(b"".join(map(encode_line, rows)))
         for written in rows:
             self._add(str(self.file), written)
@@ -248,8 +259,10 @@ class LabelSession:
     def _write(self, lines: bytes) -> None:
         size = os.fstat(self._stream).st_size
         try:
+            # A full disk may take a part of the bytes without an error.
             if os.write(self._stream, lines) < len(lines):
                 raise OSError(0, "no space left")
+            # The page shows a label as saved, so it must survive a crash of the machine.
             os.fsync(self._stream)
         except OSError as bad:
             # a line that was cut would make the file invalid
@@ -267,11 +280,14 @@ class LabelSession:
             case = self._cases.get(label.case_id)
             # only for its error, if the label is not one of this run
             with_labels([case] if case else [], [label], classes=self._classes)
+            # Ids alone are not enough: a label must not count for a text that the annotator did
+            # not see.
             if case and row.get("texts") not in (None, _fingerprint(case, label.unit)):
                 remedy = "its label is of another run: move the file elsewhere"
                 raise DatasetError(
                     f"case '{case.id:.60}' has changed", where=where, remedy=remedy
                 )
+            # Later lines replace earlier ones, so the last answer counts.
             if label.annotator == self.annotator:
                 self._labels.setdefault((label.case_id, label.unit), {})[label.item] = (
                     label
@@ -282,6 +298,8 @@ class LabelSession:
         ):
             self._notes[
                 str(row.get("case_id")),
+                # Sorted, since a task is identified by the order of the case and not by the order
+                # shown.
                 tuple(sorted(shown_of(row.get("shown"), where))),
             ] = note
 
@@ -292,6 +310,8 @@ class LabelSession:
             for item in case.checklist
             if self.annotator in item.labels
         }
+        # A checklist's answers have an entry for each response of the case; `unit[0]` is this
+        # one.
         by_item: JsonObject = {
             item: values[unit[0]] for item, values in answers.items()
         }
@@ -301,6 +321,7 @@ class LabelSession:
 
     def _answers(self, key: Key) -> JsonObject:
         by_item = self._known(self._cases[key[0]], key[1])
+        # The file wins over the run: it has what was answered since.
         by_item |= {
             item: label.value for item, label in self._labels.get(key, {}).items()
         }
@@ -323,6 +344,7 @@ class LabelSession:
 
     def _fits(self, key: Key, answer: Any) -> bool:
         question = self.question
+        # From the page, so nothing about its form is certain.
         if not isinstance(answer, dict) or answer.keys() != self._items(key).keys():
             return False
         # `type`, because a bool is an int
@@ -345,6 +367,8 @@ class LabelSession:
         ]
         # random, but the same each time, whatever the order of the run
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
+        # A sample must be finished before the next one: probabilities are those of a whole
+        # sample.
         if informative:
             self._chances = recorded(self.folder) or {}
             if all(
@@ -358,7 +382,10 @@ class LabelSession:
                 self._chances = sample.probabilities
             sampled = [key for key in keys if key[0] in self._chances]
             tasks = [
-                key for key in sampled if not has_own_label(self._cases[key[0]])
+                key
+                for key in sampled
+                if not has_own_label(self._cases[key[0]])
+                # With nothing left, the labeled ones are shown again, so that they can be changed.
             ] or sampled
         else:
             labeled = {*(self._result.manifest.get("own_labels") or ())}

@@ -72,6 +72,8 @@ def label_tasks(
     )
     to_label = list(dict.fromkeys(every if units is None else units))
     cases = {case.id: case for case in result.cases}
+    # Units first, then the order of each: both come from one generator, so a seed gives the same
+    # tasks.
     rng.shuffle(to_label)
     tasks = []
     for case_id, unit in to_label:
@@ -116,6 +118,7 @@ def task_texts(case: Case, order: Unit) -> dict[str, str]:
 
 def unswapped(choice: Winner, task_shown: Unit) -> Winner:
     """Convert a choice between responses as shown to the case's order."""
+    # The case's order is ascending, so a sorted order was shown as it is.
     if choice == "TIE" or task_shown == tuple(sorted(task_shown)):
         return choice
     if choice == "A":

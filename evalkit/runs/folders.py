@@ -47,6 +47,7 @@ def claim_unused_run(folder: Path) -> tuple[Path, Claim]:
     Raises:
         ConfigError: If it cannot be written.
     """
+    # The manifest is written last, so a run is there if it is.
     return claim_unused(folder, lambda path: (path / layout.MANIFEST).exists())
 
 
@@ -90,6 +91,7 @@ def check_free(
     ]
     if not existing:
         return
+    # Without a config, these are not the files of a whole run.
     if layout.CONFIG not in existing:
         raise ConfigError(
             f"contains {existing[0]}, which the run would replace",
@@ -99,6 +101,7 @@ def check_free(
     manifest = read_object(folder / layout.MANIFEST)
     before = _fingerprint(manifest)
     changed = fingerprint is not None and before not in ("", fingerprint)
+    # The config alone is not enough: the data may have changed, and labels would be lost.
     source = (manifest.get("imported") or {}).get("source")
     if source != imported or manifest.get("labels") or _hash(folder) != config.hash():
         raise ConfigError("contains another run", where=str(folder), remedy=REMEDY)
@@ -146,6 +149,8 @@ def written_files(folder: Path) -> set[str]:
     """Return the names of the files that the run, or later commands about it, wrote to a folder."""
     listed = read_object(folder / layout.MANIFEST).get("files")
     if isinstance(listed, list):
+        # Names from a file that anybody may have edited: only plain ones are removed
+        # (`_is_plain`).
         names = {name for name in listed if isinstance(name, str)}
     else:
         names = set()
@@ -172,6 +177,7 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
             "cannot be removed", folder / name, "check the folder's permissions"
         ):
             (folder / name).unlink(missing_ok=True)
+    # A folder with other files is not empty, and remains.
     for emptied in (layout.FIGURES, FOLDER):
         with suppress(OSError):
             (folder / emptied).rmdir()
@@ -216,6 +222,7 @@ class RunStatus:
 def read_status(folder: Path) -> RunStatus:
     """Return the status of a run folder; empty if there is no run."""
     manifest = read_object(folder / layout.MANIFEST)
+    # A run with failed calls is not complete: a second run would ask for these again.
     calls = read_object(folder / layout.METRICS).get("calls") or {}
     whole = all(
         (folder / name).is_file()
@@ -272,6 +279,7 @@ def count_opening(
         The count with this one; `None` if the run is not on the test side or has no labels, or the
         file cannot be written.
     """
+    # Opening the test labels again and again fits choices to them, so each time is counted.
     division = config.dataset.division
     if division is None or division.use != "test" or not any(map(is_labeled, cases)):
         return None

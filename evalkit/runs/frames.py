@@ -27,6 +27,7 @@ def frame(result: RunResult, table: str, library: str) -> Any:
             remedy=did_you_mean(table, _ROWS),
         )
     rows = _ROWS[table](result)
+    # Rows may have different keys, such as metadata of some cases.
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: column([_cell(row.get(name)) for row in rows]) for name in names}
     return optional(library, f"to_{library}").DataFrame(columns)
@@ -39,6 +40,7 @@ def _cell(value: Any) -> Any:
 
 
 def _case(case: Case) -> Row:
+    # The case's own fields come last, so that metadata of the same name cannot hide them.
     row = {
         **case.metadata,
         "id": case.id,
@@ -55,6 +57,7 @@ def _case(case: Case) -> Row:
 
 
 def _responses(case: Case) -> Row:
+    # Two graded responses are listed, since columns for a pair have no grades.
     graded = any(_label(response) is not None for response in case.responses)
     match case.responses:
         case (response,):

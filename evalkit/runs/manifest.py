@@ -94,6 +94,7 @@ def describe_run(
         "run_id": run_id or uuid4().hex,
         **environment_versions(),
         "config_hash": config.hash(),
+        # The prompts of imported judgments are not known.
         "prompt_hashes": {} if imported else {**prompt_hashes},
         "prompt_hash": digest({**prompt_hashes}),
         "dataset": {**dataset},
@@ -101,6 +102,7 @@ def describe_run(
         "mode": config.mode.name,
         "judge": config.judge.label,
         "started": started.isoformat(),
+        # An import ends at once; another run ends when it is scored.
         "ended": _now() if imported else None,
         "sweep": {**sweep} if sweep else None,
         "mlflow_run_id": None,
@@ -131,6 +133,7 @@ def describe_scoring(
         seconds: The duration of scoring in seconds, if the run ends with it.
         rescored: The config, if the run was scored before.
     """
+    # Notes of an earlier scoring are replaced; those about the judging remain.
     kept = [note for note in manifest.get("notes") or () if not note.startswith(stale)]
     described = {**manifest, "notes": [*kept, *notes], "clusters": {**clusters}}
     if opened is not None:
@@ -162,6 +165,7 @@ _Fastest: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_Fastest):  # type: ignore[misc]
+    # Equal values would become anchors and references, which few people can read.
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the overridden method's own name
         return True
 
@@ -176,6 +180,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def dump(config: Json) -> bytes:
     """Return a config of JSON values as YAML with a Hydra defaults list; `${` is escaped so that it stays text."""
+    # With the defaults list, the file is also a config that `evalkit run` composes.
     body = {"defaults": DEFAULTS, **escaped(config)}
     text: str = yaml.dump(
         body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120
@@ -215,6 +220,7 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _escaped(text: str) -> str:
+    # Backslashes in front are doubled, since one of them would otherwise undo the escape.
     return _INTERPOLATION.sub(lambda match: match[1] * 2 + "\\${", text)
 
 

@@ -40,6 +40,7 @@ def read_run(folder: Path) -> RunResult:
     """
     folder = folder.absolute()
     _check(folder)
+    # Cases name pictures by their hash; their files are in the run's folder.
     IMAGES.add_folder(folder / FOLDER)
     metrics = _object(folder / layout.METRICS)
     config = _config(folder / layout.CONFIG)
@@ -139,6 +140,7 @@ def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
     Raises:
         ConfigError: If a file is damaged.
     """
+    # A table that the scoring did not have is absent. That is not an error.
     paths = {name: folder / f"{name}.json" for name in names}
     return {
         name: _json(_content(path), str(path))
@@ -159,6 +161,7 @@ def _check(folder: Path) -> None:
         present.append(layout.JUDGMENTS)  # one of them; the config says which
     # not one of the main files: this is another folder, not a damaged run
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
+        # The folder of a sweep has its runs in folders of its own.
         if job := next(
             (
                 child
@@ -249,6 +252,7 @@ def _manifest(path: Path) -> JsonObject:
     manifest = _object(path)
     for key, kind in (_OF_MANIFEST | _OPTIONAL).items():
         value = manifest.get(key)
+        # Other keys are not read by commands, so newer and older versions may have more or fewer.
         if not isinstance(value, kind) and (value is not None or key in _OF_MANIFEST):
             if value is None:
                 problem = f"key '{key}' is missing"
@@ -325,6 +329,7 @@ def read_records(path: Path, kind: Any) -> Sequence[Any]:
         return Spool(_parquet_records(path, decode), folder=path.parent)
     try:
         with open_file(path) as file:
+            # Lines from 1, as editors count them.
             lines = enumerate(file, 1)
             return Spool(
                 (
@@ -344,6 +349,7 @@ def _parquet_records(path: Path, decode: Any) -> Iterator[Any]:
         for number, row in enumerate(read_rows(path), 1):
             yield _decoded(decode, row, f"{path}: row {number}")
     except ConfigError:
+        # Already about a row, or about pyarrow that is not installed.
         raise
     except FileNotFoundError:
         raise ConfigError(
@@ -365,6 +371,7 @@ def _decoded(decode: Any, value: Any, where: str) -> Any:
 def _numbers(content: JsonObject, path: Path) -> JsonObject:
     try:
         metrics = {
+            # The name is the key in the file, and a field of the record.
             name: _part(path, {**values, "name": name}, Metric, ("metrics", name))
             for name, values in content["metrics"].items()
         }

@@ -51,6 +51,7 @@ def _reader(cls: Any) -> Callable[[Any], Any] | None:
     if not is_dataclass(cls):
         return None
     names = _names(cast(Any, cls))
+    # With one name, `attrgetter` returns the value itself and not a tuple.
     if len(names) < 2:
         return lambda value: {name: getattr(value, name) for name in names}
     read = attrgetter(*names)
@@ -62,6 +63,7 @@ def _open(value: Any) -> Any:
         return read(value)
     if isinstance(value, Mapping):
         return dict(value)
+    # A set has another order in each process; sorted, a file is the same each time.
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
     # NumPy scalars, without importing NumPy; any other value in a case is kept as text.
@@ -75,6 +77,7 @@ def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
     encoder = json.JSONEncoder(
         ensure_ascii=False, allow_nan=allow_nan, default=_open, check_circular=False
     )
+    # `JSONEncoder.encode` makes a new encoder on each call; this one is used for every line.
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # an interpreter without the compiled one
         return encoder.encode
@@ -93,6 +96,7 @@ def encode_line(value: Any) -> bytes:
     try:
         text = _encode_strict(value)
     except ValueError:
+        # Rare, so only then a second pass: strict JSON has no NaN.
         text = _encode_strict(json.loads(_encode_loose(value), parse_constant=str))
     return _one_line(text)
 
@@ -158,6 +162,7 @@ def _strict(schema: Any) -> Any:
         return type(schema)(_strict(part) for part in schema)
     if not isinstance(schema, dict) or schema.get("type") == "literal":
         return schema
+    # `encode_line` writes NaN and infinities as these three texts; no other text is a number.
     if schema.get("type") == "float":
         text = {
             "type": "chain",
@@ -171,6 +176,7 @@ def _strict(schema: Any) -> Any:
     strict = {key: _strict(part) for key, part in schema.items()}
     match schema.get("type"):
         case "str" | "int" | "bool":
+            # Else pydantic would read "1" as a number and 1 as true.
             strict["strict"] = True
         case "dataclass-args":
             strict["extra_behavior"] = "forbid"
@@ -191,6 +197,7 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     )
     kind = error["type"]
     loc = [part for part in error["loc"] if part != _CHOICE]
+    # A missing key has no line of its own, so the record that lacks it is named.
     keys = loc[:-1] if kind == "missing" else loc
     if kind == "unexpected_keyword_argument":
         *loc, key = loc
@@ -207,6 +214,7 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
                 "'", ""
             ).replace(" or ", ", ")
         received = json.dumps(error["input"])
+        # A long value would hide the rest of the message, so its type is named.
         if len(received) > 40:
             received = _NAMES.get(type(error["input"]), "a number")
         problem = f"expected {expected}, got {received}"
@@ -286,6 +294,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Json], *, raw: bool = False) -
     for cells in chain(
         [columns], ([row.get(column) for column in columns] for row in rows)
     ):
+        # The names of columns too: they may come from the data.
         writer.writerow(cells if raw else [escaped(cell) for cell in cells])
     return out.getvalue()
 
@@ -358,6 +367,7 @@ def read_rows(path: Path) -> Iterator[Any]:
     """
     check_regular(path)
     with optional("pyarrow.parquet", _WHERE).ParquetFile(path) as file:
+        # In batches, so that a file larger than the memory can be read.
         for batch in file.iter_batches(ROWS):
             for row in batch.to_pylist():
                 line = row.pop(LINE, None)
@@ -380,6 +390,7 @@ def _row(judgment: Judgment) -> JsonObject:
             raise ValueError
         for name in _TYPES:
             if isinstance(row[name], str):
+                # Raises for an unpaired surrogate, which Arrow's texts in UTF-8 cannot have.
                 row[name].encode()
     except ValueError:
         # what the columns cannot hold is kept as a line of JSON
@@ -396,6 +407,7 @@ def _json(value: Any) -> str:
 class _Sink:
     """A file that is only written, whose content is taken as it comes."""
 
+    # pyarrow reads this attribute of a file.
     closed = False
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ Row = JsonObject
 
 def rows_of_run(result: RunResult) -> list[Row]:
     """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
+    # Indexes of responses in a judgment are positions in the case's list of responses.
     cases = {case.id: case for case in result.cases}
     verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
     rows = [
@@ -29,6 +30,7 @@ def rows_of_run(result: RunResult) -> list[Row]:
         )
         for judgment in result.judgments
     ]
+    # In the order in which they first occur; all rows then have all of them.
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column) for column in columns} for row in rows]
 
@@ -73,6 +75,7 @@ def _responses(judgment: Judgment, case: Case) -> Row:
             "unit": json.dumps(list(judgment.unit)),
             "shown": json.dumps(list(judgment.shown)),
         }
+    # In the order of the case, whatever order the judge saw; `order` says which that was.
     first, second = (case.responses[index] for index in judgment.unit)
     return {
         "response_a": first.text,
@@ -99,6 +102,7 @@ def _said(judgment: Judgment) -> Row:
     value = judgment.value
     if value is None:
         return {"winner": None, "margin": None, **margins}
+    # A margin near 0 is a tie, since sums of weights are not exact.
     winner = "A" if value > _CLOSE else "B" if value < -_CLOSE else "TIE"
     return {"winner": winner, "margin": value, **margins}
 
@@ -128,6 +132,7 @@ def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
 
 def column(values: list[Any]) -> list[Any]:
     """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
+    # Types and not `isinstance`, because a bool is an int.
     kinds = {type(value) for value in values if value is not None}
     if (
         kinds <= {bool}

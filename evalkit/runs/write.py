@@ -47,6 +47,7 @@ def write_run(
         EvalkitError: If a number of a verdict, a metric or the manifest is not finite.
     """
     folder = folder.absolute()
+    # Lazy: lines are encoded as they are written, so the run is never in memory twice.
     contents: dict[str, Iterable[bytes]] = {
         layout.CONFIG: [dump(result.config.dump())],
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
@@ -62,6 +63,7 @@ def write_run(
         _write_all(folder, contents)
         if files:
             _clear(folder / layout.FIGURES, contents)
+        # After the new files are in place, so that a failure leaves the earlier run complete.
         _clear_images(folder / FOLDER, result)
     return replace(result, folder=str(folder))
 
@@ -98,6 +100,7 @@ def write_files(
 
 def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     for name in files:
+        # A name must not lead out of the folder, nor replace a main file of the run.
         plain = name.removeprefix(f"{layout.FIGURES}/")
         if (
             not plain.strip(".")
@@ -125,6 +128,7 @@ def _images(folder: Path, result: RunResult) -> dict[str, Iterable[bytes]]:
     missing: dict[str, Iterable[bytes]] = {}
     for image in _pictures(result):
         name = f"{FOLDER}/{image.file_name}"
+        # The name is a hash of the content, so a file of this name need not be written again.
         if name not in missing and not (folder / name).is_file():
             missing[name] = IMAGES.chunks(image)
     return missing
@@ -140,6 +144,7 @@ def _clear_images(images: Path, result: RunResult) -> None:
         return
     kept = {image.file_name for image in _pictures(result)}
     for file in images.iterdir():
+        # Only files with names that evalkit gives: a user may keep others there.
         if file.name not in kept and is_image_file(f"{FOLDER}/{file.name}"):
             file.unlink(missing_ok=True)
     drop_empty(images)
@@ -175,6 +180,7 @@ def _metrics(result: RunResult) -> JsonObject:
 
 
 def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
+    # A number that is not finite here is an error of evalkit, so it is not written as a text.
     for line, value in enumerate(values, 1):
         try:
             yield encode(value)
@@ -191,7 +197,9 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
+    # Temporary files of a process that was killed.
     for path in (folder, folder / layout.FIGURES, folder / FOLDER):
         if path == folder or not path.is_symlink():
             remove_leftovers(path)
+    # The manifest last: a folder with it has all other files.
     atomic_files.write_files(folder, contents, last=layout.MANIFEST)

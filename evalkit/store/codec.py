@@ -21,6 +21,7 @@ def encode(completion: Completion) -> str:
         StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate, or a
             latency that is no number.
     """
+    # JSON has no such number, and pydantic would write null, which cannot be decoded.
     if not isfinite(completion.latency):
         raise StoreError(
             f"a completion cannot be stored (its latency is {completion.latency}); correct the"
@@ -48,6 +49,7 @@ def decode(text: str | bytes) -> Completion:
 
 def row_digest(key: str, model: str, value: str) -> int:
     """Return the CRC-32 of a row: databases detect damaged pages, but not changed letters in a value."""
+    # With separators, so that a letter cannot move from one text to the next unnoticed.
     return crc32("\0".join((key, model, value)).encode())
 
 
@@ -95,6 +97,7 @@ def completion_in(
         isinstance(key, bytes) and isinstance(model, bytes) and isinstance(value, bytes)
     ):
         raise ValueError("the row has a value of another type")
+    # The same sum as in `row_digest`, without joining copies of long texts.
     if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
         raise ValueError("the row was changed after it was written")
     return decode(value)
@@ -130,6 +133,7 @@ def stored_in(
         texts = [text.decode() for text in (key, model) if isinstance(text, bytes)]
     except ValueError:
         return None
+    # Also false for NaN. A damaged time would fail later, when it is shown.
     if not isinstance(created, float | int) or not abs(created) < _LAST:
         return None
     return StoredCompletion(texts[0], texts[1], created, completion)

@@ -89,6 +89,7 @@ class DatabaseStore(Store):
         Raises:
             StoreError: If they cannot be written, or the store is read-only; then none is stored.
         """
+        # One time for the batch, which is one commit.
         now = time.time()
         self._store(
             [row_of(key, model, now, completion) for key, model, completion in answers],
@@ -139,7 +140,9 @@ class DatabaseStore(Store):
 
         def work(execute: Execute) -> None:
             old, now = execute(
-                f"SELECT (SELECT value {row}), {self._now}", name
+                # The database's clock: those of the workers may differ.
+                f"SELECT (SELECT value {row}), {self._now}",
+                name,
             ).fetchone()
             new = change(
                 None if old is None else state_in(self.name, name.encode(), old)[1], now
@@ -215,5 +218,6 @@ class DatabaseStore(Store):
             with suppress(
                 StoreError
             ):  # if the disk is full or the store is in use, it keeps its size
+                # The rows are gone by now, so an error here is no reason to report a failure.
                 self._free_space()
         return deleted

@@ -121,6 +121,7 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
     """
     written = damaged = 0
 
+    # The file is written row by row, since a store may be larger than the memory.
     def lines() -> Iterator[bytes]:
         nonlocal written, damaged
         for row in store.scan():
@@ -163,6 +164,7 @@ def import_from(store: Store, path: Path) -> tuple[int, int]:
         StoreError: If a line cannot be read, which the message names, or the store cannot be
             written; then nothing is added.
     """
+    # A first pass only checks: a bad line at the end must not leave half of the file added.
     for _ in _imported(path):
         pass
     return _add_all(store, _imported(path))
@@ -196,6 +198,7 @@ def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
 
 def _add_all(store: Store, rows: Iterator[StoredCompletion]) -> tuple[int, int]:
     added = read = 0
+    # One commit for each batch; a repeated call skips what is there.
     while batch := list(islice(rows, BATCH)):
         added += store.add_many(batch)
         read += len(batch)
@@ -221,7 +224,9 @@ def _row(line: str, where: str) -> StoredCompletion:
         key = entry["key"]
         model = entry["model"]
         created = float(entry["created"])
+        # Raises if the key is not hexadecimal.
         int(key, 16)
+        # Raises if a text cannot be stored in UTF-8.
         f"{key}{model}".encode()
         return StoredCompletion(
             key, model, created, decode(json.dumps(entry["completion"]))

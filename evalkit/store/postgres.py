@@ -89,6 +89,7 @@ class _Link:
     def __init__(
         self, database: _Database, lost: Callable[[], None] = lambda: None
     ) -> None:
+        # Reentrant: work on a link may check or drop the connection.
         self.lock = threading.RLock()
         self._database, self._lost = database, lost
         self._connection: Connection | None = None
@@ -102,8 +103,10 @@ class _Link:
                 work.
         """
         with self.lock:
+            # The time starts with the first error, so that a long statement does not use it up.
             until, wait = None, _FIRST_WAIT
             while True:
+                # Checked on each attempt: the store may be closed while this thread waits.
                 if self._closed:
                     raise StoreError(f"{self._database.name}: the store is closed")
                 try:
@@ -177,12 +180,15 @@ class _Database:
                 "store.url: PostgreSQL needs psycopg; run pip install 'evalkit-judge[postgres]'"
             )
         self._settings = _SESSION + (
+            # The server itself then refuses writes.
             "SET default_transaction_read_only = on;" if read_only else ""
         )
         try:
             parameters = psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error:  # its message may show a part of the password
             parameters = {"host": "@"}
+        # An unescaped @ or / in a password ends up in one of these parts, and would be shown in
+        # messages.
         ports = str(parameters.get("port") or "0").split(",")
         if any(
             "@" in str(parameters.get(part, "")) for part in ("host", "dbname")
@@ -191,10 +197,12 @@ class _Database:
                 "store.url: not a PostgreSQL URL; write postgresql://user@host:5432/database, with"
                 " %40 for @ and %2F for / in a name or password"
             )
+        # The user's URL wins over these settings.
         self._options = {**_CONNECTION, **parameters}
         self.name = redact(without_password(url))
 
     def connect(self) -> Connection:
+        # Autocommit: each statement is its own transaction unless a block says otherwise.
         connection: Connection = psycopg.connect(**self._options, autocommit=True)
         try:
             connection.execute(self._settings)
@@ -206,6 +214,7 @@ class _Database:
     def explain(self, error: psycopg.Error) -> str:
         """Return one line about what an error means and what to do."""
         text = " ".join(str(error).split())
+        # The server's message may quote the connection string.
         if password := self._options.get("password"):
             text = text.replace(str(password), "[redacted]")
         text = shorten(redact(text), 240)
@@ -261,13 +270,16 @@ class PostgresStore(DatabaseStore):
         self._database = _Database(url, read_only=read_only)
         self.name = self._database.name
         self.read_only = read_only
+        # lock -> its key
         self._held: dict[int, str] = {}
+        # Keys whose claims ended with a connection; others may claim them since.
         self._lost: set[str] = set()
         # Claims and reads share a connection, so a read after a claim shows that the claim held.
         # Writes have their own.
         self._session = _Link(self._database, self._lose_claims)
         self._writer = _Link(self._database)
         try:
+            # Not patient: a wrong URL should fail at once.
             self._writer.run(self._prepare, patient=False)
         except BaseException:
             self._writer.close()
@@ -308,6 +320,7 @@ class PostgresStore(DatabaseStore):
         keys_by_lock = {_place(key): key for key in reversed(keys)}
 
         def take(connection: Connection) -> set[str]:
+            # A session may take its own lock again, so locks that are held here are left out.
             free = [lock for lock in keys_by_lock if lock not in self._held]
             query = (
                 "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked"
@@ -319,6 +332,7 @@ class PostgresStore(DatabaseStore):
                 if got
             }
             self._held.update(taken)
+            # Claimed again, so their answers may replace stored ones as before.
             self._lost.difference_update(taken.values())
             return {*taken.values()}
 
@@ -331,6 +345,7 @@ class PostgresStore(DatabaseStore):
             locks = [
                 lock
                 for lock, key in ((_place(key), key) for key in keys)
+                # Not the lock of another key with the same hash.
                 if self._held.get(lock) == key
             ]
             query = (
@@ -342,6 +357,8 @@ class PostgresStore(DatabaseStore):
             )
             for lock in locks:
                 del self._held[lock]
+            # A lock that the server does not find belongs to another session: a pooler changed
+            # it.
             if not all(released.values()):
                 raise StoreError(self._pooled())
 
@@ -417,12 +434,17 @@ class PostgresStore(DatabaseStore):
         """
         if not rows:
             return 0
+        # One statement cannot update a row twice. The last row of a key counts, or the first if
+        # nothing is replaced.
         unique: dict[str, Row] = {}
         for row in rows:
             if replace or row.key not in unique:
                 unique[row.key] = row
         self._session.check()
+        # Whoever claimed a lost key since may have paid for an answer too: the stored one
+        # remains.
         keep = [key for key in unique if not replace or key in self._lost]
+        # columns[i][j] is column i of row j, as `unnest` expects them.
         columns = [list(column) for column in zip(*unique.values(), strict=True)]
         return self._writer.run(
             lambda connection: _execute(connection, _PUT, *columns, keep).rowcount
@@ -520,4 +542,5 @@ def _bytes(value: object) -> object:
 
 
 def _place(key: str) -> int:
+    # Advisory locks are signed numbers of 64 bits.
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big", signed=True)

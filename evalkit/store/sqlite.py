@@ -70,10 +70,12 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
             changed.
     """
     application, version, empty = _identity(db)
+    # An empty file becomes a store; tables of another program are never touched.
     if application != APPLICATION_ID and (read_only or not empty):
         raise StoreError(
             f"{path}: an SQLite file, but not an evalkit store; set store.url to another file"
         )
+    # A newer version may store what this one would misread or overwrite.
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"{path}: written by a newer evalkit (store version {version}; this version reads "
@@ -87,6 +89,7 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
 
 def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
     """Return application id, version and whether the file is empty, at one moment: it may be being created."""
+    # All three reads see the same state of the file.
     db.execute("BEGIN")
     try:
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -113,6 +116,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose
     # acknowledged answers.
     db.execute("PRAGMA synchronous = FULL")
+    # Read again inside the transaction: another process may have migrated the file meanwhile.
     if pragma(db, "user_version") < SCHEMA_VERSION:
         with _transaction(db):
             _migrate(db, pragma(db, "user_version"))
@@ -131,6 +135,7 @@ def _set_wal(db: sqlite3.Connection) -> None:
             return
         except sqlite3.OperationalError as error:
             if (
+                # The low byte is the kind; the bytes above are its details.
                 error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY
                 or time.monotonic() > until
             ):
@@ -140,11 +145,13 @@ def _set_wal(db: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    # The write lock at once: one taken after a read fails if another process has written since.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
+        # Some errors, such as a full disk, end the transaction by themselves.
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
@@ -156,6 +163,7 @@ def _migrate(db: sqlite3.Connection, version: int) -> None:
         db.execute(_TABLE)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     elif version < 2:
+        # Old rows get digests now; damage from before is not found by them.
         db.create_function("row_digest", 3, row_digest, deterministic=True)
         db.execute("ALTER TABLE completions ADD COLUMN digest INTEGER")
         db.execute("UPDATE completions SET digest = row_digest(key, model, value)")
@@ -247,8 +255,10 @@ class SqliteStore(DatabaseStore):
         self.read_only = read_only
         self._verify = verify
         self._file_lock = threading.Lock()
+        # One lock for each connection, since a connection is for one thread at a time.
         self._read_lock = threading.Lock()
         self._claims_lock = threading.Lock()
+        # Opened at the first claim, so that reading alone creates no file.
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
         # Lookups have a separate connection, so that they do not wait for answers to reach the
@@ -309,12 +319,14 @@ class SqliteStore(DatabaseStore):
             StoreError: If the file cannot be read.
         """
         version = self.locked(lambda db: pragma(db, "user_version"))
+        # The newest answers are in the second file until a checkpoint.
         files = (self.path, Path(f"{self.path}-wal"))
         size = sum(file.stat().st_size for file in files if file.exists())
         return StoreDescription(self.name, version, size)
 
     def close(self) -> None:
         """Close the file."""
+        # Waits for a write and a lookup in progress.
         with self._file_lock, self._read_lock, self._claims_lock:
             self._db.close()
             self._reader.close()
@@ -359,6 +371,7 @@ class SqliteStore(DatabaseStore):
 
     def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         columns = self._columns.replace("created, ", "")
+        # SQLite limits the number of values in one statement.
         chunks = [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
         query = f"SELECT {columns} FROM completions WHERE key IN"
         return [
@@ -391,11 +404,14 @@ class SqliteStore(DatabaseStore):
         return self._write(lambda db: _insert(db, rows, _REPLACE if replace else _ADD))
 
     def _free_space(self) -> None:
+        # Not in a transaction, which SQLite does not allow here. It writes the file anew into the
+        # WAL; the checkpoint then makes the file itself smaller.
         self.locked(lambda db: db.execute("VACUUM"))
         self.locked(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._file_lock:
+            # Before each write: an answer written to a deleted file would be lost.
             self.guard(self._keep_file)
             return self.guard(lambda: work(self._db))
 
@@ -408,6 +424,7 @@ class SqliteStore(DatabaseStore):
         with self._read_lock:
             self._reader.close()
             self._reader = connect(self._uri())
+        # Rows go back as texts, as they were inserted.
         deleted.text_factory = str
         rows = deleted.execute(f"SELECT {COLUMNS} FROM completions ORDER BY rowid")
         saved = 0
@@ -477,10 +494,12 @@ def _refuse_foreign(path: Path) -> None:
     """
     if not path.exists():
         return
+    # Reading a pipe would wait forever. A folder is left to the open below, which explains it.
     if not (path.is_file() or path.is_dir()):
         raise StoreError(f"{path}: is {NOT_A_FILE}; set store.url to another file")
     with open_file(path) as file:
         header = file.read(len(_HEADER))
+    # An empty file is fine: SQLite makes a store of it.
     if header and header != _HEADER:
         raise StoreError(
             f"{path}: not a store (file is not a database); set store.url to another file"
@@ -543,6 +562,8 @@ class Claims:
         self._name = f"{store.resolve()}{SUFFIX}"
         self._mine: set[int] = set()
         with _lock:
+            # One descriptor per process and file: closing a second one would drop the locks of
+            # the first.
             if self._name not in _files:
                 _files[self._name] = _File(
                     os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -554,6 +575,8 @@ class Claims:
         """Claim a key; return `False` if another process or another user of the store has it."""
         offset = _offset(key)
         with _lock:
+            # POSIX locks do not exclude threads of one process, so what is held here is looked up
+            # first.
             if offset in self._file.held or not _locked(self._file.descriptor, offset):
                 return False
             self._file.held.add(offset)
@@ -571,6 +594,7 @@ class Claims:
             for offset in tuple(self._mine):
                 self._unlock(offset)
             self._file.users -= 1
+            # After a fork, the entry may be another one.
             if not self._file.users and _files.get(self._name) is self._file:
                 del _files[self._name]
                 os.close(self._file.descriptor)
@@ -584,6 +608,8 @@ class Claims:
 
 
 def _offset(key: str) -> int:
+    # 7 bytes, because offsets in a file are signed numbers of 8 bytes. Two keys with one offset
+    # only wait for each other.
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big")
 
 

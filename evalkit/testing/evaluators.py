@@ -101,8 +101,11 @@ def faults(
     evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield a description of every problem that `check_evaluator` reports."""
+    # Once for all cases, so that a plan that depends on earlier ones shows in the second call
+    # below.
     planned = [(case, list(evaluator.plan(case))) for case in cases]
     for case, requests in planned:
+        # A copy, so that a plan that is remembered by the object does not count as the same.
         if list(evaluator.plan(deepcopy(case))) != requests:
             yield f"case '{case.id}': plan returns other requests when it is called again"
         if not requests:
@@ -110,7 +113,8 @@ def faults(
         yield from _plan_faults(case, requests)
         yield from _answer_faults(evaluator, requests, answers)
     yield from _odd_faults(
-        evaluator, [request for _, requests in planned for request in requests[:2]][:2]
+        evaluator,
+        [request for _, requests in planned for request in requests[:2]][:2],
     )
 
 
@@ -122,6 +126,7 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
             yield f"{where}: case_id is '{request.case_id}', which is another case"
         if (
             not request.unit
+            # Scoring finds both orders of a pair by its unit, so it must be the same for both.
             or list(request.unit) != sorted(set(request.unit))
             or not set(request.unit) <= {*everyone}
         ):
@@ -140,12 +145,14 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
             _is_message(message) for message in request.messages
         ):
             yield f"{where}: messages must be at least one text with a role"
+    # Judgments are identified by these, so of two equal ones one would be lost.
     identities = [
         (request.unit, request.shown, request.sample, request.items)
         for request in requests
     ]
     for *identity, _ in {entry for entry in identities if identities.count(entry) > 1}:
         yield f"case '{case.id}': unit, order and sample {tuple(identity)} are requested twice"
+    # The first of two steps is shared on purpose, so the second one counts.
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
         yield (
@@ -165,6 +172,7 @@ def _odd_faults(
         for request in requests:
             judgment, wrong = _read(evaluator, request, completion)
             yield from (f"{description}: {fault}" for fault in wrong)
+            # A score that is made up for an odd answer would look like any other.
             if judgment is not None and (judgment.readable or _has_value(judgment)):
                 yield (
                     f"{description}: read as {judgment.status} with a value, but a missing"
@@ -177,6 +185,7 @@ def _answer_faults(
     evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]
 ) -> Iterator[str]:
     readable = leaning = 0
+    # Comparisons first: only these have two orders to check.
     compared = [request for request in requests if len(request.unit) > 1]
     for request in islice(compared or requests, 2):
         for text in answers or [example_answer(request)]:
@@ -185,6 +194,7 @@ def _answer_faults(
             if judgment is None or not judgment.readable:
                 continue
             readable += 1
+            # The same answer about the same positions, with the responses exchanged.
             mirrored, wrong = _read(evaluator, _reversed(request), Completion(text))
             yield from wrong
             if len(request.unit) > 1 and mirrored is not None:
@@ -218,6 +228,7 @@ def _flip_faults(judgment: Judgment, mirrored: Judgment) -> Iterator[str]:
         if _positions(judgment) != _positions(mirrored):
             yield "the same ranking of the responses in reverse order is not the reverse ranking"
         return
+    # Each as (in this order, in the reverse order): the second must be minus the first.
     values = {"value": (judgment.value, mirrored.value)} | {
         f"criterion '{name}'": (value, mirrored.criteria.get(name))
         for name, value in judgment.criteria.items()
@@ -234,6 +245,7 @@ def _flip_faults(judgment: Judgment, mirrored: Judgment) -> Iterator[str]:
 
 def _positions(judgment: Judgment) -> list[list[int]]:
     return [
+        # From indexes of responses to positions in the prompt.
         sorted(judgment.shown.index(index) for index in group)
         for group in judgment.ranking or ()
     ]
@@ -267,6 +279,7 @@ def _read(
         else:
             reply = completion
         try:
+            # Twice, because a rerun reads stored answers again.
             read = evaluator.read(current, reply)
             again = evaluator.read(current, reply)
         except Exception as error:
@@ -287,6 +300,7 @@ def _read(
                 f"a repeated request has turn {read.turn} after turn {current.turn}"
             ]
         current = read
+    # Each request is paid for, so a repair without end would be expensive.
     return None, [f"read still returns a request after {_MAX_STEPS} answers"]
 
 

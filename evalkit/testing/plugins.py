@@ -149,10 +149,15 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
             swap=swap,
         )
         for case in cases:
+            # An edit must not change its original, which is judged too.
             before = deepcopy(case)
+            # The number of responses that a case of each mode keeps; 2 for pairs.
             kept = {"pointwise": 1, "listwise": len(case.responses)}
             first, second = (
-                edited_case(case, probe, run, "A paraphrase.") for _ in range(2)
+                # Twice: a rerun must make the same edits, or none of the stored answers would be
+                # found.
+                edited_case(case, probe, run, "A paraphrase.")
+                for _ in range(2)
             )
             if first != second:
                 broken.append(
@@ -221,9 +226,11 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
         mode={"name": mode},
         swap={"policy": "none" if mode == "pointwise" else "both"},
         dataset=config,
+        # Few resamples: the intervals need only be in order.
         scoring={"bootstrap": 20},
     )
     judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
+    # The three states of a run: judged, half of it, nothing.
     missing = [
         replace(judgment, status="failed", value=None, criteria={}, error="failed")
         for judgment in judgments
@@ -270,6 +277,7 @@ def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator
     if benchmark.looks_like(_PLAIN):
         yield "it recognizes any row with a pair as its own"
     with TemporaryDirectory() as folder:
+        # A file of another dataset, and a folder with it.
         other_file = Path(folder, "other.jsonl")
         other_file.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
         for path_ in (other_file, Path(folder)):
@@ -301,9 +309,11 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
                 )
             continue
         for index, pair in enumerate(combinations(indices, 2)):
+            # All three outcomes occur, so that no metric is trivial.
             value = _VALUES[(number + index) % len(_VALUES)]
             yield from (
                 Judgment(case.id, pair, order, 0, "judge", "ok", value=value)
+                # The same value in both orders: margins are in the order of the case.
                 for order in (pair, pair[::-1])
             )
 
@@ -311,6 +321,7 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
 def _metric_faults(
     run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str
 ) -> Iterator[str]:
+    # What the rule adds are the metrics that a run without it does not have.
     plain = run.with_({"dataset.benchmark": None})
     plain_metrics = score_run(plain, cases, judgments).metrics
     metrics = score_run(run, cases, judgments).metrics

@@ -37,6 +37,7 @@ class _RunSpec:
 
     @classmethod
     def of(cls, *words: str, gate: Json | None = None) -> _RunSpec:
+        # Only the first word can be a study; an override has `=`, or `~` if it deletes.
         if words and "=" not in words[0] and not words[0].startswith("~"):
             named = words[:1]
         else:
@@ -80,6 +81,7 @@ class _Runs:
         from evalkit.workflows.rescoring import track
         from evalkit.workflows.run import judge_and_score
 
+        # Tests that ask for the same run share it, so it is paid for once.
         key = config.hash()
         if key not in self.done:
             self.done[key] = judge_and_score(config, self.folder())
@@ -112,6 +114,7 @@ def _config(spec: _RunSpec) -> RunConfig:
     from evalkit.config import RunConfig
     from evalkit.config.problems import config_error
 
+    # Tests are not tracked unless they ask for it.
     tracked = any(word.lstrip("+~").startswith("tracking") for word in spec.overrides)
     config = load_config(
         spec.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *spec.overrides]
@@ -121,6 +124,7 @@ def _config(spec: _RunSpec) -> RunConfig:
     values = config.dump()
     try:
         return RunConfig.model_validate(
+            # A test's rules are added to those of the study, and replace those of the same key.
             {**values, "gate": {**values["gate"], **spec.gate}}
         )
     except ValidationError as error:
@@ -171,6 +175,7 @@ def evalkit_run(
     # The closest marker comes first; a marker on a function takes precedence over one on its class.
     spec = _RunSpec()
     for marker in reversed([*request.node.iter_markers(MARKER)]):
+        # From the farthest to the closest, so that the closest is added last and wins.
         spec = spec.then(_RunSpec.of(*marker.args, **marker.kwargs))
 
     def run(*words: str, gate: Json | None = None) -> RunResult:

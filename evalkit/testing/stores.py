@@ -67,10 +67,12 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
         )
         return
     backend.check_creatable(url)
+    # Before anything is created: reading must not leave an empty store.
     if not _refuses(lambda: backend(url, read_only=True)):
         yield "a missing store can be opened read-only; raise StoreError"
     if backend.exists(url):
         yield "`check_creatable` or opening read-only creates a store"
+    # Two open stores at one URL are like two processes, as far as one process can show it.
     with closing(backend(url)) as store, closing(backend(url)) as second:
         yield from _content_faults(store, second)
         yield from _claim_faults(store, second)
@@ -79,6 +81,7 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
         yield from _state_faults(store, second)
         kept = {row.key for row in store.scan() if row is not None}
         claimed = store.claim("left")
+    # A second time, after the block has closed it: that must be harmless.
     store.close()
     if not backend.exists(url):
         yield "`exists` does not find an existing store"
@@ -92,6 +95,7 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
 
 
 def _content_faults(store: Store, second: Store) -> Iterator[str]:
+    # Keys as evalkit makes them: 64 hexadecimal digits.
     kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {
         "f" * 64: _STORED
     }
@@ -106,6 +110,7 @@ def _content_faults(store: Store, second: Store) -> Iterator[str]:
                     f"{name} returns {str(completions.get(key))[:80]!r} for"
                     f" {str(kept.get(key))[:80]!r}"
                 )
+    # More keys than some databases take in one statement.
     if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(
         _TEXTS
     ) or store.get_many([]):
@@ -118,6 +123,7 @@ def _content_faults(store: Store, second: Store) -> Iterator[str]:
             [("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]
         )
     )
+    # A refused batch must leave nothing of it: the caller counts all of it as not stored.
     completions = store.get_many(["d" * 64, "c" * 64])
     if completions != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
         yield (
@@ -136,9 +142,11 @@ def _claim_faults(store: Store, second: Store) -> Iterator[str]:
     if not second.claim("a"):
         yield "a released key cannot be claimed"
     second.release("a")
+    # Threads share the two stores in turn, so claims are checked within a store and between two.
     won = _concurrently(lambda n: (store, second)[n % 2].claim("b"))
     if sum(won) != 1:
         yield f"{_THREADS} threads claim a key concurrently, and {sum(won)} of them succeed"
+    # By both, since it is not known which of them won; a release without a claim does nothing.
     store.release("b")
     second.release("b")
 
@@ -181,6 +189,7 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
         yield "`recent` returns completions of another model"
     if [completion.text for completion in store.recent("old/model", 2)] != ["4", "3"]:
         yield "`recent` does not return the last completions, newest first, up to the limit"
+    # The row of exactly this time must stay.
     deleted = store.prune(rows[3].created)
     if deleted != 3 or [row for row in store.scan() if row is not None] != [
         *before,
@@ -224,6 +233,7 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
         yield "`change_state` does not give the store's time in seconds since 1970"
     for name in ("s/1", "no"):
         try:
+            # An error in the middle of a change must end its transaction and change nothing.
             second.change_state(name, lambda old, _: str(len(old or "") // 0))
         except ZeroDivisionError:
             continue
@@ -237,6 +247,8 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
 
     def count(n: int) -> None:
         for _ in range(10):
+            # A read and a write: without one transaction for both, two threads read the same
+            # number.
             states[n % 2].change_state("sum", lambda old, _: str(int(old or 0) + 1))
 
     _concurrently(count)
@@ -245,6 +257,7 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
             f"{_THREADS} threads add 1 to a text 10 times each, and it is {total} afterwards: a"
             " change was lost"
         )
+    # Removed, so that the checks after this one find a store without shared texts.
     for name in store.states(""):
         store.change_state(name, lambda _, __: None)
     if {row.key for row in store.scan() if row is not None} != before[1]:
@@ -266,6 +279,7 @@ def _read_only_faults(store: Store) -> Iterator[str]:
     refused = [_refuses(write) for write in writes]
     if not all(refused) or list(store.scan()) != rows:
         yield "a read-only store can be changed; raise StoreError"
+    # A reader can store no answer, so there is nothing to wait for.
     if not store.claim("a") or not store.claim("a"):
         yield "a read-only store does not grant every claim"
 
@@ -279,6 +293,7 @@ def _refuses(work: Callable[[], object]) -> bool:
 
 
 def _concurrently(work: Callable[[int], T]) -> list[T]:
+    # All begin at the same moment, or the first may be done before the last begins.
     start = Barrier(_THREADS)
 
     def begin(n: int) -> T:
