@@ -128,6 +128,7 @@ def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
 def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
     """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
     changes = metrics.get("instability")
+    # No direction on average is not enough: many changes in both directions are instability.
     if changes is not None and changes.high is not None and changes.high > LARGE:
         return False
     passed = metrics.get("passed")
@@ -136,8 +137,10 @@ def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
         return passed is not None and passed.high is not None and passed.high <= LARGE
     if shift is None or shift.value is None:
         return False
+    # Without an interval, such as of equal values, the value is both ends.
     low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
     return bool(
+        # Too few cases for any significance cannot exclude an effect.
         outcome.detectable is not None
         and max(-low * outcome.contrast.probe.directed, high)
         <= LARGE * outcome.contrast.span
@@ -157,12 +160,14 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
     if metric is None or metric.value is None:
         return None
     value = metric.value
+    # A small effect is decided once its interval lies below the large one.
     if abs(value) < largest:
         limits = [
             largest if value > 0 or not outcome.contrast.probe.directed else -largest
         ]
     else:
         limits = []
+    # A true effect is decided once its interval excludes 0.
     limits += (
         [0.0]
         if metric.name.endswith("/shift")
@@ -174,6 +179,7 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
         for limit in limits
         if (needed := units_for(metric, limit, confidence)) is not None
     ]
+    # Whichever is decided first is enough.
     return min(counts, default=None)
 
 
@@ -182,6 +188,7 @@ def _sentences(outcome: Outcome, metrics: Metrics, every: Metrics) -> Iterator[T
     probe = outcome.contrast.probe
     noise = every.get(f"audit/{REPEAT}/flip_rate")
     if outcome.silenced and (missing := metrics.get("missing")) is not None:
+        # Compared with plain repeats, since a judge may give no answer without any edit.
         silent = every.get(f"audit/{REPEAT}/missing")
         text = gettext(
             "After the edit, {rate} of cases have no usable answer; of the unedited repeats,"
@@ -241,6 +248,7 @@ def _instability(outcome: Outcome, state: str, metrics: Metrics) -> Iterator[Tex
 def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
     total = len(outcome.contrast.applies)
+    # Rejected paraphrases were edited too, but no longer count as cases.
     edited = int(outcome.contrast.applies.sum()) + rejected
     if edited < total:
         yield gettext(
@@ -272,6 +280,7 @@ def _shift(outcome: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator
                 "Of two equal responses, it prefers neither the first nor the second significantly:"
                 " {shift}."
             )
+            # The sign of the shift is toward the response shown first.
             if is_found and toward:
                 text = gettext(
                     "Of two equal responses, it prefers the one shown first: {shift} (from -1"

@@ -94,6 +94,7 @@ def edit_text(change: Callable[[str, Case, Place], str | None]) -> Edit:
     def edit(case: Case, target: Place) -> Case | None:
         old = case.responses[target.side]
         text = change(old.text, case, target)
+        # An edit that changes nothing would count as a case that the judge withstands.
         if text is None or text == old.text:
             return None
         return with_text(case, target.side, text)
@@ -127,6 +128,7 @@ def side_of(case: Case, *, worse: bool) -> int:
 
     It does not depend on any judgment, so that a judge's noise cannot select cases.
     """
+    # A response alone is the one to edit, whatever its grade.
     if len(case.responses) < 2:
         return 0
     first, second = (response.grade for response in case.responses[:2])
@@ -197,6 +199,7 @@ def _named(texts: _Texts, name: Callable[[Place], str]) -> Edit:
 
 
 def _own_family(target: Place) -> str:
+    # Of a panel, the first judge's family: a text can name only one.
     judge = target.config.judge.members[0]
     return (family(judge.model) or judge.label).replace("_", " ")
 
@@ -372,6 +375,7 @@ def _one_of(texts: Mapping[str, Sequence[str]]) -> Edit:
 
 
 def _truncated(text: str, *_: object) -> str | None:
+    # Half of a very short text may be as good as the whole.
     if len(text) >= 20:
         return text[: len(text) // 2].rstrip()
     return None
@@ -381,6 +385,7 @@ def _wrong(text: str, _: Case, target: Place) -> str | None:
     if _NUMBER.search(text):
         # Never the same number: 2n + 3 = n only for n = -3.
         return _NUMBER.sub(lambda match: str(2 * int(match[0]) + 3), text, count=1)
+    # Without a number, one negation makes the text wrong.
     changed = re.sub(*_NEGATIONS[target.language], text, count=1)
     if changed == text:
         return None
@@ -453,10 +458,12 @@ def _swapped(case: Case, target: Place) -> Case | None:
 
 
 def _identical(case: Case, target: Place) -> Case:
+    # The response at `side` is the one that is kept, and the other becomes its copy.
     return with_text(case, 1 - target.side, case.responses[target.side].text)
 
 
 def _in_bold(text: str, _: Case, target: Place) -> str:
+    # A text of one sentence has nothing that follows.
     first, *following = _SENTENCE.split(text.strip(), maxsplit=1)
     heading = {"en": "Answer", "zh": "回答"}[target.language]
     return f"## {heading}\n\n**{first}**\n\n{''.join(following)}".strip()

@@ -86,6 +86,7 @@ def hints_of(model: type[BaseModel]) -> Mapping[str, Any]:
     """Return the types of a model's fields with their kinds, and of its additional keys as `*`."""
     hints = get_type_hints(model, include_extras=True)
     kinds_of_fields = {name: hints[name] for name in model.model_fields}
+    # Its type is a mapping of str to the type of the values.
     extra = hints.get("__pydantic_extra__")
     if model.model_config.get("extra") == "allow" and extra is not None:
         kinds_of_fields["*"] = get_args(extra)[1]
@@ -154,6 +155,7 @@ def values_of(config: BaseModel, path: tuple[str, ...] = ()) -> Iterator[Value]:
     hints = hints_of(type(config))
     extra = config.__pydantic_extra__ or {}
     for name, annotation in hints.items():
+        # Additional keys of a section have one type for all of them.
         if name == "*":
             for key, part in extra.items():
                 yield from _values(part, annotation, (*path, str(key)))
@@ -162,6 +164,7 @@ def values_of(config: BaseModel, path: tuple[str, ...] = ()) -> Iterator[Value]:
 
 
 def _values(value: Any, annotation: Any, path: tuple[str, ...]) -> Iterator[Value]:
+    # Numbers and switches name nothing.
     if value is None or isinstance(value, bool | int | float):
         return
     if isinstance(value, BaseModel):
@@ -169,6 +172,7 @@ def _values(value: Any, annotation: Any, path: tuple[str, ...]) -> Iterator[Valu
         return
     kinds = [kind for kind in kinds_in(annotation) if kind is not None]
     models = next(models_in(annotation), None)
+    # Free parameters are one value: only the library that reads them knows their parts.
     if isinstance(value, Mapping) and (models is not None or Kind.FREE not in kinds):
         for key, part in value.items():
             yield from _values(part, annotation, (*path, str(key)))

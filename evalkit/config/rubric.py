@@ -29,6 +29,7 @@ class Criterion(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
+        # Before texts: a number alone is likely meant as the weight.
         if isinstance(value, int | float):
             raise ValueError(
                 "is neither a description nor settings: write a text, or {weight: NUMBER}"
@@ -51,6 +52,7 @@ def criteria_by_name(value: Any) -> Any:
     if isinstance(value, Mapping):
         inner = value.get("criteria")
         # A file in conf/criteria may start with `criteria:`.
+        # A criterion may itself be named `criteria`; then its value has the keys of a criterion.
         nested = isinstance(inner, list) or (
             isinstance(inner, Mapping) and not set(inner) <= set(Criterion.model_fields)
         )
@@ -102,6 +104,7 @@ class Example(Section):
 
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
+        # The four forms of an answer; exactly one is set.
         answers = [self.scores or None, self.score, self.class_name, self.winner]
         if sum(answer is not None for answer in answers) != 1:
             alternatives = (
@@ -128,6 +131,7 @@ def _named_classes(value: Any) -> Any:
     """Read a mapping, also as JSON; refuse names that YAML reads as true or false, such as an unquoted yes."""
     if isinstance(value, str):
         try:
+            # A text if it was set on the command line.
             value = json.loads(value)
         except ValueError:
             raise ValueError(
@@ -137,6 +141,7 @@ def _named_classes(value: Any) -> Any:
         raise ValueError("is a list: write {NAME: MEANING, NAME: MEANING}")
     if isinstance(value, Mapping):
         for name in value:
+            # YAML 1.1 reads the word yes as true; the name would be lost.
             if isinstance(name, bool):
                 raise ValueError(
                     "a class name is true or false, as YAML reads yes, no, on and off: put it in"
@@ -195,6 +200,7 @@ class RubricConfig(Section):
                 f" {did_you_mean(self.positive, self.classes)}"
             )
         fields = type(self).model_fields
+        # Compared with the defaults, since pydantic fills in what was not set.
         conflicting = [
             key
             for key in ("min", "max", "step", "levels")
@@ -243,6 +249,7 @@ class RubricConfig(Section):
 
     def calibrated_levels(self) -> list[float]:
         """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
+        # A long scale has too many values for an example of each, so its ends are enough.
         if len(self.scale) <= _SHORT_SCALE:
             values = self.scale.values()
         else:

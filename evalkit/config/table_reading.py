@@ -73,11 +73,13 @@ class TableReading(Section):
             rubric: The settings of the rubric of a run of the table.
         """
         mode = "pairwise" if self.unit == "pair" else "pointwise"
+        # The version is a default, so it is added below: a reader must recognize a later layout.
         reading = self.model_dump(mode="json", exclude_defaults=True)
         content = {
             "defaults": [
                 "config",
                 {"override /mode": mode},
+                # Starting from an empty rubric: settings of the default one would mix with these.
                 *([{"override /rubric": "own"}] if rubric else []),
                 {"override /dataset": "file"},
                 "_self_",
@@ -125,15 +127,18 @@ def load_reading(path: Path) -> TableReading:
         ConfigError: If it cannot be read, or is not a reading.
     """
     try:
+        # Before it is parsed: a path may name anything.
         if path.stat().st_size > LARGEST:
             raise ValueError("it is too large")
         content = read_yaml(read_text(path))
         if isinstance(content, dict) and isinstance(content.get("dataset"), dict):
+            # A config with a reading; else the file is one by itself.
             content = content["dataset"].get("reading")
         return TableReading.model_validate(_plain(content))
     except OSError as bad:
         problem = f"cannot be read ({bad.strerror or bad})"
     except ValidationError as bad:
+        # One fault is enough for one line.
         first = bad.errors()[0]
         key = ".".join(map(str, first["loc"]))
         problem = f"is not the reading of a table ({key}: {first['msg']})"

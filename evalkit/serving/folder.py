@@ -95,6 +95,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
             cascade.
     """
     where = str(result.folder)
+    # Imported judgments came from a judge that evalkit cannot call.
     if result.manifest.get("imported"):
         remedy = "judge the cases with evalkit first"
         raise ConfigError(
@@ -106,6 +107,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     templates = (
         read_record(Path(where) / PROMPTS, dict[str, str]) if hashes else {}
     )  # rewards need none
+    # Without the recorded texts, the judge would use today's templates, which may be others.
     if absent := sorted(hashes.keys() - templates.keys()):
         raise ConfigError(
             f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run"
@@ -113,9 +115,11 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     tables = read_details(Path(where), [CASCADE])
     config = _calibrated(result, tables)
     runner = result.config.runner
+    # Budgets and batches were those of the run.
     limits = RunnerConfig(
         concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries
     )
+    # What is left out names the user's data, paths and servers.
     bare: dict[str, Any] = {
         "dataset": _units_of(config.dataset),
         "tracking": TrackingConfig(),
@@ -164,6 +168,7 @@ def judge_files(result: RunResult, folder: Path) -> dict[str, bytes]:
         ConfigError: As `judge_folder`; or if the configuration contains a secret.
     """
     judge = judge_folder(result)
+    # The folder is made to be passed on.
     for key, secret in secrets_of(judge.config.dump()):
         raise ConfigError(secret, where=key, remedy=remedy_for(key))
     contents = {
@@ -171,6 +176,7 @@ def judge_files(result: RunResult, folder: Path) -> dict[str, bytes]:
         PROMPTS: encode_pretty(dict(judge.templates)),
         SCHEMAS: encode_pretty(_schemas(judge, result)),
     }
+    # The hash binds the result of the validation to the files that were validated.
     trust = {**judge.validation.content, "content_hash": _content_hash(contents)}
     data = trust["dataset"]
     readme = _README.format(
@@ -213,6 +219,7 @@ def write_judge(result: RunResult, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError("is a file", where=str(folder), remedy=remedy)
     with claim_folder(folder, remedy):
+        # Only an empty folder, or one of a judge, which is replaced.
         names = [child.name for child in folder.iterdir()]
         if any(name not in files and not name.startswith(CLAIM) for name in names):
             raise ConfigError("has other files", where=str(folder), remedy=remedy)
@@ -226,6 +233,7 @@ def read_judge(path: Path) -> JudgeFolder:
         ConfigError: If it is neither, or a file is missing, damaged or was changed after the
             export.
     """
+    # A run folder; so is anything else, whose error then says what is missing.
     if (path / MANIFEST).exists() or not (path / JUDGE).exists():
         return judge_folder(read_run(path))
     contents = {name: _bytes(path / name) for name in (JUDGE, PROMPTS, SCHEMAS)}

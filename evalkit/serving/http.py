@@ -88,6 +88,7 @@ class Guard:
         self._limits = limits
         self._paths = frozenset(paths)
         self._keys = [key.encode() for key in limits.keys]
+        # _rates[i] is the rate of _keys[i].
         self._rates = [Rate(limits.rate) for _ in self._keys]
         self._open = 0
 
@@ -101,6 +102,7 @@ class Guard:
         status = 0
 
         # Remembers the status, which decides whether an error can still be answered.
+        # Every response passes here, so that none is without the security headers.
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
@@ -120,6 +122,7 @@ class Guard:
             await self._app(scope, _replay(body, receive), noted)
         except Refusal as refusal:
             await self._refuse(refusal, receive, noted)
+        # Nobody is there to answer.
         except ClientDisconnect:
             pass
         except asyncio.CancelledError:  # the time that a stop allows is over
@@ -145,6 +148,7 @@ class Guard:
     def _check(self, request: Request) -> None:
         self._limits.admission.check(request)
         # Load balancers and containers ask it, without a key.
+        # A load balancer asks this often and has no key.
         if request.url.path == OPEN:
             return
         if self._keys:
@@ -182,6 +186,7 @@ class Guard:
             {"type": "http.response.body", "body": response.body, "more_body": True}
         )
         try:
+            # A limit, or a client that never ends would keep this open forever.
             async with asyncio.timeout(self._limits.admission.seconds):
                 while (await receive()).get("more_body"):
                     pass
@@ -198,6 +203,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
     async def replayed() -> Message:
         if messages:
+            # Later calls wait for the end of the connection, as an application expects.
             return messages.pop()
         return await receive()
 
@@ -215,6 +221,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     problems: dict[int | str, JsonObject] = {
         status: {"model": Problem} for status in REFUSALS
     }
+    # FastAPI's own pages load scripts from other servers; `/docs` below is evalkit's.
     settings: JsonObject = {"docs_url": None, "redoc_url": None, "responses": problems}
     app = FastAPI(
         title="evalkit judge",
@@ -345,9 +352,11 @@ class Server(uvicorn.Server):
             yield
 
     def _stop(self, _: int) -> None:
+        # The second signal.
         if self._stopping is not None:
             self.force_exit = True
             self._service.hurry()
             return
+        # First no new requests, then the wait for those in flight.
         self.should_exit = True
         self._stopping = asyncio.get_running_loop().create_task(self._service.stop())

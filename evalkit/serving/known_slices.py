@@ -40,10 +40,12 @@ class _KnownSlice:
 
     def holds(self, case: Case) -> bool | None:
         """Return whether a case is in the slice; `None` if that is not known."""
+        # Such as the length: known from the case itself, whatever its metadata are.
         if self.computed:
             return is_member(mean_length(case), self.value, self.ends)
         cell = case.metadata.get(self.column)
         inside = is_member(cell, self.value, self.ends)
+        # Only for values by name: a number is in one of the bins, or outside all of them.
         if inside is False and self.ends is None:
             # A value that the validation did not have is like none.
             new = not any(is_member(cell, value) for value in self.values)
@@ -82,6 +84,7 @@ class KnownSlices:
             case: the case.
             required: what the judge must be good for; by default what it can be used for elsewhere.
         """
+        # Uses are in ascending order of what they allow.
         least = USES.index(required or self.use)
         unknown: set[str] = set()
         for known_slice in self.slices:
@@ -97,6 +100,7 @@ class KnownSlices:
                         "The judge is not to be trusted where {slice}.", slice=name
                     ),
                 )
+            # One warning for each column, however many of its slices are weak.
             elif inside is None and known_slice.column not in unknown:
                 unknown.add(known_slice.column)
                 yield (
@@ -118,6 +122,7 @@ def _slice(
     if allows not in USES:
         raise ValueError(f"unknown use '{allows}'")
     ends = None
+    # A bin of numbers has two ends, and a named value has none.
     if "from" in entry:
         ends = (_end(entry["from"]), _end(entry["below"]))
     return _KnownSlice(

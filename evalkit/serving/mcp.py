@@ -41,6 +41,7 @@ def mcp_server(service: Service) -> Server[Any]:
     }
     rows = [{"name": _JUDGE, "description": _ABOUT, **schemas}]
     rows += [
+        # The served tool's own schema: its criteria are optional.
         {**row, "inputSchema": schema_of(service.tools[row["name"]].arguments)}
         for row in tool_schemas("mcp")["tools"]
         if row["name"] in service.tools
@@ -63,6 +64,7 @@ def mcp_server(service: Service) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             value = await _answer(service, params.name, params.arguments or {})
+        # As a result and not as an error of the protocol, so that the agent can read it.
         except Refusal as refusal:
             return types.CallToolResult(
                 content=[_text(f"{refusal.status}: {refusal.text}")], is_error=True
@@ -118,7 +120,10 @@ class McpOverHttp:
 
     def __init__(self, service: Service) -> None:
         self._manager = StreamableHTTPSessionManager(
-            mcp_server(service), json_response=True, stateless=True
+            # Without sessions, any worker can answer any request.
+            mcp_server(service),
+            json_response=True,
+            stateless=True,
         )
 
     def lifespan(self, _: Any) -> AbstractAsyncContextManager[None]:

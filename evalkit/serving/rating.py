@@ -91,6 +91,7 @@ class AdaptedJudge:
         checklist, and an output several responses. Metadata has the values of columns by which the
         validation found slices.
         """
+        # Frameworks pass objects of their own, such as pydantic models.
         inputs, output, expected = (
             to_jsonable_python(value, fallback=str)
             for value in (inputs, output, expected)
@@ -109,9 +110,11 @@ class AdaptedJudge:
             for part, names in (
                 (inputs, ASKED),
                 (output, ANSWERED),
+                # `response_b`, the last of WANTED, is for pairs only.
                 (expected, WANTED[: 3 + pairs]),
             )
         )
+        # What is no field of its own is the prompt: all of the input, or the rest of it.
         if "prompt" not in input_fields:
             input_fields["prompt"] = (
                 {
@@ -145,6 +148,7 @@ class AdaptedJudge:
         """Judge an output; errors are in the rating."""
         try:
             fields = self.fields(inputs, output, expected, metadata)
+            # Errors become ratings: one bad row must not end the caller's evaluation.
             return self._rating(await self.judge.once(**fields))
         except EvalkitError as error:
             return Rating(error=str(error))
@@ -189,6 +193,7 @@ class AdaptedJudge:
             return SHARES[winner]
         if score is not None:
             rubric = self.judge.config.rubric
+            # Any number is a score, so there is no highest one to divide by.
             if rubric.real:
                 return None
             return (score - rubric.min) / (rubric.max - rubric.min)

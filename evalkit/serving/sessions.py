@@ -51,6 +51,7 @@ class JudgingSession:
         self.evaluator = build_evaluator(self.config, templates)
         self._store = open_store(config.store)
         self.closed = False
+        # A budget is for all stages of a cascade together.
         spent = Spent() if spent is None and config.judge.cascades else spent
         judges = make_judges(config.judge, config.runner)
         self._sessions = [
@@ -65,6 +66,7 @@ class JudgingSession:
                 shared=shared_limits(config, self._store),
                 rescue=rescue_for(config.store),
             )
+            # A cascade has a session for each judge, and a panel one session for all of them.
             for stage in (
                 [[judge] for judge in judges] if config.judge.cascades else [judges]
             )
@@ -88,6 +90,7 @@ class JudgingSession:
         evaluator = self.evaluator
         for session in self._sessions:
             judgments += await session.judge(cases, evaluator)
+            # The next judge is asked only about what the ones before left open.
             if session.stopped or not (units := self._escalated(cases, judgments)):
                 break
             evaluator = Escalated(self.evaluator, units)
@@ -102,6 +105,7 @@ class JudgingSession:
     def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
         """Return whether every request of some cases has a judgment, also after an error has ended the session."""
         evaluator = self.evaluator
+        # As in `judge`, but counting: how far a cascade goes depends on its answers.
         expected = 0
         asked_judges = set[str]()
         for judge in (
@@ -139,6 +143,7 @@ class JudgingSession:
         try:
             for session in self._sessions:
                 await session.close()
+                # Answers that are paid for reach the store before it closes.
                 await session.settle()
         finally:
             if self._store:

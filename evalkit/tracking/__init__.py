@@ -82,6 +82,7 @@ def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
     here = MlflowTracker(tracking_uri(config), config)
+    # Only if it runs already: starting it now would take longer than recording here.
     recorder = running() if config.background else None
     if recorder is None:
         return here
@@ -183,6 +184,8 @@ def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResu
     )
     recorded = replace(result, manifest={**result.manifest, **where})
     folder = Path(result.folder or "")
+    # The id is written before the note of an unfinished recording is removed, so that a crash
+    # between them leaves one of the two.
     write_manifest(folder, recorded.manifest)
     forget(folder)
     return recorded

@@ -75,6 +75,7 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
             filter_string=f"tags.`{PARENT}` = '{run_id}'",
             max_results=5_000,
         )
+    # By start, as in the sweep; the id makes the order certain if two started at once.
     jobs = sorted(runs, key=lambda job: (job.info.start_time, job.info.run_id))
     names = [str(job.info.run_name) for job in jobs]
     return {
@@ -99,6 +100,7 @@ def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
     try:
         return client.get_run(run_id)
     except MlflowException as problem:
+        # Other errors, such as a server that is down, are not about this run.
         if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
         raise ConfigError(
@@ -111,6 +113,7 @@ def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
 def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
     """Turn any error inside the block into one line, and a store that does not exist."""
     location = without_password(uri)
+    # A client would create the database, and then not find the run in it.
     if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError(
             "no such run, since this database does not exist",
@@ -139,6 +142,7 @@ def find_run(
         ConfigError: if there is no such run, or it is damaged.
         TrackingError: if it must be fetched and the store cannot be reached.
     """
+    # A folder first: its name may look like an id.
     if (folder / word).exists() or not is_run_id(word):
         return read_run(folder / word)
     return read_run(fetch_run(tracking_uri(tracking, folder), word, scratch / word))
@@ -169,6 +173,7 @@ def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
 def _dataset(uri: str, named: str) -> Source:
     name = named.partition(":")[2].strip("/")
     with _source_errors(uri, named):
+        # All at once, so that errors of the store come here and not in the middle of a run.
         records = _records(uri, name, named)
 
     def rows() -> Iterator[tuple[str, JsonObject]]:
@@ -192,9 +197,12 @@ def _records(uri: str, name: str, named: str) -> list[JsonObject]:
         if name.startswith(_ID):
             dataset = client.get_dataset(name)
         else:
+            # MLflow's filters have no way to escape a quote.
             quote = "'" if '"' in name else '"'
             several = client.search_datasets(
-                filter_string=f"name = {quote}{name}{quote}", max_results=2
+                # Two results are enough to know that the name is ambiguous.
+                filter_string=f"name = {quote}{name}{quote}",
+                max_results=2,
             )
             if len(several) != 1:
                 if several:
@@ -234,6 +242,8 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
             raise DatasetError(problem, where=named, remedy=remedy)
         count, token = 0, None
         with into.open("w", encoding="utf-8") as file:
+            # By pages: an experiment may have more traces than one answer holds. The first token
+            # is None, and the last is "".
             while token != "":
                 page = client.search_traces(
                     locations=[found_experiment.experiment_id], page_token=token
@@ -258,6 +268,7 @@ def _artifact(uri: str, named: str, format_: str | None) -> Source:
         raise DatasetError(
             "names a run but none of its files", where=named, remedy=remedy
         )
+    # Rows are read after this function returns, so the folder lives as long as the process.
     folder = tempfile.TemporaryDirectory(prefix="evalkit-")
     atexit.register(folder.cleanup)
     with _source_errors(uri, named):

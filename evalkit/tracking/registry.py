@@ -63,6 +63,7 @@ def register_judge(
         experiment = experiment_of(client, uri, experiment_name(config))
         version = _add_version(client, experiment, folder, name, loader)
         client.set_model_version_tag(name, version, "decision", use)
+        # A judge that was shown to be useful for nothing must not replace the one in use.
         champion = use in USEFUL
         if champion:
             client.set_registered_model_alias(name, CHAMPION, version)
@@ -80,6 +81,7 @@ def _add_version(
 
     run = client.create_run(experiment, run_name=f"judge {name}")
     run_id = run.info.run_id
+    # Until the end is reached.
     status = "FAILED"
     try:
         with tempfile.TemporaryDirectory(prefix="evalkit-judge-") as temporary:
@@ -107,6 +109,7 @@ def _create_if_new(client: MlflowClient, name: str) -> None:
     try:
         client.create_registered_model(name)
     except MlflowException as error:
+        # A new version of a known name is fine.
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
 
@@ -142,6 +145,7 @@ def fetch_judge(address: str, loader: str) -> Path:
                 registry_uri=uri,
             )
         )
+        # Only the description is read; loading the model would import what it names.
         flavor = Model.load(str(path)).flavors.get("python_function", {})
     folder = folder_below(path, flavor.get("data"))
     if flavor.get("loader_module") != loader or folder is None:
@@ -170,6 +174,7 @@ def _version_of(client: MlflowClient, address: str) -> tuple[str, str]:
         )
     name, alias, version = parts.groups()
     if alias:
+        # An alias may move, so it is resolved now, once.
         version = client.get_model_version_by_alias(name, alias).version
     return name, str(version)
 

@@ -56,6 +56,7 @@ def hold_out(
     )
     test = split.ids("test")
     held = tuple(case for case in dataset.cases if case.id in test and is_labeled(case))
+    # The labels leave the cases here, so no later step of the run can see them.
     cases = container(
         without_labels(case) if case.id in test else case for case in dataset.cases
     )
@@ -63,6 +64,7 @@ def hold_out(
     changed = replace(
         dataset,
         cases=cases,
+        # Of the cases without labels, since these are what the run has.
         fingerprint=fingerprint(cases),
         notes=(*dataset.notes, note),
     )
@@ -92,6 +94,7 @@ def split_cases(
     clusters = Clusters.of(config, cases)
     # case -> its cluster
     number = clusters.of_rows(np.arange(len(cases)))
+    # number[i] is the cluster of case i; so this counts clusters with a labeled case.
     labeled = len(set(number[[is_labeled(case) for case in cases]].tolist()))
     if labeled < FEWEST:
         problem = (
@@ -104,6 +107,7 @@ def split_cases(
             where="dataset.holdout" if held_out else "evalkit align",
             remedy=remedy,
         )
+    # Without labels, which a run with held-out labels does not have.
     data = fingerprint(map(without_labels, cases))
     return Split.of(
         cases,
@@ -120,6 +124,7 @@ def with_openings(split: Split, folder: Path) -> Split:
     """Return a split with the openings of the same split in a folder, if it is there."""
     with suppress(ConfigError):
         before = read_split(folder)
+        # Same sides, same data: a second run must not reset how often the labels were seen.
         if before is not None and replace(before, opened=()) == split:
             return before
     return split

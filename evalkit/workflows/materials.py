@@ -87,6 +87,7 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
         "classes": config.rubric.named_classes,
         "fit": _fit(config),
         "sees": partial(check_images, config),
+        # Cases that a run recorded are read exactly, without the rules for rows of users.
         "decode": decoder(Case) if config.dataset.format == RECORDED else None,
     }
 
@@ -147,6 +148,7 @@ def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
                 where=named,
                 remedy="name another experiment",
             )
+        # The temporary file is gone by then, so the source must not name it.
         return replace(source, files=())
 
     return {**dataset_fetchers(config.tracking), TRACES.removesuffix(":"): traces}

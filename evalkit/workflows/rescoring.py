@@ -93,6 +93,7 @@ def rescore(
     Raises:
         ConfigError: if the settings do not fit the run, such as a cascade with too few labels.
     """
+    # Thresholds are chosen by labels, so a scoring without enough of them would fail later.
     if config.judge.calibrates:
         check_labels(config, result.cases, Clusters.of(config, result.cases))
     check_clusters(config, result.config)
@@ -100,6 +101,7 @@ def rescore(
     audit = _audit(config, result, reviews)
     before = result.config.notes()
     now = config.notes()
+    # Notes of the old settings go, unless the new ones have them too; all other notes stay.
     kept = [
         note
         for note in result.manifest.get("notes") or ()
@@ -118,12 +120,14 @@ def rescore(
         verdicts=scores.verdicts,
         metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )
+    # Before the folder is changed.
     check_rules(config, again)
     if (
         config.gate != result.config.gate
     ):  # a run that an earlier gate names may be gone
         check_leads(config, again.cases)
     files = {**(audit.files(again) if audit else {}), **(files or {})}
+    # The scoring is done by now; the folder is claimed only to write.
     with claim_run(folder):
         return write_scored(
             config, folder, again, scores, files, replace_run=replace_run
@@ -153,6 +157,7 @@ def write_scored(
 ) -> RunResult:
     """Decide the gate and write the run folder."""
     result, gate = apply_gate(config, result)
+    # The gate is decided first, because the report shows it.
     written = {**run_files(config, result, scores, evaluator), **(files or {})}
     return write_with_gate(folder, result, written, gate, replace_run=replace_run)
 
@@ -168,6 +173,7 @@ def scoring_facts(
     opened = count_opening(
         config, str(manifest["dataset"].get("fingerprint") or ""), cases
     )
+    # Two counts: openings by runs on this data, and by `evalkit align` in this folder.
     aligned = 0 if split is None else len(split.opened)
     clusters = scores.clusters
     run_notes = [note] if (note := clusters.note()) else []

@@ -36,6 +36,7 @@ _USED = MappingProxyType(
         "runner": frozenset(
             {"concurrency", "timeout", "retries", "budget_usd", "budget_calls"}
         ),
+        # Groups of which only some keys change a single verdict.
         "pairwise scoring": frozenset({"aggregate", "weights", "combine", "weighted"}),
         "pointwise scoring": frozenset({"weights", "combine", "weighted"}),
     }
@@ -67,6 +68,7 @@ def pairwise_settings(
     def adjust(values: JsonObject) -> JsonObject:
         policy = values["swap"]["policy"]
         allow = values["tie"]["allow"]
+        # An argument that was not passed has a default, which must not overrule the config.
         if "swap_positions" in arguments.model_fields_set:
             both = arguments.swap_positions
         else:
@@ -75,6 +77,7 @@ def pairwise_settings(
             ties = arguments.allow_tie
         else:
             ties = allow
+        # One case has one order, so a random one would differ from call to call.
         if policy == "random":
             raise _contradiction(
                 "swap.policy",
@@ -87,6 +90,7 @@ def pairwise_settings(
                 f"is '{policy}', but swapPositions is true",
                 "set only one of them",
             )
+        # The default config has both orders too, so only an override contradicts the argument.
         if not both and policy == "both" and _touch(overrides, "swap"):
             raise _contradiction(
                 "swap",
@@ -139,6 +143,7 @@ def direct_settings(
             "rubric": rubric
             if arguments.rubric is None
             else _rubric(arguments.rubric, rubric),
+            # Settings of pairs and of whole runs do not apply to one score.
             "tie": {"allow": True},
             "scoring": {
                 **values["scoring"],
@@ -157,12 +162,14 @@ def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     configured_scale = tuple(float(rubric[key]) for key in ("min", "max", "step"))
     requested = (float(low), float(high), 1.0)
     if "scale" in arguments.model_fields_set and configured_scale != requested:
+        # The scale from 1 to 5 is the default, which the argument may replace.
         if configured_scale != (1.0, 5.0, 1.0):
             problem = (
                 f"is {configured_scale[0]:g} to {configured_scale[1]:g} by"
                 f" {configured_scale[2]:g}, but the argument rubric.scale is {arguments.scale}"
             )
             raise _contradiction("rubric", problem, "set only one of them")
+        # Levels of another scale would describe scores that do not exist.
         rubric |= {"min": low, "max": high, "step": 1, "levels": {}}
     if arguments.level_descriptions is not None:
         rubric["levels"] = {
@@ -216,6 +223,7 @@ def _check(word: str, mode: str) -> None:
     Raises:
         ConfigError: If the tool does not use the key of the override.
     """
+    # The forms of Hydra: `+key=…`, `~key`, `group@package=name`, `group/option=name`.
     key = word.lstrip("+~").partition("=")[0]
     group, _, package = key.partition("@")
     root, _, subkey = (package or group).partition(".")
@@ -240,6 +248,7 @@ def _check(word: str, mode: str) -> None:
 def _touch(overrides: Sequence[str], *keys: str) -> bool:
     """Return whether an override sets one of these keys or a key below it, or equals one of these words."""
     words = [word.lstrip("+~") for word in overrides]
+    # With `group@package`, the package is what is set.
     named = [
         (word, word.partition("=")[0].partition("@")[2] or word.partition("=")[0])
         for word in words
