@@ -91,6 +91,7 @@ def datasheet(
         for note in simulated(simulated_judges(manifest))
     ]
     if notes:
+        # A simulated judge decides nothing, so there is no advice about its use.
         advice = []
     else:
         advice = [
@@ -168,6 +169,7 @@ def _noise(metrics: Metrics) -> Text:
 
 def _reviews(outcome: Outcome, edits: Sequence[Case]) -> dict[str, int]:
     """Return how many edits of a probe annotators reviewed, and how many of these they rejected."""
+    # Other edits are made by rules, which nobody needs to review.
     if outcome.contrast.probe.name != PARAPHRASE:
         return {"reviewed": 0, "rejected": 0}
     reviewed = [
@@ -215,8 +217,10 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
             "flipped": parts.flip,
             "passed": parts.passed,
         }
+        # Only cases that the probe could edit.
         for index in map(int, np.flatnonzero(parts.applies)):
             values = {
+                # JSON has no NaN; it means that a number of this case is missing.
                 name: None if isnan(all_[index]) else float(all_[index])
                 for name, all_ in numbers.items()
             }
@@ -331,6 +335,7 @@ def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
     """
     probes_of(config)
     if config.probe.rewriter is not None:
+        # For its checks only.
         Rewriter(config)
     for case in cases:
         check_id(case)

@@ -39,6 +39,7 @@ def reading_lines(roles: Sequence[Role]) -> list[str]:
     ]
     unused = [f"{role.column} ({role.why})" for role in roles if role.role == NOT_USED]
     if unused:
+        # A wide table would fill the screen.
         if len(unused) <= MOST_ROLES:
             omitted = ""
         else:
@@ -59,6 +60,7 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
 
     config = result.config
     decisions = result.decisions
+    # One judge has nobody to be ranked against.
     if len(decisions) < 2:
         return None
     # All judges have judged the same cases, so they share one assignment to clusters.

@@ -209,7 +209,6 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     """Return names for the runs: their judges if these differ, else their folders, else the words given."""
     judges = [str(result.manifest.get("judge") or "") for result in results]
     # a name must differ from all others
-    # The shortest names that are unique.
     for names in (judges, [Path(word).name for word in words]):
         if all(names) and len(set(names)) == len(names):
             return names

@@ -138,6 +138,7 @@ def _import_into(
     from evalkit.interop.importer_discovery import importer
     from evalkit.workflows.import_run import import_run
 
+    # The run's own cases are its data set, so that it can be judged again.
     if not any(word.startswith("dataset.path=") for word in source.overrides):
         config = config.with_(
             {
@@ -211,6 +212,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     options = replace(options, cases=cases, judge=options.judge or judge)
     imported = _select(source, import_judgments(source.format, source.path, options))
     if not named:
+        # A batch file has one model, which is its judge.
         model = imported.judgments[0].judge
         config = config.with_(
             {"judge": JudgeConfig(name=model, model=model, temperature=None)}

@@ -270,6 +270,7 @@ def _problems(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
     texts = [
         f"{'.'.join(str(part) for part in fault['loc'])}: {_message(fault['msg'], fault['input'])}"
+        # Three faults are enough to repair an answer; a long list would fill the next prompt.
         for fault in faults[:3]
     ]
     return "; ".join(texts) + (
@@ -406,6 +407,7 @@ def _rank(entry: Json) -> int:
     if (
         isinstance(rank, bool)
         or not isinstance(rank, int | float)
+        # A rank of 1.5 is no position. The test is also true for NaN.
         or rank != rank // 1
         or rank < 1
     ):
@@ -516,6 +518,7 @@ def _object(**properties: Any) -> JsonObject:
     return {
         "type": "object",
         "properties": properties,
+        # Strict structured output accepts no optional property.
         "required": list(properties),
         "additionalProperties": False,
     }
@@ -580,6 +583,7 @@ def _words(entry: Any) -> str | None:
         return None
     texts = (
         entry.get(key)
+        # The names of the reason in the different answer formats.
         for key in ("reasoning", "justification", "overallReasoning", "summary")
     )
     return next((text for text in texts if isinstance(text, str) and text), None)

@@ -91,7 +91,13 @@ class SingleResponse(TemplateEvaluator):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(
-                    case.id, (index,), (index,), messages, self._answer, sample
+                    # unit and shown: one response has one order
+                    case.id,
+                    (index,),
+                    (index,),
+                    messages,
+                    self._answer,
+                    sample,
                 )
 
     def _examples(self) -> Sequence[Example]:
@@ -307,6 +313,7 @@ class Rewards(SingleResponse):
     def _read(self, text: str) -> Reading:
         try:
             answer = json.loads(text)
+            # One number for each class, or one reward.
             values = [float(number) for number in answer["values"]]
             label = answer["label"]
         except (ValueError, TypeError, KeyError, RecursionError):

@@ -107,6 +107,7 @@ class BatchApi:
         uploaded = await self._call(
             "create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch"
         )
+        # After the upload, which may take long, and right before the call that costs.
         check()
         settings = {
             "completion_window": "24h",
@@ -129,6 +130,7 @@ class BatchApi:
             last = rows[-1] if rows and getattr(page, "has_more", False) else None
             if (
                 last is None
+                # A server that ignores `after` would send the same page forever.
                 or last.id == after.get("after")
                 or (last.created_at or 0) < since
             ):

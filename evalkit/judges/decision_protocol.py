@@ -32,6 +32,7 @@ def request_fields(endpoint: str, call: Json) -> JsonObject:
         endpoint: `systemone` or `decisions`.
         call: The arguments of OpenAI's chat completions, with a JSON schema.
     """
+    # These models take one text, so the messages' roles are lost.
     material = "\n\n".join(message["content"] for message in call["messages"])
     questions = asked_questions(call)
     if endpoint == "systemone":
@@ -109,12 +110,15 @@ def decided(parsed: Any, call: Json) -> Answer:
     by_key = _by_key(answers)
     decisions: JsonObject = {}
     refused = False
+    # By the questions asked: answers to others are ignored.
     for key, question in asked_questions(call).items():
         answer = by_key.get(key)
         if not isinstance(answer, Mapping) or answer.get("type") == "refusal":
+            # A refusal is an answer; a question without any is not.
             refused = refused or isinstance(answer, Mapping)
             continue
         decisions[key] = _decision(answer, question)
+    # Nothing to read, and asking again would give the same.
     if not decisions and not refused:
         raise bad_response(_ERROR_WITHOUT_ANSWERS, retryable=False)
     model = parsed.get("model")
@@ -132,6 +136,7 @@ def _by_key(answers: object) -> Mapping[str, Any]:
     if isinstance(answers, Sequence) and not isinstance(answers, str):
         named = [answer for answer in answers if isinstance(answer, Mapping)]
         keys = [answer.get("name") for answer in named]
+        # Two answers to one question: neither can be taken.
         if len(set(keys)) == len(keys):
             return dict(zip(map(str, keys), named, strict=True))
     raise bad_response(_ERROR_WITHOUT_ANSWERS, retryable=False)
@@ -139,6 +144,7 @@ def _by_key(answers: object) -> Mapping[str, Any]:
 
 def _decision(answer: Json, question: Json) -> JsonObject:
     if question["type"] == "boolean":
+        # The two protocols name the probability of yes differently.
         likely = answer.get("noul", answer.get("probability"))
         probability = _probability(likely)
         shares = {"true": probability, "false": 1 - probability}
@@ -192,6 +198,7 @@ def _usage(usage: object) -> Usage:
         return Usage()
     read = usage.get("input_tokens")
     written = usage.get("output_tokens")
+    # Wrong counts are worse than unknown ones: a cost would be made of them.
     if type(read) is not int or type(written) is not int or read <= 0 or written < 0:
         return Usage()
     return Usage(read, written)

@@ -70,6 +70,7 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
         listed = entry_of(price_list(), model)
     reading = listed.get("input_cost_per_token")
     writing = listed.get("output_cost_per_token")
+    # The list has the batch prices of providers, not of other servers.
     if (batch and config.api_base is not None) or reading is None or writing is None:
         return None
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
@@ -121,6 +122,7 @@ def listed_cost(
     entry = next(
         (
             e
+            # The provider must match too: the same model costs something else at another one.
             for e in entries
             if e.get("litellm_provider") == provider and set(e) >= _PRICES
         ),
@@ -146,6 +148,7 @@ def listed_cost(
             return None
         return float(prompt * reading + written * writing) or None
     input_price = entry["input_cost_per_token"]
+    # Never more than the prompt has, or the rest would cost less than nothing.
     reused = min(cached, prompt)
     reread = entry.get(
         "cache_read_input_token_cost", None if provider in _DISCOUNTING else input_price

@@ -56,12 +56,15 @@ def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float 
     """Return the seconds that a value states: a number, a duration such as `6m0s`, or a time; else `None`."""
     text = (text or "").strip()
     spans = _SPAN.findall(text)
+    # The spans must be the whole text: `6m0s` is a duration, and `2m away` is not.
     if spans and "".join(number + unit for number, unit in spans) == text:
         return sum(float(number) * _UNITS[unit] for number, unit in spans)
+    # From the strictest form to the loosest.
     for read in (float, datetime.fromisoformat, parsedate_to_datetime):
         try:
             value = read(text)
             if isinstance(value, datetime):
+                # A time without a zone is taken as UTC, not as this machine's.
                 moment = value if value.tzinfo else value.replace(tzinfo=UTC)
                 return max(0.0, moment.timestamp() - now())
         except (ValueError, TypeError, OverflowError):
@@ -73,6 +76,7 @@ def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float 
 def _from_number(value: float, now: Callable[[], float]) -> float | None:
     if not 0 <= value < float("inf"):
         return None
+    # Too small for a time since 1970, so it is a span.
     if value < _UNIX:
         return value
     since_1970 = value / 1000 if value >= 1000 * _UNIX else value
@@ -85,6 +89,7 @@ def wait_in_body(
     """Return the seconds that an error's body asks to wait, from its fields or its words; else `None`."""
     for value, unit in _stated(body, 0):
         seconds = _seconds_of(value, now)
+        # Fields before words: a text may name other spans, such as that of a limit.
         if seconds is not None:
             return seconds * unit
     if (words := _IN_WORDS.search(text)) is not None:
@@ -101,6 +106,7 @@ def _unit(letters: str) -> float:
 
 
 def _stated(body: object, depth: int) -> Iterator[tuple[object, float]]:
+    # The body comes from a server, so its depth is limited.
     if depth > _DEEPEST:
         return
     if isinstance(body, list):
@@ -142,5 +148,6 @@ def pause_from_headers(
     pauses = [0.0]
     for remaining, reset in pairs:
         if headers.get(remaining, "").strip() in ("0", "0.0"):
+            # Any limit that is used up blocks the next call, so the longest wait counts.
             pauses.append(seconds_in(headers.get(reset), now) or 0.0)
     return min(max(pauses), LONGEST_PAUSE)

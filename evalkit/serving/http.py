@@ -148,7 +148,6 @@ class Guard:
     def _check(self, request: Request) -> None:
         self._limits.admission.check(request)
         # Load balancers and containers ask it, without a key.
-        # A load balancer asks this often and has no key.
         if request.url.path == OPEN:
             return
         if self._keys:

@@ -120,10 +120,7 @@ class McpOverHttp:
 
     def __init__(self, service: Service) -> None:
         self._manager = StreamableHTTPSessionManager(
-            # Without sessions, any worker can answer any request.
-            mcp_server(service),
-            json_response=True,
-            stateless=True,
+            mcp_server(service), json_response=True, stateless=True
         )
 
     def lifespan(self, _: Any) -> AbstractAsyncContextManager[None]:

@@ -82,7 +82,7 @@ def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
     here = MlflowTracker(tracking_uri(config), config)
-    # Only if it runs already: starting it now would take longer than recording here.
+    # Only if it runs already; `warm_up` starts it.
     recorder = running() if config.background else None
     if recorder is None:
         return here

@@ -99,6 +99,7 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
                     where=_where(lead),
                     remedy=remedy,
                 )
+            # A comparison is by case, so at least one must be in both runs.
             theirs = {case.id for case in named_run.cases}
             if not any(case.id in theirs for case in cases):
                 raise ConfigError(
@@ -117,6 +118,7 @@ def _check_name(
 ) -> None:
     members = [member.label for member in config.judge.members]
     parts = [metric_part(member) for member in members] if len(members) > 1 else []
+    # Only a panel has metrics of single judges.
     if parts:
         of_judge = re.fullmatch(
             r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name
@@ -128,6 +130,7 @@ def _check_name(
         raise ConfigError(
             "no such judge", where=where, remedy=f"choose from {', '.join(parts)}"
         )
+    # A judge of a judge does not exist.
     match = None if plain.startswith("judge/") else CATALOG.find(plain)
     if (
         match is None
@@ -184,6 +187,7 @@ def apply_gate(
     Without a gate in the config, there is neither. A missing metric or run does not raise an error,
     because the run is already paid for: the rule is undecided instead.
     """
+    # The outcome of an earlier scoring is replaced, or removed with its gate.
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
         return replace(result, manifest=plain), {}
@@ -308,6 +312,7 @@ def unusable(config: RunConfig, metrics: Metrics) -> str | None:
     """Report on one line that too many answers of a run are missing; `None` if enough are usable."""
     shares = {
         kind: metrics[f"missing/{kind}"].value or 0.0
+        # All kinds before `ok`: unreadable, refused, failed, or not asked.
         for kind in KINDS[:READABLE]
         if f"missing/{kind}" in metrics
     }
@@ -358,6 +363,7 @@ def junit(gate: Gate, title: str) -> str:
         for ruling in gate.rulings
         if ruling.state == "undecided" and not gate.strict
     ]
+    # JUnit wants these counts in the root and in the suite.
     counts = {
         "tests": len(gate.rulings),
         "failures": len(failed),
@@ -427,6 +433,7 @@ def gate_lines(gate: Json) -> list[str]:
     rows = [
         (rule["state"], rule["metric"], rule["rule"], rule["why"]) for rule in rules
     ]
+    # widths[k] is that of column k; the last column is not padded.
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(3)]
     return [gate_title(gate), *("  " + "  ".join(_padded(row, widths)) for row in rows)]
 
@@ -474,6 +481,7 @@ def _cell(text: str) -> str:
         .replace("<", "&lt;")
         .replace(">", "&gt;")
     )
+    # Names come from the data, and must not become Markdown.
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
 
 
@@ -536,5 +544,6 @@ def write_step_summary(folder: str | None) -> None:
         "cannot be written", f"${STEP_SUMMARY} {target}", "check its permissions"
     ):
         text = summary.read_text(encoding="utf-8")
+        # Appended: other steps of the job write to the same file.
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(text + "\n")

@@ -77,7 +77,6 @@ def pairwise_settings(
             ties = arguments.allow_tie
         else:
             ties = allow
-        # One case has one order, so a random one would differ from call to call.
         if policy == "random":
             raise _contradiction(
                 "swap.policy",
