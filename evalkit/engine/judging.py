@@ -47,10 +47,10 @@ def _reading(
     return store
 
 
+# A second signal, or this many seconds, ends what a first signal let finish.
 GRACE_SECONDS = 30.0
 MAX_FOLLOW_UPS = 2**20
 """The maximum number of follow-up judgments of one unit."""
-# A second signal, or this many seconds, ends what a first signal let finish.
 WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
 TICK = 5.0

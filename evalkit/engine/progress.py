@@ -134,10 +134,10 @@ class JudgingResult:
         """Return this result with the calls, tokens and cost of an earlier step of the same run."""
         return replace(
             self,
-            # `whole` counts what this step would have had, and the earlier step is complete.
             spend=add(self.spend, first.spend),
             stopped=self.stopped or first.stopped,
             sending=self.sending + first.sending,
+            # `whole` counts what this step would have had, and the earlier step is complete.
             whole=None if self.whole is None else self.whole + first.calls.planned,
             answers=self.answers + first.answers,
             again=self.again + first.again,
