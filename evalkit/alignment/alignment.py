@@ -456,10 +456,8 @@ def _with_prompt(
         )
     elif TEMPLATE in chosen.settings:
         instruction = Instruction.of(result)
-        before, [after] = (
-            instruction.template(instruction.text),
-            chosen.templates.values(),
-        )
+        before = instruction.template(instruction.text)
+        [after] = chosen.templates.values()
     else:
         return alignment
     diff = "\n".join(

@@ -34,7 +34,8 @@ class GepaOptimizer:
 
     def optimize(self, trials: Trials) -> None:
         """Have instructions written from cases of train, tried on these, and the better ones on all of dev."""
-        rounds, train = ROUNDS * trials.prompts, trials.cases()
+        rounds = ROUNDS * trials.prompts
+        train = trials.cases()
         if not train:
             return
         with suppress(TrialsEndedError):

@@ -169,8 +169,6 @@ def candidates(
                     # Rounding must not replace a simpler setting by an equal one.
                     if best is None or candidate.train > best.train + _EQUAL:
                         best = candidate
-                    else:
-                        best = best
             if best is not None:
                 yield best
 

@@ -478,11 +478,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
-    numbers, indices, output_pairs = (
-        NumberedNames(),
-        Counter[tuple[str, str]](),
-        dict[tuple[str, ...], list[tuple[str, str]]](),
-    )
+    numbers = NumberedNames()
+    indices = Counter[tuple[str, str]]()
+    output_pairs = dict[tuple[str, ...], list[tuple[str, str]]]()
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
         instruction = str(row["instruction"])

@@ -180,7 +180,8 @@ def _sniff(start: Peek) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each answer; the file names the system, and HalluQA.json next to it has the categories."""
     rows = [row for row in located_rows(path) if row.file.name != QUESTIONS_FILE]
-    models, questions = models_of({row.file for row in rows}), _questions(path)
+    models = models_of({row.file for row in rows})
+    questions = _questions(path)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
         name = str(row["question_id"])

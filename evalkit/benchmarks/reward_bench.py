@@ -245,11 +245,9 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         case_scores = scores[offset[case] :][: len(view.cases[case].responses)]
         correct = _chosen_count(view, case)
         if not np.isnan(case_scores).any() and 0 < correct < len(case_scores):
-            gap[case], spread[case] = (
-                # The worst correct answer minus the best wrong one.
-                case_scores[:correct].min() - case_scores[correct:].max(),
-                np.ptp(case_scores[:correct]),
-            )
+            # The worst correct answer minus the best wrong one.
+            gap[case] = case_scores[:correct].min() - case_scores[correct:].max()
+            spread[case] = np.ptp(case_scores[:correct])
     ref = prompts["ref"]
     tied = prompts["tied"]
     # the case with which a reference is resampled: that of its tied prompt

@@ -210,7 +210,8 @@ def system_level(
     # Only responses with both, so that both means of a system are over the same ones.
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
-    names, columns = by_name(list(systems)), list[Floats]()
+    names = by_name(list(systems))
+    columns = list[Floats]()
     for system_rows in names.values():
         # Three columns by system: the sum of scores, the sum of grades and the count.
         rows = used & system_rows

@@ -71,7 +71,7 @@ class Claim:
             del _held[self._path]
             with suppress(OSError):
                 # Only if the file is still ours: another process may have taken over the claim.
-                if _is_at(self._path, holding.descriptor):
+                if is_at(self._path, holding.descriptor):
                     self._path.unlink()
             os.close(holding.descriptor)
         # Innermost first: a folder must be empty to be removed.
@@ -106,7 +106,7 @@ def _release_all() -> None:
     for path, holding in list(_held.items()):
         if holding.process == os.getpid():
             with suppress(OSError):
-                if _is_at(path, holding.descriptor):
+                if is_at(path, holding.descriptor):
                     path.unlink()
 
 
@@ -305,7 +305,7 @@ def _take_over(staged: Path, path: Path, target: Path, remedy: str) -> bool:
         if locked is False and _is_live(owner):
             raise _in_use(target, path, owner, remedy)
         # The lock is held although its process is gone, or the file is another one by now.
-        if locked is False or not _is_at(path, descriptor):
+        if locked is False or not is_at(path, descriptor):
             return False  # another process is replacing it
         # A lock may not be visible across machines, so a claim of another host is never taken
         # over.
@@ -344,7 +344,8 @@ def _is_live(owner: JsonObject) -> bool:
     return is_alive(process)
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
+def is_at(path: Path, descriptor: int) -> bool:
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

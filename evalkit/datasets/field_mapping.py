@@ -51,7 +51,8 @@ def template(text: str, where: str) -> Callable[[Row], str]:
         ConfigError: If it is not a template; `where` is its config key.
     """
     # The row's names are found once; the template is compiled once for all rows.
-    names, fill = _names(text, where), _environment().from_string(text).render
+    names = _names(text, where)
+    fill = _environment().from_string(text).render
     return lambda row: str(
         _evaluated(lambda: fill({WHOLE: row, **row}), row, names, where)
     )

@@ -405,7 +405,8 @@ def _safe_url(url: str) -> str:
         raise ImageError("is not a URL of a picture", remedy)
     try:
         parts = urlsplit(url)
-        host, user = parts.hostname, parts.username
+        host = parts.hostname
+        user = parts.username
     except ValueError:
         raise ImageError("is not a URL", remedy) from None
     if not host:

@@ -308,9 +308,7 @@ class Conversations:
         else:
             entries = []
         # Entries belong to conversations by position, so both must be equally many.
-        if len(entries) == len(message_lists):
-            entries = entries
-        else:
+        if len(entries) != len(message_lists):
             entries = [{} for _ in message_lists]
         if len(ends) == len(message_lists):
             texts = [row.get(end) for end in ends]

@@ -64,8 +64,8 @@ def importers() -> dict[str, Importer]:
 
 def tools() -> dict[str, Importer]:
     """Return the importers that are modules of `importers`, by name."""
-    made = (_tool(module.name) for module in iter_modules(package.__path__))
-    return {tool.name: tool for tool in made}
+    importers = (_tool(module.name) for module in iter_modules(package.__path__))
+    return {tool.name: tool for tool in importers}
 
 
 def formats() -> dict[str, str]:
@@ -116,10 +116,10 @@ def candidates(start: Peek) -> Iterator[Importer]:
         for benchmark in benchmarks_in(module.name)
     ]
     # Those of other packages have no signs.
-    known = own_benchmark_names()
+    own_names = own_benchmark_names()
     names = dict.fromkeys(point.name for point in entry_points_in(BENCHMARKS))
-    others = [benchmark_named(name) for name in names if name not in known]
-    for benchmark in (*benchmarks, *others):
+    plugged_in = [benchmark_named(name) for name in names if name not in own_names]
+    for benchmark in (*benchmarks, *plugged_in):
         if benchmark is not None and benchmark.importer is not None:
             yield benchmark.importer
     for module in iter_modules(package.__path__):
@@ -132,8 +132,8 @@ def _is_possible(signs: Signs | None, start: Peek) -> bool:
 
 
 def _tool(name: str) -> Importer:
-    made: Importer = import_module(f"{package.__name__}.{name}").IMPORTER
-    return made
+    importer: Importer = import_module(f"{package.__name__}.{name}").IMPORTER
+    return importer
 
 
 def is_format(candidate: Importer, start: Peek) -> bool:

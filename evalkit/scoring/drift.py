@@ -302,8 +302,6 @@ def measure_drift(
     )
     if separable:
         drift = replace(drift, **_flips(first, second, kind.unit, scoring))
-    else:
-        drift = drift
     state, reason = _state(drift)
     needed = _needed(drift, reason, scoring.confidence) if state == "unknown" else None
     return replace(drift, state=state, reason=reason, labels_needed=needed)

@@ -371,10 +371,8 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
         return 0.0
     # Units of one cluster side by side, so that sums of ranges are sums by cluster.
     order = np.argsort(cluster, kind="stable")
-    values, starts = (
-        values[:, order],
-        np.flatnonzero(np.diff(cluster[order], prepend=-1)),
-    )
+    values = values[:, order]
+    starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
     # (clusters,) the number of units of each.
     sizes = np.diff(np.append(starts, len(order)))
     # (looks, clusters) whether all requests of the cluster were answered.

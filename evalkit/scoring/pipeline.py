@@ -497,7 +497,9 @@ def _subsets(
     run: _Run, panel: Panel, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], list[Statistic], Json]:
     """Return the metrics of the best subset of a panel's judges, the accuracies of each subset, and their table."""
-    kind, judges, verdicts = run.kind, [*run.judge_verdicts.values()], run.verdicts
+    kind = run.kind
+    judges = [*run.judge_verdicts.values()]
+    verdicts = run.verdicts
 
     def right(some: Panel, chosen: Sequence[int]) -> Bools:
         return np.asarray(

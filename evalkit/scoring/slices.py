@@ -453,7 +453,8 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
     columns = [np.where(members, column, 0) for column in whole.table.columns]
     covered = members if whole.covered is None else whole.covered & members
     if whole.weighted:
-        value, n = whole.value, int(covered.sum())
+        value = whole.value
+        n = int(covered.sum())
         # Weights of cases outside become 0 in every resample.
         keep = members.astype(np.float64)
         part = replace(

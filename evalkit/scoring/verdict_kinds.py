@@ -100,11 +100,9 @@ def _comparisons(
     items: Sequence[tuple[ItemVerdict, ...]],
 ) -> VerdictKind:
     """Return how pairs, lists or scored responses are compared."""
-    notes, config, pairs = (
-        aggregate_notes(config, judgments),
-        settled(config, judgments),
-        all_pairs(cases),
-    )
+    notes = aggregate_notes(config, judgments)
+    config = settled(config, judgments)
+    pairs = all_pairs(cases)
     return VerdictKind(
         config,
         cases,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from evalkit.config import TrackingConfig
+from evalkit.core.claims import is_at
 from evalkit.core.display import shorten
 from evalkit.core.errors import ConfigError, EvalkitError, TrackingError
 from evalkit.core.redaction import without_password
@@ -211,21 +212,13 @@ def one_at_a_time(name: str) -> Iterator[None]:
         # Append mode creates the file and never empties one that another process has open.
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(
-                path, file.fileno()
-            ):  # whoever held the lock before has removed it
+            # Whoever held the lock before may have removed the file.
+            if is_at(path, file.fileno()):
                 try:
                     yield
                 finally:
                     path.unlink(missing_ok=True)
                 return
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 SQLITE = "sqlite:///"

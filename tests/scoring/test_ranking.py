@@ -24,12 +24,12 @@ from evalkit.scoring.metrics.ranking import (
     at_equal_length,
     elo,
     elo_over_orders,
-    fit,
     rank_systems,
     standing,
 )
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.davidson import fit
 
 
 def tables(generator, size, games=30, ties=True):
@@ -409,10 +409,10 @@ def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
 
 
 def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
-    from evalkit.scoring.metrics import ranking
+    from evalkit.scoring.stats import davidson
 
     wins, ties = tables(np.random.default_rng(1), 4)
-    monkeypatch.setattr(ranking, "_STEPS", 1)
+    monkeypatch.setattr(davidson, "_STEPS", 1)
     assert np.isnan(fit(wins[None], ties[None])[0]).all()
     assert at_equal_length(games_with_length(0.5, cases=30)) is None
 

@@ -412,9 +412,7 @@ def grades_of(view: View, name: str) -> Floats:
     for case in view.cases:
         case_grades = (case.metadata.get("grades") or {}).get(name) or []
         # A list of another length cannot be assigned to responses.
-        if len(case_grades) == len(case.responses):
-            case_grades = case_grades
-        else:
+        if len(case_grades) != len(case.responses):
             case_grades = [None] * len(case.responses)
         grades += [
             float("nan") if grade is None else float(grade) for grade in case_grades

@@ -61,12 +61,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
             "sample": _epoch(row),
         }
         units.append(Assessed(cells, tuple(entries)))
-        own = cells.keys() | _OWN
+        in_cells = cells.keys() | _OWN
         data.append(
             {
                 name: value
                 for name, value in row.items()
-                if name not in own and not str(name).startswith(_SCORE)
+                if name not in in_cells and not str(name).startswith(_SCORE)
             }
         )
     return read_assessed(path, with_raters_in_data(units, data, options), options)

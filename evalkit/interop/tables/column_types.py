@@ -416,7 +416,9 @@ def _qualifies(stated: Mapping[str, Any]) -> bool:
 
 
 def _compared(match: re.Match[str]) -> str:
-    first, sign, second = match[1].casefold(), match[2].casefold(), match[3].casefold()
+    first = match[1].casefold()
+    sign = match[2].casefold()
+    second = match[3].casefold()
     if sign in _EVEN:
         return "TIE"
     # A compared with itself.

@@ -81,9 +81,9 @@ def check_opposite(
             # Only labels that differ: agreement would be 0 by design.
             if _are_corrections(pairs, verdicts[judge], verdicts[label]):
                 _ask_about_corrections(judge, label, len(pairs), options, where)
-            shown = _how_opposite(pairs, space)
-            if shown:
-                _ask_for_direction(judge, label, shown, space, options, where)
+            direction = _how_opposite(pairs, space)
+            if direction:
+                _ask_for_direction(judge, label, direction, space, options, where)
 
 
 def _are_corrections(
@@ -178,7 +178,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _ask_for_direction(
-    judge: str, label: str, shown: str, space: Space, options: Sequence[str], where: str
+    judge: str,
+    label: str,
+    direction: str,
+    space: Space,
+    options: Sequence[str],
+    where: str,
 ) -> None:
     answers = []
     for name in (label, judge):
@@ -193,7 +198,7 @@ def _ask_for_direction(
             answers.append(Answer(f"'{name}' is the other way around", tuple(words)))
     answers.append(Answer("they are as they should be", tuple(options)))
     problem = (
-        f"'{judge}' and '{label}' point in opposite directions ({shown}):"
+        f"'{judge}' and '{label}' point in opposite directions ({direction}):"
         " does one of them mean the opposite, such as 1 for the best?"
     )
     raise OpenTableError(problem, where, answers)
@@ -231,7 +236,7 @@ def check_positions(
     if order is None or len(order.words) < 2:
         return
     # Words that the user mapped, with or without the name of a column.
-    known = {fold(word.rpartition(":")[2]) for word in mapped}
+    mapped_words = {fold(word.rpartition(":")[2]) for word in mapped}
     for name, column in judges.items():
         words = {
             word: side
@@ -240,7 +245,7 @@ def check_positions(
         }
         # Only if both words occur: one alone may be a name.
         if set(words.values()) != {"A", "B"} or any(
-            fold(word) in known for word in words
+            fold(word) in mapped_words for word in words
         ):
             continue
         # A is what was shown first, B what was shown second.
@@ -333,9 +338,9 @@ def check_criteria(
                 values.setdefault(name, []).append(value)
     # A criterion with few verdicts may have used a part of its scale.
     levels = {
-        name: set(found)
-        for name, found in values.items()
-        if len(found) >= _PER_CRITERION
+        name: set(verdicts_of)
+        for name, verdicts_of in values.items()
+        if len(verdicts_of) >= _PER_CRITERION
     }
     # Every ordered pair: the test is not symmetric.
     for first in levels:
@@ -356,7 +361,8 @@ def _differ(low: set[Any], high: set[Any], space: Space) -> bool:
     # Different classes altogether; a common one may be the same scale.
     if space.unit == "class":
         return low.isdisjoint(high)
-    top, higher = float(max(low)), float(max(high))
+    top = float(max(low))
+    higher = float(max(high))
     # 0 to 1 next to 1 to 5, or 1 to 10 next to percentages.
     return (top <= 1 and higher >= 3) or (
         top <= 10 and higher >= 20 and higher >= 5 * top

@@ -297,7 +297,7 @@ def _side_group(base: Sequence[str], column: TypedColumn) -> str:
 
 
 def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
-    found = []
+    ranked = []
     for name, column in typed.items():
         if not matches(name, "id") or len(column.counts) < 2:
             continue
@@ -305,8 +305,8 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
             continue
         # A bare `id` before `case_id`, and unique columns before repeated ones.
         length = len(tokens(name))
-        found.append(((length > 1, not column.is_unique), name))
-    ids = [name for _, name in sorted(found, key=lambda pair: pair[0])]
+        ranked.append(((length > 1, not column.is_unique), name))
+    ids = [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
     return [name for name in ids if typed[name].kind not in ("time", "list")]
 
 

@@ -37,13 +37,13 @@ def known_space(
     """
     space = Space(reading.unit, rubric=dict(reading.rubric), scale=reading.scale)
     for name, raw in raw_levels(raters, reading.map).items():
-        known = reading.columns[name].values
-        by_fold = {fold(text): value for text, value in known.items()}
+        values_by_text = reading.columns[name].values
+        by_fold = {fold(text): value for text, value in values_by_text.items()}
         values: dict[str, Any] = {}
         missing = dict(raw.missing)
         new = []
         for text in [*raw.words, *raw.mapped]:
-            value = known.get(text, by_fold.get(fold(text)))
+            value = values_by_text.get(text, by_fold.get(fold(text)))
             if value is None:
                 value = _of_type(text, raw, reading)
             if value == NONE:

@@ -68,10 +68,10 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     return bool(judges) and column.share(column.flags) == 1 and is_rater_name(name)
 
 
-def same_words(column: TypedColumn, other: TypedColumn) -> bool:
+def same_words(column: TypedColumn, twin: TypedColumn) -> bool:
     """Return whether two columns, not of scores, have the same words."""
     words = {fold(word) for word in column.words}
-    return words == {fold(word) for word in other.words} and not is_score(column)
+    return words == {fold(word) for word in twin.words} and not is_score(column)
 
 
 def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:

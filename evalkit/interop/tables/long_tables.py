@@ -147,7 +147,7 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
         for name, column in typed.items()
         if names_raters(name, column, rows, typed) and _has_both(list(column.words))
     ]
-    found = []
+    units = []
     for rater in raters:
         for name, column in typed.items():
             pairs = [*zip(column.texts, typed[rater].texts, strict=True)]
@@ -156,9 +156,9 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
             # Each unit has two rows or more on average.
             several = 1 < len(column.counts) <= rows / 2
             if name not in raters and once and several:
-                found.append(name)
+                units.append(name)
     # Several such columns leave it open.
-    return found[0] if len(set(found)) == 1 else None
+    return units[0] if len(set(units)) == 1 else None
 
 
 def _has_both(values: Sequence[str]) -> bool:

@@ -68,8 +68,9 @@ def raw_levels(
         raw = Raw(column)
         for text, count in column.counts.items():
             key = text.strip().casefold()
-            own = f"{name}:{text}".casefold()
-            meaning = mapped.get(own, mapped.get(key, mapped.get(fold(text))))
+            by_text = mapped.get(key, mapped.get(fold(text)))
+            # A word that is mapped for this rater wins over the same word for all raters.
+            meaning = mapped.get(f"{name}:{text}".casefold(), by_text)
             if meaning is not None and meaning != NONE:
                 raw.mapped[text] = meaning
             elif meaning == NONE:

@@ -89,8 +89,10 @@ def check_agreement(
     if any(True for _ in labels) or not judged:
         return
     for name, column in typed.items():
-        shown = says_agreement(name) and (column.kind == "flag" or column.is_binary)
-        if not shown or matches(name, "computed"):
+        states_agreement = says_agreement(name) and (
+            column.kind == "flag" or column.is_binary
+        )
+        if not states_agreement or matches(name, "computed"):
             continue
         answers = [
             Answer("yes, so there are no labels", (*judged, "--label", "NONE")),
@@ -111,7 +113,8 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
     """
     if len(names) < 2:
         return
-    first, last = names[0], names[-1]
+    first = names[0]
+    last = names[-1]
     answers = [
         Answer(f"'{last}' is the judge", _options(names, last)),
         Answer(f"'{first}' is the judge", _options(names, first)),
@@ -134,10 +137,12 @@ def check_label_and_score(
     Raises:
         OpenTableError: If no other name says who judged.
     """
-    judged, labeled = list(judges), list(labels)
+    judged = list(judges)
+    labeled = list(labels)
     if len(judged) != 1 or len(labeled) != 1:
         return
-    judge, label = judged[0], labeled[0]
+    judge = judged[0]
+    label = labeled[0]
     # The last words of both names, and the rest, which must be equal.
     parts = tokens(judge)[-1:], tokens(label)[-1:]
     if parts not in _ONE_TOOL or tokens(judge)[:-1] != tokens(label)[:-1]:
@@ -211,9 +216,12 @@ def ask_about_marks(
         if not opposite:
             continue
         marked = ("--map", f"{mark}={meaning}")
-        said = "it fails" if opposite == "fail" else f"it is '{opposite}'"
+        if opposite == "fail":
+            answer = "it fails"
+        else:
+            answer = f"it is '{opposite}'"
         answers = [
-            Answer(said, (*marked, "--map", f"{EMPTY_CELL}={opposite}")),
+            Answer(answer, (*marked, "--map", f"{EMPTY_CELL}={opposite}")),
             Answer("it has no verdict", marked),
         ]
         problem = (

@@ -460,16 +460,16 @@ def _without_annotators(
         name for name in names if PATH.search(name) and PATH.split(name)[0] in heads
     ]
     raters.labels |= dict.fromkeys(siblings, "next to the labels of people")
-    rest = [name for name in names if name not in siblings]
+    columns_left = [name for name in names if name not in siblings]
     # A name that says nothing, but values in the words of the annotators: ask.
     likely = [
         name
-        for name in rest
+        for name in columns_left
         if strength(name)[1] == 0 and same_words(typed[name], typed[people[0]])
     ]
     if likely:
         ask_for_annotators(likely, list(raters.judges), people, where)
-    return rest
+    return columns_left
 
 
 def _verdict_like(

@@ -160,7 +160,8 @@ def table_labels(path: Path, reading: TableReading) -> Iterator[Label]:
         DatasetError: If a column that is used is missing or has other values.
     """
     for row in table_source([path], str(path), reading).rows():
-        location, case = row[0], row[1][CASE]
+        location = row[0]
+        case = row[1][CASE]
         yield from _labels(case, location)
 
 

@@ -273,7 +273,8 @@ def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
     low, high, step = guessed_scale(present)
     if raw.column.unit == "stars":
         # Stars go from 1, and to 5 unless there are more.
-        low, high = 1.0, max(5.0, high)
+        low = 1.0
+        high = max(5.0, high)
     if raw.column.unit == "fraction" and (bottoms := denominators(raw.words)):
         high = max(bottoms)
         # A fraction such as 4/5 has the end in its denominator.

@@ -53,7 +53,8 @@ def stack_of(
     """
     if COLUMN in typed:
         return None
-    judges, labels = _by_rater(judged), _by_rater(labeled)
+    judges = _by_rater(judged)
+    labels = _by_rater(labeled)
     if not judges or not labels or judges.keys() & labels.keys():
         return None
     names = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -133,12 +133,12 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
-    _check_named(parts, choices, where)
+    _check_named(parts, choices.columns.values(), where)
     parts.roles = fixed_roles(parts.typed, choices)
     join_sided_scores(parts)
     # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices)
-    _check_raters_named(parts, choices, where)
+    _check_named(parts, (*choices.judges, *choices.labels), where)
     if not choices.unlabeled:
         _name_chosen(parts)
     taken = [role.column for role in parts.roles]
@@ -231,15 +231,8 @@ def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
         parts.typed[name] = TypedColumn(name, cells)
 
 
-def _check_named(parts: Parts, choices: Choices, where: str) -> None:
-    for name in choices.columns.values():
-        if name not in parts.typed:
-            remedy = did_you_mean(name, list(parts.typed))
-            raise ConfigError(f"has no column '{name}'", where=where, remedy=remedy)
-
-
-def _check_raters_named(parts: Parts, choices: Choices, where: str) -> None:
-    for name in (*choices.judges, *choices.labels):
+def _check_named(parts: Parts, names: Iterable[str], where: str) -> None:
+    for name in names:
         if name not in parts.typed:
             remedy = did_you_mean(name, list(parts.typed))
             raise ConfigError(f"has no column '{name}'", where=where, remedy=remedy)
@@ -453,8 +446,8 @@ def _verdicts(
         if not set(POSITIONS).isdisjoint(values.values()):
             order = parts.columns.cells[by_role["order"]]
             verdicts[name] = [
-                _at_position(verdict, shown, location)
-                for verdict, shown, location in zip(
+                _at_position(verdict, order_of_row, location)
+                for verdict, order_of_row, location in zip(
                     verdicts[name], order, parts.columns.places, strict=True
                 )
             ]

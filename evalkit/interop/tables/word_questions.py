@@ -169,8 +169,8 @@ def ask_for_unread(
     )
     # So many words are texts or names, and no question can list them.
     if len(counts) > MOST_LEVELS:
-        what = f"{names} has {len(counts)} words that are no {what}: {listed}"
-        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
+        problem = f"{names} has {len(counts)} words that are no {what}: {listed}"
+        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     answers = []
     by_rater: dict[str, list[str]] = {}
     for name, text in unread:

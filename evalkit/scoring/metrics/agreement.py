@@ -47,18 +47,15 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     right = verdicts.right
     # Labels that name a winner: there, a judge that ignores responses is right on half.
     choosing = labeled & (label != TIE)
-    if choosing.any():
-        why = UNREAD
-    else:
-        if labeled.any():
-            why = "no label names a winner"
-        else:
-            why = UNLABELED
-    # Verdicts exist, so their being ties is the reason.
     if (choosing & present).any():
+        # Verdicts exist, so their being ties is the reason.
         why = "every verdict on a labeled pair is a tie"
+    elif choosing.any():
+        why = UNREAD
+    elif labeled.any():
+        why = "no label names a winner"
     else:
-        why = why
+        why = UNLABELED
     rate = verdicts.tally.rate
     table = verdicts.confusion(CLASSES)
     return [

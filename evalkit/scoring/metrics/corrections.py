@@ -439,7 +439,8 @@ def rogan_gladen(target: Target) -> Statistic:
 
 def _corrected_rate(totals: Floats) -> Floats:
     """Return the share of the positive class that gives the observed shares of answers."""
-    is_one, is_other = totals[:, 0], totals[:, 1]
+    is_one = totals[:, 0]
+    is_other = totals[:, 1]
     hits, misses, alarms, rejections = (
         ratio(cell, of, totals) for cell, of in ((3, 2), (4, 2), (6, 5), (7, 5))
     )

@@ -95,10 +95,8 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
     """
     graded = _GradedScores.of(scored)
     # The level of each score, and which rows have the higher of both grades.
-    levels, high = (
-        _Levels.of(np.unique(graded.x, return_inverse=True)[1]),
-        graded.y > graded.y.min(initial=np.inf),
-    )
+    levels = _Levels.of(np.unique(graded.x, return_inverse=True)[1])
+    high = graded.y > graded.y.min(initial=np.inf)
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
@@ -554,7 +552,9 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     x = responses.raw[read]
     y = responses.grade[read]
     lost = responses.grade[graded & ~has_score]
-    n, missing, tally = len(x), len(lost), responses.tally.where(read)
+    n = len(x)
+    missing = len(lost)
+    tally = responses.tally.where(read)
     why = responses.off_scale(scale)
     off_scale = bool(why)
     why = why or "no scored response has a grade"

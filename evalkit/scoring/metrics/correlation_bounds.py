@@ -30,7 +30,8 @@ def pearson_bounds(
         missing_y: (m,) the grades without a score.
         ends: the ends of the scale.
     """
-    missing_grades, n = len(missing_y), len(x) + len(missing_y)
+    missing_grades = len(missing_y)
+    n = len(x) + len(missing_y)
     low = np.concatenate([x, np.full(missing_grades, ends[0])])
     high = np.concatenate([x, np.full(missing_grades, ends[1])])
 
@@ -101,7 +102,8 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
         missing_y: (m,) the grades without a score.
         tau: tau-b of the known scores.
     """
-    untied_x, untied_y = _untied(x), _untied(y)
+    untied_x = _untied(x)
+    untied_y = _untied(y)
     every_y = _untied(np.concatenate([y, missing_y]))
     n = len(x) + len(missing_y)
     scored = len(x)
@@ -144,7 +146,8 @@ def _bounds(
     rows, counts = np.unique(np.stack([y, low, high]), axis=1, return_counts=True)
     if rows.shape[1] > LARGEST:
         return None, None
-    centered, weight = y - y.mean(), counts.astype(np.float64)
+    centered = y - y.mean()
+    weight = counts.astype(np.float64)
     length = np.sqrt(centered @ centered)
     direction = (rows[0] - y.mean()) / length
     least = rows[1]

@@ -75,7 +75,8 @@ def _statistic(
     given = [value for value in values if value == value]
     if all(isinstance(value, bool) for value in given):
         return tally.rate(metric.spec.name, numbers == 1, read, ~read, why=NOTHING)
-    low, high = metric.spec.low, metric.spec.high
+    low = metric.spec.low
+    high = metric.spec.high
     ends = None if low is None or high is None else (low, high)
     return tally.mean(
         metric.spec.name,

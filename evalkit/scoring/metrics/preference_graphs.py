@@ -78,7 +78,8 @@ def matrices(winners: Codes) -> tuple[Bools, Bools]:
     n = round((1 + (1 + 8 * winners.shape[1]) ** 0.5) / 2)
     i, j = np.triu_indices(n, 1)
     wins, tied = (np.zeros((len(winners), n, n), dtype=bool) for _ in range(2))
-    wins[:, i, j], wins[:, j, i] = winners == A, winners == B
+    wins[:, i, j] = winners == A
+    wins[:, j, i] = winners == B
     tied[:, i, j] = tied[:, j, i] = winners == TIE
     return wins, tied
 

@@ -116,7 +116,8 @@ def _solve(cost: Floats) -> Ints:
         # shape (knots, members)
         totals = best[:, before] + behind[:, members, before]
         choice = totals.argmin(axis=1)
-        best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
+        best[:, mask] = totals[rows, choice]
+        last[:, mask] = members[choice]
     order = np.zeros((batch, k), dtype=np.int64)
     remaining = np.full(batch, (1 << k) - 1)
     # Going back from the full set gives the order from its end.
@@ -171,7 +172,9 @@ def list_conflicts(
         complete = (winners != NONE).all(axis=1)
         wins, _ = matrices(winners[complete])
         cyclic = in_cycle(wins).any(axis=1)
-        used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
+        used = case[complete][cyclic]
+        wins = wins[cyclic]
+        n = wins.shape[-1]
         # shape (cases, n, n)
         margins = np.zeros((len(used), n, n))
         i, j = np.triu_indices(n, 1)

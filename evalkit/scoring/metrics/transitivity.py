@@ -172,21 +172,15 @@ class Tournaments:
             decided = (winners != NONE).all(axis=1)
             # shape (cases of this size, pairs): rows of the pairs
             pairs = edges.pairs.start[case][:, None] + np.arange(winners.shape[1])
-            complete[case], incomplete[case] = (
-                decided,
-                ~decided & ~edges.withheld[pairs].any(axis=1),
-            )
+            complete[case] = decided
+            incomplete[case] = ~decided & ~edges.withheld[pairs].any(axis=1)
             used = case[decided]
             wins, tied = matrices(winners[decided])
             beats = wins | tied if edges.both_ways else wins
-            nodes[used], triads[used] = (
-                in_cycle(beats).sum(axis=1),
-                cyclic_triads(beats),
-            )
-            weak[used], ties[used] = (
-                weak_violation(wins, tied),
-                (winners[decided] == TIE).sum(axis=1),
-            )
+            nodes[used] = in_cycle(beats).sum(axis=1)
+            triads[used] = cyclic_triads(beats)
+            weak[used] = weak_violation(wins, tied)
+            ties[used] = (winners[decided] == TIE).sum(axis=1)
         return cls(
             sizes, complete, nodes, triads, weak, ties, incomplete, edges.both_ways
         )
@@ -357,7 +351,8 @@ def _against_chance(tournaments: Tournaments) -> list[Statistic]:
     def over_chance(totals: Floats) -> Floats:
         return divide(ratio(0, 3, totals), chance(totals))
 
-    n, missing = int(tournaments.complete.sum()), int(tournaments.incomplete.sum())
+    n = int(tournaments.complete.sum())
+    missing = int(tournaments.incomplete.sum())
     tie_rate = round_metric(tournaments.ties.sum() / max(1, pairs.sum()))
     if n:
         note = (

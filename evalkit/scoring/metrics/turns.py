@@ -338,7 +338,8 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     # shape (cases,): number of the part, of how many, and its conversation; 0 for no part
     number, of = np.zeros((2, parts.cases))
     group = np.zeros(parts.cases, dtype=np.int64)
-    number[parts.case], of[parts.case] = parts.number, parts.of
+    number[parts.case] = parts.number
+    of[parts.case] = parts.of
     group[parts.case] = np.repeat(np.arange(len(parts.start)), parts.sizes)
     # (rows,) from here on: the same of the case of each row.
     number = number[tally.case]

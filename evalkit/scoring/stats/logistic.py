@@ -410,7 +410,8 @@ def _one_step(
             missing,
             why=whole_fit.reason,
         )
-    fitted, (n, k) = whole_fit.coefficients, design.shape
+    fitted = whole_fit.coefficients
+    n, k = design.shape
     p = expit(design @ fitted)
     # shape (n, k * k): each row's share of the information
     squares = (design[:, :, None] * design[:, None, :]).reshape(n, k * k) * (

@@ -301,7 +301,8 @@ class SharedStatistic:
             # The same array, by identity: a comparison of all numbers would cost a pass
             # over them.
             if self._found is None or totals is not self._totals:
-                self._totals, self._found = totals, self._compute(totals)
+                self._found = self._compute(totals)
+                self._totals = totals
             return np.asarray(self._found[:, index])
 
         return pick

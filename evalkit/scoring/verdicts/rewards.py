@@ -72,8 +72,6 @@ def reward_margins(
         coefficients = fit(design, outcome[trained]).coefficients
         if coefficients is None:
             coefficients = penalized_fit(design, outcome[trained]).coefficients
-        else:
-            coefficients = coefficients
         if coefficients is None or coefficients[0] <= 0:
             return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
         log_odds[held_out] = coefficients[0] * difference[held_out]
