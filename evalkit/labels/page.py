@@ -138,7 +138,7 @@ class LabelPage:
         if action == "finish" or (action == "label" and session.complete):
             # The reply to this request is still sent.
             self._server.should_exit = True
-            return {"ended": True}
+            return {"ended": True, **session.counts()}
         if action == "next":
             session.skip(at)
         elif action == "again":

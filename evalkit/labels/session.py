@@ -181,15 +181,17 @@ class LabelSession:
         )
         return next((at for at in is_open if at not in self.skipped), len(self.tasks))
 
-    def view(self, at: int) -> JsonObject:
-        """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
-        labeled = sum(map(bool, map(self._answers, self.tasks)))
-        state = {
-            "at": at,
+    def counts(self) -> JsonObject:
+        """Return how many tasks there are, and how many are labeled and skipped."""
+        return {
             "total": len(self.tasks),
-            "labeled": labeled,
+            "labeled": sum(map(bool, map(self._answers, self.tasks))),
             "skipped": len(self.skipped),
         }
+
+    def view(self, at: int) -> JsonObject:
+        """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
+        state = {"at": at, **self.counts()}
         # One past the last task: there is no open one.
         if at == len(self.tasks):
             return state

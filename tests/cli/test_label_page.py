@@ -191,6 +191,8 @@ def test_pairs_by_keyboard_with_a_reload_in_the_middle(pairs, visit, capsys, tmp
         assert tab.locator(".picked").inner_text() == "2Response 2"
         press(tab, "ArrowRight", "1", "1", "1", "1", "1")
         tab.get_by_text("Finished. The results are in the terminal.").wait_for()
+        counted(tab, "12 of 12 labeled")
+        assert tab.locator("#bar").evaluate("bar => bar.value === bar.max")
         assert tab.title() == "evalkit label"
         assert page.ended() == 0
     rows = stored(pairs)
@@ -603,7 +605,8 @@ def test_informative_cases_have_known_probabilities(here):
     with opened(run, "bob", count=24, informative=True) as session:
         assert len(session.tasks) == 24  # the same sample
     with label_page(run, "--informative", "--n", "24") as page:
-        assert page.label(lambda _: "A", 14) == {"ended": True}
+        counts = {"total": 24, "labeled": 24, "skipped": 0}
+        assert page.label(lambda _: "A", 14) == {"ended": True, **counts}
         assert page.ended() == 0
     with opened(run, count=24, informative=True) as session:
         assert (session.view(0)["labeled"], len(session.tasks)) == (
@@ -687,7 +690,8 @@ def test_skipped_tasks_come_again_after_all_others(pairs):
             shown = page.act("label", at=at, answer={"": "TIE"})
         assert shown == {"at": 12, "total": 12, "labeled": 11, "skipped": 1}
         assert page.act("again", at=12)["at"] == 0
-        assert page.act("label", at=0, answer={"": "TIE"}) == {"ended": True}
+        counts = {"total": 12, "labeled": 12, "skipped": 0}
+        assert page.act("label", at=0, answer={"": "TIE"}) == {"ended": True, **counts}
         assert page.ended() == 0
 
 

@@ -291,6 +291,13 @@ def test_every_figure_and_label_is_in_both_languages():
     assert all(english and re.search("[一-鿿%]", chinese) for english, chinese in said)
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_caption_says_what_it_needs_without_another_figure(name):
+    english, chinese = FIGURES[name][1]
+    assert not re.search(r"(?i)\b(as|see) (above|below)|figure|chart", english)
+    assert not re.search("同上|同下|上图|下图|见图", chinese)
+
+
 @pytest.mark.parametrize(("winner", "longer"), [("A", 0), ("B", 1)])
 def test_the_longer_response_wins_on_its_own_side(winner, longer):
     tallies = RunCounts()

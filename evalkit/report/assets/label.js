@@ -100,11 +100,9 @@
     if (!state) return;
     const over = state.ended || state.at === state.total;
     find("answer").hidden = Boolean(state.ended);
-    if (!state.ended) {
-      Object.assign(find("bar"), { max: state.total, value: state.labeled });
-      find("count").textContent = [say("progress", state.labeled, state.total)]
-        .concat(state.skipped ? say("skipped", state.skipped) : []).join(" · ");
-    }
+    Object.assign(find("bar"), { max: state.total, value: state.labeled });
+    find("count").textContent = [say("progress", state.labeled, state.total)]
+      .concat(state.skipped ? say("skipped", state.skipped) : []).join(" · ");
     for (const id of ["note", "next"]) find(id).hidden = over;
     find("next").replaceChildren(say(state.unlabeled ? "skip" : "forward") + " ", make("kbd", "", "→"));
     note.placeholder = note.ariaLabel = say("note");
