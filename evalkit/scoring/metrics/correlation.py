@@ -220,7 +220,8 @@ def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
         score: (n,) the scores.
         grade: (n,) the grades.
     """
-    graded = _GradedScores(tally, np.round(score, 9), grade, np.zeros(0))
+    rounded = np.round(score, 9)
+    graded = _GradedScores(tally, rounded, grade, np.zeros(0))
     return replace(_spearman(graded), reach=_unlike(_spearman, graded))
 
 
@@ -253,7 +254,8 @@ def pearson_r(totals: Floats) -> Floats:
     # n squared times the variances: differences of large sums, so noise must be cut off.
     spread_x = n * xx - x * x
     spread_y = n * yy - y * y
-    defined = (spread_x > NEGLIGIBLE * n * n) & (spread_y > NEGLIGIBLE * n * n)
+    negligible = NEGLIGIBLE * n * n
+    defined = (spread_x > negligible) & (spread_y > negligible)
     # 0 where x or y does not vary, which `divide` makes NaN.
     scale = np.sqrt(np.where(defined, spread_x * spread_y, 0.0))
     return np.clip(divide(n * xy - x * y, scale), -1.0, 1.0)
@@ -312,7 +314,8 @@ class _Levels:
         # Rows in order of their levels; stable, so that equal levels keep theirs.
         order = np.argsort(level, kind="stable")
         # Positions where the level changes, the first of which is 0.
-        return cls(level, order, np.flatnonzero(np.diff(level[order], prepend=-1)))
+        starts = np.flatnonzero(np.diff(level[order], prepend=-1))
+        return cls(level, order, starts)
 
     def counts(self, weights: Floats) -> Floats:
         """Return the sum of the weights (rows, n) of each level, (rows, levels)."""
@@ -381,7 +384,8 @@ def _kendall(graded: _GradedScores) -> Statistic:
 
 
 def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
-    return divide(agreement, np.sqrt(np.maximum(untied_x * untied_y, 0.0)))
+    squares = np.maximum(untied_x * untied_y, 0.0)
+    return divide(agreement, np.sqrt(squares))
 
 
 def _signs(
@@ -435,9 +439,8 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
         return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
 
     # The approximation is moved so that the observed value is the exact one.
-    shift = tau - float(
-        approximate(np.array([[column.sum() for column in columns]]))[0]
-    )
+    totals = np.array([[column.sum() for column in columns]])
+    shift = tau - float(approximate(totals)[0])
     return graded.statistic(
         "kendall", columns, lambda totals: approximate(totals) + shift
     )
@@ -510,7 +513,8 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     y = y - (tally(y) / size)[case]
     counts, _, _, *squares = moments(x, y)
     # (cases, 6) moments; sums of centered values are 0.
-    return pearson_r(np.stack(tally.columns(counts, 0 * x, 0 * y, *squares), axis=1))
+    columns = tally.columns(counts, 0 * x, 0 * y, *squares)
+    return pearson_r(np.stack(columns, axis=1))
 
 
 def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
@@ -588,7 +592,9 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
             confidence,
             seed=0,
         )
-        return float(np.sqrt(low)), float(np.sqrt(high))
+        low_root = float(np.sqrt(low))
+        high_root = float(np.sqrt(high))
+        return low_root, high_root
 
     # Moments around the middle of the scale keep precision.
     center = (scale.min + scale.max) / 2
@@ -688,6 +694,6 @@ def concordance(totals: Floats) -> Floats:
     n, x, y, xx, yy, xy = totals.T
     # The expected squared difference if scores and grades were paired at random, times n * n.
     at_random = n * xx + n * yy - 2 * x * y
-    return divide(
-        2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0)
-    )
+    negligible = 1e-12 * n * n
+    at_random = np.where(at_random > negligible, at_random, 0.0)
+    return divide(2 * (n * xy - x * y), at_random)

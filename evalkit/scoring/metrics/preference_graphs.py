@@ -77,10 +77,13 @@ def matrices(winners: Codes) -> tuple[Bools, Bools]:
     # the n with n (n - 1) / 2 pairs
     n = round((1 + (1 + 8 * winners.shape[1]) ** 0.5) / 2)
     i, j = np.triu_indices(n, 1)
-    wins, tied = (np.zeros((len(winners), n, n), dtype=bool) for _ in range(2))
+    shape = (len(winners), n, n)
+    wins = np.zeros(shape, dtype=bool)
+    tied = np.zeros(shape, dtype=bool)
     wins[:, i, j] = winners == A
     wins[:, j, i] = winners == B
-    tied[:, i, j] = tied[:, j, i] = winners == TIE
+    tied[:, i, j] = winners == TIE
+    tied[:, j, i] = winners == TIE
     return wins, tied
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import numpy as np
@@ -49,8 +49,10 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
         margins: (cases, n, n) the margins.
     """
     size = np.abs(np.nan_to_num(margins))
+    largest = max(1.0, float(size.max(initial=0.0)))
     # The smaller the margins, the cheaper: they only break ties between equal numbers of wins.
-    cost = np.where(wins, 1 + 1e-6 * size / max(1.0, float(size.max(initial=0.0))), 0.0)
+    cost_of_win = 1 + 1e-6 * size / largest
+    cost = np.where(wins, cost_of_win, 0.0)
     by_size: dict[int, list[tuple[int, list[int]]]] = {}
     for case, matrix in enumerate(wins):
         for knot in knots(matrix):
@@ -59,79 +61,96 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
     exact = [True] * len(wins)
     for members, occurrences in by_size.items():
         # shape (knots, members, members)
-        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in occurrences])
-        orders = (
-            _best_orders(block)
-            if members <= MAX_EXACT_KNOT
-            else [_local_optimum(matrix) for matrix in block]
-        )
+        costs = [cost[case][np.ix_(knot, knot)] for case, knot in occurrences]
+        block = np.stack(costs)
+        is_exact = members <= MAX_EXACT_KNOT
+        orders: Iterable[Iterable[int]]
+        if is_exact:
+            orders = _best_orders(block)
+        else:
+            orders = [_local_optimum(matrix) for matrix in block]
         for (case, knot), positions in zip(occurrences, orders, strict=True):
-            exact[case] &= members <= MAX_EXACT_KNOT
+            exact[case] &= is_exact
             order = [knot[k] for k in positions]
-            reversed_wins[case] += [
-                (v, u)
-                for k, v in enumerate(order)
-                for u in order[:k]
-                if cost[case][v, u] > 0
-            ]
+            reversed_wins[case] += _backward(cost[case], order)
     return [
         Reversals(tuple(sorted(backward)), sure)
         for backward, sure in zip(reversed_wins, exact, strict=True)
     ]
 
 
+def _backward(cost: Floats, order: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the wins over a response that is earlier in an order, as (winner, loser)."""
+    backward: list[tuple[int, int]] = []
+    for position, winner in enumerate(order):
+        # A win has a cost, and nothing else has.
+        beaten = [loser for loser in order[:position] if cost[winner, loser] > 0]
+        backward += [(winner, loser) for loser in beaten]
+    return backward
+
+
 def knots(wins: Bools) -> list[list[int]]:
     """Return the strongly connected components of more than one response of one case, in ascending order."""
     reach = closure(wins)
     mutual = reach & reach.T
-    return [
-        list(map(int, np.flatnonzero(row)))
-        for k, row in enumerate(mutual)
-        if row.any() and row.argmax() == k
-    ]
+    components = []
+    for k, row in enumerate(mutual):
+        # Each component once: by the row of its first response.
+        if row.any() and row.argmax() == k:
+            members = np.flatnonzero(row)
+            components.append(members.tolist())
+    return components
 
 
 def _best_orders(cost: Floats) -> Ints:
     """Return for each (k, k) cost matrix the order, best first, with the smallest cost of backward wins."""
     k = cost.shape[-1]
     step = max(1, CHUNK // (k << k))
-    return np.concatenate(
-        [_solve(cost[start : start + step]) for start in range(0, len(cost), step)]
-    )
+    orders = []
+    for start in range(0, len(cost), step):
+        chunk = cost[start : start + step]
+        orders.append(_solve(chunk))
+    return np.concatenate(orders)
 
 
 def _solve(cost: Floats) -> Ints:
     batch, k, _ = cost.shape
     rows = np.arange(batch)
     # shape (knots, responses, sets): bit v of a set stands for response v
-    behind = np.zeros((batch, k, 1 << k))
-    best = np.zeros((batch, 1 << k))
-    last = np.zeros((batch, 1 << k), dtype=np.int64)
-    for mask in range(1, 1 << k):
+    sets = 1 << k
+    behind = np.zeros((batch, k, sets))
+    best = np.zeros((batch, sets))
+    last = np.zeros((batch, sets), dtype=np.int64)
+    for mask in range(1, sets):
         members = np.array([v for v in range(k) if mask >> v & 1])
         # The cost of a response behind a set: its wins over the members.
-        behind[:, :, mask] = behind[:, :, mask & (mask - 1)] + cost[:, :, members[0]]
+        without_first = mask & (mask - 1)
+        over_first = cost[:, :, members[0]]
+        behind[:, :, mask] = behind[:, :, without_first] + over_first
         # the set without each of its members
         before = mask ^ (1 << members)
         # shape (knots, members)
-        totals = best[:, before] + behind[:, members, before]
+        cost_behind = behind[:, members, before]
+        totals = best[:, before] + cost_behind
         choice = totals.argmin(axis=1)
         best[:, mask] = totals[rows, choice]
         last[:, mask] = members[choice]
     order = np.zeros((batch, k), dtype=np.int64)
-    remaining = np.full(batch, (1 << k) - 1)
+    remaining = np.full(batch, sets - 1)
     # Going back from the full set gives the order from its end.
     for position in reversed(range(k)):
-        order[:, position] = last[rows, remaining]
-        remaining ^= 1 << order[:, position]
+        response = last[rows, remaining]
+        order[:, position] = response
+        remaining ^= 1 << response
     return order
 
 
 def _local_optimum(cost: Floats) -> list[int]:
     """Return an order that no move of a single response improves."""
-    order = [
-        int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")
-    ]
+    lost = cost.sum(axis=0)
+    won = cost.sum(axis=1)
+    by_balance = np.argsort(lost - won, kind="stable")
+    order: list[int] = by_balance.tolist()
     improved = True
     while improved:
         improved = any(_move(cost, order, v) for v in list(order))
@@ -142,14 +161,17 @@ def _move(cost: Floats, order: list[int], v: int) -> bool:
     """Move `v` to its cheapest position, and return whether that reduces the cost."""
     remaining = [u for u in order if u != v]
     # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
-    costs = [
-        cost[v, remaining[:p]].sum() + cost[remaining[p:], v].sum()
-        for p in range(len(order))
-    ]
+    costs = []
+    for p in range(len(order)):
+        wins_of_v = cost[v, remaining[:p]].sum()
+        wins_over_v = cost[remaining[p:], v].sum()
+        costs.append(wins_of_v + wins_over_v)
     position = int(np.argmin(costs))
-    if costs[position] >= costs[order.index(v)] - 1e-9:
+    current = costs[order.index(v)]
+    if costs[position] >= current - 1e-9:
         return False
-    order[:] = [*remaining[:position], v, *remaining[position:]]
+    remaining.insert(position, v)
+    order[:] = remaining
     return True
 
 
@@ -178,11 +200,18 @@ def list_conflicts(
         # shape (cases, n, n)
         margins = np.zeros((len(used), n, n))
         i, j = np.triu_indices(n, 1)
-        margins[:, i, j] = margins[:, j, i] = edges.margin[
-            edges.pairs.start[used][:, None] + np.arange(len(i))
-        ]
+        # (cases, pairs): the pairs of a case follow each other.
+        start = edges.pairs.start[used]
+        pair = start[:, None] + np.arange(len(i))
+        margin = edges.margin[pair]
+        margins[:, i, j] = margin
+        margins[:, j, i] = margin
+        found_reversals = fewest_reversals(wins, margins)
         for number, matrix, reversals in zip(
-            used.tolist(), wins, fewest_reversals(wins, margins), strict=True
+            used.tolist(),
+            wins,
+            found_reversals,
+            strict=True,
         ):
             cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
             counts[number] = len(reversals.wins)
@@ -202,12 +231,17 @@ def cycles_among(
     verdicts: Sequence[Verdict], limit: int = MAX_CYCLES
 ) -> list[tuple[int, ...]]:
     """Return up to `limit` cycles of wins among one case's verdicts, shortest first, each as response indices."""
-    won = [
-        v.unit if v.winner == "A" else v.unit[::-1]
-        for v in verdicts
-        if len(v.unit) == 2 and v.winner in ("A", "B")
-    ]
-    wins = np.zeros((1 + max((max(pair) for pair in won), default=0),) * 2, dtype=bool)
+    # (better, worse) responses
+    won = []
+    for verdict in verdicts:
+        if len(verdict.unit) != 2:
+            continue
+        if verdict.winner == "A":
+            won.append(verdict.unit)
+        elif verdict.winner == "B":
+            won.append(verdict.unit[::-1])
+    last = max((max(pair) for pair in won), default=0)
+    wins = np.zeros((1 + last, 1 + last), dtype=bool)
     for better, worse in won:
         wins[better, worse] = True
     return shortest_cycles(wins, limit)
@@ -231,11 +265,14 @@ def _walk(
 ) -> Iterator[tuple[int, ...] | None]:
     """Yield the cycles of a length that extend a path, and `None` for each step of the search."""
     start = path[0]
-    here = path[-1]
+    end = path[-1]
     if len(path) == length:
-        yield path if wins[here, start] else None
+        closes = wins[end, start]
+        yield path if closes else None
         return
     yield None
     for ahead in knot:
-        if ahead > start and wins[here, ahead] and ahead not in path:
+        if ahead <= start or ahead in path:
+            continue
+        if wins[end, ahead]:
             yield from _walk(wins, knot, (*path, ahead), length)

@@ -86,9 +86,10 @@ def compare_slices(
         confidence: one minus the probability of any false alarm.
         seed: the seed.
     """
-    rows = np.ascontiguousarray(members[outcomes.case].T)  # slice, row
+    # shape (slices, rows)
+    rows = np.ascontiguousarray(members[outcomes.case].T)
     # row -> number of its cluster
-    of_row = np.unique(cluster[outcomes.case], return_inverse=True)[1]
+    clusters, of_row = np.unique(cluster[outcomes.case], return_inverse=True)
     enough, units = _enough(outcomes, rows, of_row)
     count = members.shape[1]
     none = FamilyTest(enough, units, np.zeros(count), np.ones(count), np.inf)
@@ -96,7 +97,8 @@ def compare_slices(
     if not len(tested.slices):
         return none
     draws = min(draws, max(FEWEST, WORK // len(outcomes.case)))
-    single = len(np.unique(of_row)) == len(of_row) and bool((outcomes.units == 1).all())
+    alone = len(clusters) == len(of_row)
+    single = alone and bool((outcomes.units == 1).all())
     generator = np.random.default_rng(seed)
     if single:
         totals, variance = _permuted(outcomes, tested, draws, generator)
@@ -106,14 +108,17 @@ def compare_slices(
     scale = _Scale.of(outcomes, tested, variance)
     statistic = scale.of_totals(observed[:, None])[:, 0]
     # shape (draws,): the largest statistic of all hypotheses
-    largest = np.concatenate([scale.of_totals(block).max(axis=0) for block in totals])
+    maxima = [scale.of_totals(block).max(axis=0) for block in totals]
+    largest = np.concatenate(maxima)
     # A slice has several hypotheses; the one with the largest statistic counts.
     by_slice = np.full(count, -np.inf)
     np.maximum.at(by_slice, tested.slices, statistic)
-    exceeding = (largest[None] >= by_slice[:, None] - 1e-9).sum(axis=1)
-    p = np.where(enough, (1 + exceeding) / (1 + len(largest)), 1.0)
-    critical = float(np.quantile(largest, confidence, method="higher"))
-    return FamilyTest(enough, units, by_slice, p, critical)
+    threshold = by_slice[:, None] - 1e-9
+    exceeding = (largest[None] >= threshold).sum(axis=1)
+    share = (1 + exceeding) / (1 + len(largest))
+    p = np.where(enough, share, 1.0)
+    critical = np.quantile(largest, confidence, method="higher")
+    return FamilyTest(enough, units, by_slice, p, float(critical))
 
 
 def _sums(members: Bools, values: Floats) -> Floats:
@@ -129,7 +134,8 @@ def _sums(members: Bools, values: Floats) -> Floats:
     step = max(1, CHUNK // max(1, len(members)))
     for start in range(0, members.shape[1], step):
         block = slice(start, start + step)
-        sums += members[:, block].astype(np.float64) @ values[block]
+        inside = members[:, block].astype(np.float64)
+        sums += inside @ values[block]
     return sums
 
 
@@ -151,7 +157,9 @@ def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Float
         present[of_row[inside]] = True
         clusters[index] = np.count_nonzero(present)
     outside = outcomes.units.sum() - units
-    enough = several & (units >= UNITS) & (clusters >= CLUSTERS) & (outside > 0)
+    large = units >= UNITS
+    spread_out = clusters >= CLUSTERS
+    enough = several & large & spread_out & (outside > 0)
     return np.asarray(enough), np.asarray(units)
 
 
@@ -164,14 +172,19 @@ def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
     owners = [slices]
     about = [np.ones((len(slices), len(strata)), dtype=bool)]
     if outcomes.counted and len(slices):
-        counts = _sums(rows, by_label * outcomes.units[:, None])  # slice, label
+        # shape (slices, labels)
+        counts = _sums(rows, by_label * outcomes.units[:, None])
         for label in strata:
-            chosen = np.flatnonzero(enough & (counts[:, label] >= LABELS))
+            has_label = counts[:, label] >= LABELS
+            chosen = np.flatnonzero(enough & has_label)
             members.append(rows[chosen] & by_label[:, label])
             owners.append(chosen)
-            about.append(np.tile(strata == label, (len(chosen), 1)))
+            this_label = np.tile(strata == label, (len(chosen), 1))
+            about.append(this_label)
     return _Hypotheses(
-        np.concatenate(members), np.concatenate(owners), np.concatenate(about)
+        np.concatenate(members),
+        np.concatenate(owners),
+        np.concatenate(about),
     )
 
 
@@ -219,21 +232,24 @@ class _Scale:
         right = self.units - wrong
         usual = self.expected * (self.units - self.expected) / self.units
         varies &= usual > 1e-9
+        expected_right = self.units - self.expected
         with np.errstate(divide="ignore", invalid="ignore"):
-            deviance = 2 * (
-                np.where(wrong > 0, wrong * np.log(wrong / self.expected), 0.0)
-                + np.where(
-                    right > 0,
-                    right * np.log(right / (self.units - self.expected)),
-                    0.0,
-                )
-            )
-        size = np.sqrt(np.maximum(deviance, 0.0) * np.maximum(usual, 0.0)) / error
+            of_wrong = wrong * np.log(wrong / self.expected)
+            of_right = right * np.log(right / expected_right)
+        # 0 log 0 is 0.
+        of_wrong = np.where(wrong > 0, of_wrong, 0.0)
+        of_right = np.where(right > 0, of_right, 0.0)
+        deviance = 2 * (of_wrong + of_right)
+        deviance = np.maximum(deviance, 0.0)
+        size = np.sqrt(deviance * np.maximum(usual, 0.0)) / error
         return np.where(varies, np.sign(totals) * size, 0.0)
 
 
 def _permuted(
-    outcomes: Outcomes, tested: _Hypotheses, draws: int, generator: np.random.Generator
+    outcomes: Outcomes,
+    tested: _Hypotheses,
+    draws: int,
+    generator: np.random.Generator,
 ) -> tuple[list[Floats], Floats]:
     """Return totals with verdicts permuted within labels, in blocks, and their variances."""
     residuals = outcomes.residuals
@@ -246,7 +262,8 @@ def _permuted(
         if len(rows) > 1:
             inside = np.count_nonzero(tested.members[:, rows], axis=1)
             spread = residuals[rows].var(ddof=1)
-            variance += spread * inside * (1 - inside / len(rows))
+            outside_share = 1 - inside / len(rows)
+            variance += spread * inside * outside_share
     blocks = []
     step = max(1, CHUNK // max(len(residuals), len(tested.slices)))
     for start in range(0, draws, step):
@@ -254,7 +271,8 @@ def _permuted(
         shuffled = np.empty((len(residuals), width))
         for rows in strata:
             copies = np.broadcast_to(residuals[rows], (width, len(rows)))
-            shuffled[rows] = generator.permuted(copies, axis=1).T
+            permuted = generator.permuted(copies, axis=1)
+            shuffled[rows] = permuted.T
         blocks.append(_sums(tested.members, shuffled))
     return blocks, variance
 
@@ -282,15 +300,19 @@ def _flipped(
     by_label = np.zeros((len(of_row), strata))
     by_label[np.arange(len(of_row)), outcomes.stratum] = outcomes.units
     total = np.maximum(by_label.sum(axis=0), 1e-12)
-    share = _sums(tested.members, by_label) / total * tested.labels
+    share = _sums(tested.members, by_label) / total
+    share = share * tested.labels
     squares = (inside**2).sum(axis=1)
     cross = ((inside @ every) * share).sum(axis=1)
-    both = ((share @ (every.T @ every)) * share).sum(axis=1)
+    products = every.T @ every
+    both = ((share @ products) * share).sum(axis=1)
     variance = np.maximum(squares - 2 * cross + both, 0.0)
     blocks = []
     step = max(1, CHUNK // max(count, len(tested.slices)))
     for start in range(0, draws, step):
         width = min(step, draws - start)
         signs = generator.choice([-1.0, 1.0], size=(count, width))
-        blocks.append(inside @ signs - share @ (every.T @ signs))
+        of_slices = inside @ signs
+        of_labels = every.T @ signs
+        blocks.append(of_slices - share @ of_labels)
     return blocks, variance

@@ -101,7 +101,8 @@ def _of_confusion(cells: Floats) -> Outcomes:
     # A case has a row for each label among its units.
     case, label = np.nonzero(units)
     counts = units[case, label]
-    return Outcomes(case, label, label, counts, counts - right[case, label], True)
+    wrong = counts - right[case, label]
+    return Outcomes(case, label, label, counts, wrong, True)
 
 
 def _of_moments(sums: Floats) -> Outcomes:
@@ -120,16 +121,19 @@ def _of_moments(sums: Floats) -> Outcomes:
     # The least-squares line of scores on grades; it is flat if all grades are equal.
     slope = 0.0
     if spread > 0:
-        slope = (total[5] / total[0] - mean_x * mean_y) / spread
+        covariance = total[5] / total[0] - mean_x * mean_y
+        slope = covariance / spread
     start = mean_x - slope * mean_y
     # The sum over a case's responses of (x - start - slope * y) ** 2, from its moments.
     squares = xx - 2 * start * x - 2 * slope * xy
     squares += start**2 * n + 2 * start * slope * y + slope**2 * yy
     grade = y / n
     # The root mean square error of a case times its units, since `means` divides by them.
-    error = np.sqrt(np.maximum(squares, 0.0) / n) * n
+    mean_square = np.maximum(squares, 0.0) / n
+    error = np.sqrt(mean_square) * n
     # Equal edges merge, so a few distinct grades make fewer levels.
-    edges = np.unique(np.quantile(grade, np.linspace(0, 1, LEVELS + 1)[1:-1]))
+    shares = np.linspace(0, 1, LEVELS + 1)
+    edges = np.unique(np.quantile(grade, shares[1:-1]))
     level = np.searchsorted(edges, grade, side="left")
     middle = np.median(grade)
     above = grade > middle

@@ -53,20 +53,19 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
         return None
     # every possible number of wrong verdicts in the slice
     wrong = np.arange(size + 1)
+    right = size - wrong
+    expected = size * usual
     with np.errstate(divide="ignore", invalid="ignore"):
-        deviance = 2 * (
-            np.where(wrong > 0, wrong * np.log(wrong / (size * usual)), 0.0)
-            + np.where(
-                wrong < size,
-                (size - wrong) * np.log((size - wrong) / (size * (1 - usual))),
-                0.0,
-            )
-        )
+        of_wrong = wrong * np.log(wrong / expected)
+        of_right = right * np.log(right / (size * (1 - usual)))
+    # 0 log 0 is 0.
+    of_wrong = np.where(wrong > 0, of_wrong, 0.0)
+    of_right = np.where(right > 0, of_right, 0.0)
+    deviance = 2 * (of_wrong + of_right)
     # The slice is part of the total that it is compared with.
     correction = np.sqrt(1 - size / total)
-    statistic = (
-        np.sign(wrong - size * usual) * np.sqrt(np.maximum(deviance, 0)) / correction
-    )
+    root = np.sqrt(np.maximum(deviance, 0))
+    statistic = np.sign(wrong - expected) * root / correction
     exceeding = np.flatnonzero(statistic > critical)
     if not len(exceeding):
         return None
@@ -80,7 +79,8 @@ def _at_least(least: int, size: int, rates: Floats) -> Floats:
     counts = np.arange(least, size + 1)
     ways = np.array([float(comb(size, int(count))) for count in counts])
     rate = rates[:, None]
-    return np.asarray((ways * rate**counts * (1 - rate) ** (size - counts)).sum(axis=1))
+    chances = ways * rate**counts * (1 - rate) ** (size - counts)
+    return np.asarray(chances.sum(axis=1))
 
 
 def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
@@ -89,6 +89,9 @@ def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
     usual = outcomes.wrong.sum() / total
     if usual <= 0:
         return None
-    spread = np.sqrt((outcomes.residuals**2).sum() / total)
-    step = (critical + 0.84) * spread * np.sqrt((1 - size / total) / size)
+    squares = (outcomes.residuals**2).sum()
+    spread = np.sqrt(squares / total)
+    # The standard error of a mean, for a slice that is part of the total.
+    error = np.sqrt((1 - size / total) / size)
+    step = (critical + 0.84) * spread * error
     return float(1 + step / usual)

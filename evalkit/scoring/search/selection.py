@@ -45,8 +45,10 @@ def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
         return False
     listed = choice.get("in")
     excluded = choice.get("not", ())
-    if listed is not None and not any(is_named(value, name) for name in listed):
-        return False
+    if listed is not None:
+        is_listed = any(is_named(value, name) for name in listed)
+        if not is_listed:
+            return False
     return not any(is_named(value, name) for name in excluded)
 
 

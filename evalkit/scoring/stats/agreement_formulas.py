@@ -11,18 +11,41 @@ from evalkit.scoring.stats.arrays import Floats, divide
 
 def matrices(totals: Floats) -> Floats:
     """Return flat confusion matrices (rows, classes²) as (rows, classes, classes)."""
-    k = round(totals.shape[1] ** 0.5)
+    cells = totals.shape[1]
+    k = round(cells**0.5)
     return totals.reshape(-1, k, k)
 
 
 def _agreed(table: Floats) -> Floats:
-    return np.asarray(np.trace(table, axis1=1, axis2=2))
+    """Return the number of units whose verdict is their label, (rows,)."""
+    on_diagonal = np.trace(table, axis1=1, axis2=2)
+    return np.asarray(on_diagonal)
+
+
+def _units(table: Floats) -> Floats:
+    """Return the number of units, or with weights the sum of their weights, (rows,)."""
+    units = table.sum(axis=(1, 2))
+    return np.asarray(units)
+
+
+def _labels(table: Floats) -> Floats:
+    """Return the number of labels of each class, (rows, classes): a row of a matrix is a label."""
+    labels = table.sum(axis=2)
+    return np.asarray(labels)
+
+
+def _verdicts(table: Floats) -> Floats:
+    """Return the number of verdicts of each class, (rows, classes): a column of a matrix is a verdict."""
+    verdicts = table.sum(axis=1)
+    return np.asarray(verdicts)
 
 
 def accuracy(totals: Floats) -> Floats:
     """Return the share of agreement."""
     table = matrices(totals)
-    return divide(_agreed(table), table.sum(axis=(1, 2)))
+    agreed = _agreed(table)
+    units = _units(table)
+    return divide(agreed, units)
 
 
 def kappa(totals: Floats) -> Floats:
@@ -31,17 +54,23 @@ def kappa(totals: Floats) -> Floats:
     Meas. 20, 37-46); NaN if chance agreement is 1.
     """
     table = matrices(totals)
-    n = table.sum(axis=(1, 2))
-    by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
-    return divide(_agreed(table) * n - by_chance, n * n - by_chance)
+    n = _units(table)
+    labels = _labels(table)
+    verdicts = _verdicts(table)
+    # Counts times n, since dividing by n comes last.
+    by_chance = (verdicts * labels).sum(axis=1)
+    agreed = _agreed(table) * n
+    beyond_chance = agreed - by_chance
+    possible = n * n - by_chance
+    return divide(beyond_chance, possible)
 
 
 def distances(k: int, power: int = 1) -> Floats:
     """Return the distances between ordered classes (k, k): of their places, or with `power` 2 the squares."""
     positions = np.arange(k)
-    return np.asarray(
-        np.abs(np.subtract.outer(positions, positions)) ** power, dtype=np.float64
-    )
+    differences = np.subtract.outer(positions, positions)
+    steps = np.abs(differences) ** power
+    return np.asarray(steps, dtype=np.float64)
 
 
 def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
@@ -50,19 +79,24 @@ def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
     Cohen 1968, Psychol. Bull. 70, 213-220; NaN if the expected disagreement is 0.
     """
     table = matrices(totals)
-    steps = distances(table.shape[1], power)
+    k = table.shape[1]
+    steps = distances(k, power)
+    labels = _labels(table)
+    verdicts = _verdicts(table)
     # shape (rows, labels, verdicts)
-    by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
-    observed = (table * steps).sum(axis=(1, 2))
-    expected = (by_chance * steps).sum(axis=(1, 2))
-    return np.asarray(1 - divide(observed * table.sum(axis=(1, 2)), expected))
+    by_chance = labels[:, :, None] * verdicts[:, None, :]
+    observed = _units(table * steps)
+    expected = _units(by_chance * steps)
+    units = _units(table)
+    disagreement = divide(observed * units, expected)
+    return np.asarray(1 - disagreement)
 
 
 def _shares(table: Floats) -> Floats:
     """Return the mean share of each class among labels and verdicts, (rows, classes)."""
-    return divide(
-        table.sum(axis=1) + table.sum(axis=2), 2 * table.sum(axis=(1, 2))[:, None]
-    )
+    both = _verdicts(table) + _labels(table)
+    units = _units(table)
+    return divide(both, 2 * units[:, None])
 
 
 def ac1(totals: Floats, categories: int | None = None) -> Floats:
@@ -72,17 +106,26 @@ def ac1(totals: Floats, categories: int | None = None) -> Floats:
     when nearly all labels belong to one class.
     """
     table = matrices(totals)
+    classes = categories
+    if not classes:
+        classes = table.shape[1]
     rate = _shares(table)
-    by_chance = (rate * (1 - rate)).sum(axis=1) / ((categories or table.shape[1]) - 1)
-    return divide(accuracy(totals) - by_chance, 1 - by_chance)
+    spread = (rate * (1 - rate)).sum(axis=1)
+    by_chance = spread / (classes - 1)
+    observed = accuracy(totals)
+    return divide(observed - by_chance, 1 - by_chance)
 
 
 def scott_pi(totals: Floats) -> Floats:
     """Return Scott's pi (Scott 1955, Public Opin. Q. 19, 321-325); NaN if only one class occurs."""
-    expected = 1 - (_shares(matrices(totals)) ** 2).sum(axis=1)
-    return np.asarray(
-        1 - divide(1 - accuracy(totals), np.where(expected > 1e-12, expected, 0.0))
-    )
+    table = matrices(totals)
+    rate = _shares(table)
+    expected = 1 - (rate**2).sum(axis=1)
+    # Rounding may leave a little where all are of one class.
+    expected = np.where(expected > 1e-12, expected, 0.0)
+    observed = 1 - accuracy(totals)
+    disagreement = divide(observed, expected)
+    return np.asarray(1 - disagreement)
 
 
 def alpha(totals: Floats) -> Floats:
@@ -91,12 +134,17 @@ def alpha(totals: Floats) -> Floats:
     Krippendorff 2011, Computing Krippendorff's alpha-reliability. With two values for each unit it
     is Scott's pi with a correction for the number of units.
     """
-    return alpha_of_pi(scott_pi(totals), totals.sum(axis=1))
+    pi = scott_pi(totals)
+    n = totals.sum(axis=1)
+    return alpha_of_pi(pi, n)
 
 
 def alpha_of_pi(pi: Floats, n: Floats) -> Floats:
     """Return Krippendorff's alpha of two raters from Scott's pi and the number of units."""
-    return np.asarray(1 - (1 - pi) * divide(2 * n - 1, 2 * n))
+    values = 2 * n
+    correction = divide(values - 1, values)
+    disagreement = (1 - pi) * correction
+    return np.asarray(1 - disagreement)
 
 
 def matthews(totals: Floats) -> Floats:
@@ -106,53 +154,66 @@ def matthews(totals: Floats) -> Floats:
     367-374.
     """
     table = matrices(totals)
-    n = table.sum(axis=(1, 2))
-    # shape (rows, classes)
-    labels = table.sum(axis=2)
-    verdicts = table.sum(axis=1)
-    spread = (n * n - (labels**2).sum(axis=1)) * (n * n - (verdicts**2).sum(axis=1))
-    scale = np.sqrt(np.where(spread > 1e-9, spread, 0.0))
-    return divide(_agreed(table) * n - (labels * verdicts).sum(axis=1), scale)
+    n = _units(table)
+    labels = _labels(table)
+    verdicts = _verdicts(table)
+    # Variances and the covariance, all times n squared.
+    of_labels = n * n - (labels**2).sum(axis=1)
+    of_verdicts = n * n - (verdicts**2).sum(axis=1)
+    covariance = _agreed(table) * n - (labels * verdicts).sum(axis=1)
+    spread = of_labels * of_verdicts
+    spread = np.where(spread > 1e-9, spread, 0.0)
+    return divide(covariance, np.sqrt(spread))
 
 
 def recalls(totals: Floats) -> Floats:
     """Return the recall of each class, (rows, classes); NaN for a class without labels."""
     table = matrices(totals)
-    return divide(np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2))
+    hits = np.diagonal(table, axis1=1, axis2=2)
+    labels = _labels(table)
+    return divide(hits, labels)
 
 
 def f1_scores(totals: Floats) -> Floats:
     """Return the F1 score of each class, (rows, classes); NaN for a class without labels and verdicts."""
     table = matrices(totals)
-    return divide(
-        2 * np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2) + table.sum(axis=1)
-    )
+    hits = np.diagonal(table, axis1=1, axis2=2)
+    both = _labels(table) + _verdicts(table)
+    return divide(2 * hits, both)
 
 
 def _share(right: int, wrong: int, totals: Floats) -> Floats:
     """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of itself and another."""
-    return divide(totals[:, right], totals[:, right] + totals[:, wrong])
+    counted = totals[:, right]
+    other_side = totals[:, wrong]
+    return divide(counted, counted + other_side)
 
 
-precision, recall, specificity = (
-    partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1))
-)
+# Columns of totals: hits 0, false alarms 1, misses 2, and the rest 3.
+precision = partial(_share, 0, 1)
+recall = partial(_share, 0, 2)
+specificity = partial(_share, 3, 1)
 
 
 def f1(totals: Floats) -> Floats:
     """Return the F1 score of hits, false alarms and misses."""
-    return divide(2 * totals[:, 0], 2 * totals[:, 0] + totals[:, 1] + totals[:, 2])
+    hits = 2 * totals[:, 0]
+    false_alarms = totals[:, 1]
+    misses = totals[:, 2]
+    return divide(hits, hits + false_alarms + misses)
 
 
 def youden(totals: Floats) -> Floats:
     """Return sensitivity plus specificity minus 1."""
-    return np.asarray(recall(totals) + specificity(totals) - 1)
+    sensitivity = recall(totals)
+    of_negatives = specificity(totals)
+    informedness = sensitivity + of_negatives - 1
+    return np.asarray(informedness)
 
 
 def mean_defined(values: Floats) -> Floats:
     """Return the mean of each row's defined values, NaN without any."""
     defined = np.isfinite(values)
-    return divide(
-        np.where(defined, values, 0.0).sum(axis=1),
-        defined.sum(axis=1).astype(np.float64),
-    )
+    sums = np.where(defined, values, 0.0).sum(axis=1)
+    counts = defined.sum(axis=1).astype(np.float64)
+    return divide(sums, counts)

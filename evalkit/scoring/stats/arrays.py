@@ -24,17 +24,19 @@ DECIMALS = 12
 
 def round_metric(value: float) -> float | None:
     """Return `value` as a float rounded to 12 decimals and never -0.0, or `None` if it is not finite."""
-    if isfinite(value):
-        return round(float(value), DECIMALS) + 0.0
-    return None
+    if not isfinite(value):
+        return None
+    rounded = round(float(value), DECIMALS)
+    # -0.0 becomes 0.0.
+    return rounded + 0.0
 
 
 def divide(numerator: Floats, denominator: Floats) -> Floats:
     """Return `numerator` / `denominator` elementwise, NaN where the denominator is 0."""
     out = np.full(np.shape(numerator), np.nan)
-    return np.asarray(
-        np.divide(numerator, denominator, out=out, where=denominator != 0)
-    )
+    defined = denominator != 0
+    quotient = np.divide(numerator, denominator, out=out, where=defined)
+    return np.asarray(quotient)
 
 
 def group_mean(group: Ints, values: Floats, size: int) -> Floats:
@@ -49,11 +51,13 @@ def group_mean(group: Ints, values: Floats, size: int) -> Floats:
         (size,) the means, NaN for a group without values.
     """
     finite = np.isfinite(values)
-    counts = np.bincount(group[finite], minlength=size)
-    sums = np.bincount(group[finite], weights=values[finite], minlength=size)
-    return np.asarray(
-        np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0)
-    )
+    group = group[finite]
+    values = values[finite]
+    counts = np.bincount(group, minlength=size)
+    sums = np.bincount(group, weights=values, minlength=size)
+    out = np.full(size, np.nan)
+    means = np.divide(sums, counts, out=out, where=counts > 0)
+    return np.asarray(means)
 
 
 def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
@@ -70,10 +74,12 @@ def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
         (size,) the combined values, NaN for a group without values.
     """
     finite = np.isfinite(values)
+    group = group[finite]
+    values = values[finite]
     # by group, then by value
-    order = np.lexsort((values[finite], group[finite]))
-    group = group[finite][order]
-    values = values[finite][order]
+    order = np.lexsort((values, group))
+    group = group[order]
+    values = values[order]
     if rule == "median":
         return _median(group, values, size)
     if rule == "majority":
@@ -97,7 +103,11 @@ def _median(group: Ints, values: Floats, size: int) -> Floats:
     # For an odd number of values both are the position of the middle one.
     low = starts + (counts - 1) // 2
     high = starts + counts // 2
-    medians[filled] = (values[low[filled]] + values[high[filled]]) / 2
+    low = low[filled]
+    high = high[filled]
+    below = values[low]
+    above = values[high]
+    medians[filled] = (below + above) / 2
     return medians
 
 
@@ -105,9 +115,13 @@ def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
     """Return the runs of equal values as (group, value, length), for values sorted by group and value."""
     # Whether a value begins a run: its group or its value differs from the one before.
     new = np.ones(len(values), dtype=bool)
-    new[1:] = (group[1:] != group[:-1]) | (np.diff(values) > FUZZ)
+    changes_group = group[1:] != group[:-1]
+    changes_value = np.diff(values) > FUZZ
+    new[1:] = changes_group | changes_value
     starts = np.flatnonzero(new)
-    return group[starts], values[starts], np.diff(np.append(starts, len(values)))
+    ends = np.append(starts, len(values))
+    lengths = np.diff(ends)
+    return group[starts], values[starts], lengths
 
 
 def bisect(
@@ -124,7 +138,10 @@ def bisect(
     # The condition holds at `outside` and not at `inside`, before and after each step.
     for _ in range(steps):
         middle = (inside + outside) / 2
-        inside, outside = (inside, middle) if beyond(middle) else (middle, outside)
+        if beyond(middle):
+            outside = middle
+        else:
+            inside = middle
     return inside, outside
 
 
@@ -133,4 +150,7 @@ def fewest(holds: Callable[[int], bool], most: int) -> int:
     high = 2
     while high < most and not holds(high):
         high *= 2
-    return bisect_left(range(high // 2 + 1, high), True, key=holds) + high // 2 + 1
+    # It does not hold at half of `high`, unless that is 1.
+    first = high // 2 + 1
+    candidates = range(first, high)
+    return first + bisect_left(candidates, True, key=holds)

@@ -39,22 +39,27 @@ def claim_test(
     if not len(right):
         return None
     p = np.clip(probability, EDGE, 1 - EDGE)
+    excess = right - p
     # columns: the intercept, and the slope unless all probabilities are equal
     design = np.ones((len(p), 1))
     slopes = logit(p)
     if np.ptp(slopes) > 1e-9:
         design = np.column_stack([design, slopes - slopes.mean()])
-    information = (design * (p * (1 - p))[:, None]).T @ design
-    inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
+    variances = p * (1 - p)
+    information = (design * variances[:, None]).T @ design
+    pseudo_inverse = np.linalg.pinv(information)
+    inverse: Floats = np.asarray(pseudo_inverse, dtype=np.float64)
     single = len(np.unique(cluster)) == len(cluster)
-    observed = _statistic(design.T @ (right - p)[:, None], inverse)[0]
+    scores = design.T @ excess[:, None]
+    [observed] = _statistic(scores, inverse)
     if len(p) <= LARGE:
         by_model = _simulated(observed, p, design, inverse, seed)
     else:
         by_model = _upper_tail(observed, design.shape[1])
     if single and len(p) <= LARGE:
         return by_model
-    return max(by_model, _between_clusters(design, right - p, cluster))
+    by_clusters = _between_clusters(design, excess, cluster)
+    return max(by_model, by_clusters)
 
 
 def _statistic(scores: Floats, inverse: Floats) -> Floats:
@@ -63,19 +68,29 @@ def _statistic(scores: Floats, inverse: Floats) -> Floats:
 
 
 def _simulated(
-    observed: float, p: Floats, design: Floats, inverse: Floats, seed: int
+    observed: float,
+    p: Floats,
+    design: Floats,
+    inverse: Floats,
+    seed: int,
 ) -> float:
     generator = np.random.default_rng(seed)
     # shape (draws, n)
     outcomes = generator.random((DRAWS, len(p))) < p
-    drawn = _statistic(design.T @ (outcomes - p).T, inverse)
+    scores = design.T @ (outcomes - p).T
+    drawn = _statistic(scores, inverse)
     # Equal statistics can differ by rounding.
-    return (1 + int((drawn >= observed * (1 - 1e-9)).sum())) / (DRAWS + 1)
+    threshold = observed * (1 - 1e-9)
+    as_large = int((drawn >= threshold).sum())
+    return (1 + as_large) / (DRAWS + 1)
 
 
 def _upper_tail(statistic: float, degrees: int) -> float:
     """Return the upper tail of chi-squared with one or two degrees of freedom."""
-    return exp(-statistic / 2) if degrees == 2 else erfc(sqrt(statistic / 2))
+    half = statistic / 2
+    if degrees == 2:
+        return exp(-half)
+    return erfc(sqrt(half))
 
 
 def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:
@@ -90,7 +105,8 @@ def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:
     if residual_degrees < 1:
         return 1.0
     total = sums.sum(axis=0)
-    explained = float(total @ np.linalg.pinv(sums.T @ sums) @ total) / clusters
+    inverse = np.linalg.pinv(sums.T @ sums)
+    explained = float(total @ inverse @ total) / clusters
     explained = min(max(explained, 0.0), 1.0)
     if degrees == 2:
         return float((1 - explained) ** (residual_degrees / 2))

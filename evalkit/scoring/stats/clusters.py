@@ -112,12 +112,14 @@ class Clusters:
         # first: (keys,) the first case with each key; number: (cases,) the position of its key
         _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
         # Each case by the first one of its cluster.
-        of = np.where(hashes == 0, np.arange(len(hashes)), first[number])
+        cases = np.arange(len(hashes))
+        of = np.where(hashes == 0, cases, first[number])
         # Clusters are numbered by first case, because hashes of strings differ between processes.
         first_cases = np.unique(of)
         if len(first_cases) == len(hashes) or (len(first_cases) == 1 and not explicit):
             return cls.each(len(hashes))
-        return cls(len(hashes), len(first_cases), np.searchsorted(first_cases, of), by)
+        number_of_case = np.searchsorted(first_cases, of)
+        return cls(len(hashes), len(first_cases), number_of_case, by)
 
     def of_clusters(self) -> Clusters:
         """Return the clusters of an array with one row for each cluster."""
@@ -205,7 +207,9 @@ def _key(value: Any) -> int:
     """Return a hash of a value, 0 for no value; cluster numbers do not depend on it."""
     if value is None or value == "":
         return 0
-    return hash((value if isinstance(value, str | int | tuple) else repr(value),)) or 1
+    if not isinstance(value, str | int | tuple):
+        value = repr(value)
+    return hash((value,)) or 1
 
 
 def check_column(column: str | None, cases: Iterable[Case]) -> None:

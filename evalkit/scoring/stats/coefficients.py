@@ -86,12 +86,15 @@ class Confusion:
             for codes in (labels, verdicts)
         )
         cell = np.where(read, row * k + column, -1)
-        cells = Table.of(tally.columns(*(cell == index for index in range(k * k))))
+        in_cell = [cell == index for index in range(k * k)]
+        cells = Table.of(tally.columns(*in_cell))
         lost = np.bincount(row[unread], minlength=k).astype(np.float64)
+        table = cells.sums.reshape(k, k)
+        every = np.arange(k * k)
         return cls(
             cells,
-            Unread(cells.sums.reshape(k, k), lost),
-            Halves(np.arange(k * k), np.arange(k * k), k * k),
+            Unread(table, lost),
+            Halves(every, every, k * k),
         )
 
     @classmethod
@@ -113,8 +116,11 @@ class Confusion:
         cells = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
         # The table is symmetric: the other half of a cell is its mirror image.
         row, column = np.triu_indices(k)
-        rows = Halves(row * k + column, column * k + row, k * k)
-        return cls(cells, Unread(cells.sums.reshape(k, k), np.zeros(0)), rows)
+        mirrored = column * k + row
+        rows = Halves(row * k + column, mirrored, k * k)
+        table = cells.sums.reshape(k, k)
+        unread = Unread(table, np.zeros(0))
+        return cls(cells, unread, rows)
 
     def coefficients(
         self, group: str, raters: Raters, **attributes: Any
@@ -218,7 +224,8 @@ class Unread:
     def bounds(self, value: Callable[[Floats], Floats], limits: Bounds) -> Bounds:
         """Return bounds `limits` widened to hold the value of the verdicts that were read, if it is defined."""
         ends = [np.nan if end is None else end for end in limits]
-        return extremes(np.append(value(self.table.reshape(1, -1)), ends))
+        observed = value(self.table.reshape(1, -1))
+        return extremes(np.append(observed, ends))
 
     def of_class(self, value: Callable[[Floats], Floats], c: int) -> Bounds:
         """Return exact bounds of a statistic of one class against all others, which is monotone in every answer.
@@ -257,10 +264,14 @@ class Unread:
         worst for every class on its own. It is exact for two classes.
         """
         low, _ = _mean_bounds([self.of_class(f1, c) for c in range(len(self.table))])
-        _, high = extremes(
-            mean_defined(f1_scores((self.table + np.diag(self.missing)).reshape(1, -1)))
-        )
-        return self.bounds(lambda totals: mean_defined(f1_scores(totals)), (low, high))
+        # At best, each missing verdict is its label.
+        all_right = self.table + np.diag(self.missing)
+
+        def value(totals: Floats) -> Floats:
+            return mean_defined(f1_scores(totals))
+
+        _, high = extremes(value(all_right.reshape(1, -1)))
+        return self.bounds(value, (low, high))
 
     # Coefficients that correct for chance.
 
@@ -270,9 +281,8 @@ class Unread:
 
     def weighted_kappa(self, power: int) -> Bounds:
         """Return exact bounds of weighted kappa, as for kappa."""
-        return self._linear_kappa(
-            distances(len(self.table), power), lambda t: weighted_kappa(t, power)
-        )
+        steps = distances(len(self.table), power)
+        return self._linear_kappa(steps, lambda t: weighted_kappa(t, power))
 
     def _linear_kappa(self, steps: Floats, value: Callable[[Floats], Floats]) -> Bounds:
         """Return bounds of 1 minus observed over expected disagreement; `None` if all labels are of one class."""
@@ -280,10 +290,9 @@ class Unread:
             return None, None
         observed = self.n * steps
         expected = np.tile(self.labels @ steps, (len(steps), 1))
-        low, high = (
-            1 - self._extreme_ratio(observed, expected, sign)[0] for sign in (1.0, -1.0)
-        )
-        return self.bounds(value, (low, high))
+        most, _ = self._extreme_ratio(observed, expected, 1.0)
+        least, _ = self._extreme_ratio(observed, expected, -1.0)
+        return self.bounds(value, (1 - most, 1 - least))
 
     def _extreme_ratio(
         self, top: Floats, bottom: Floats, sign: float, offset: float = 0.0
@@ -304,31 +313,38 @@ class Unread:
         ratio = -sign * np.inf
         while True:
             filled = self.table + fill
-            improved = float((filled * top).sum() / ((filled * bottom).sum() + offset))
+            numerator = (filled * top).sum()
+            denominator = (filled * bottom).sum() + offset
+            improved = float(numerator / denominator)
             if sign * (improved - ratio) <= 1e-15:
                 return ratio, fill
             ratio = improved
             # label -> the answer that is best for its missing units
-            chosen = (sign * (top - ratio * bottom)).argmax(axis=1)
+            gains = sign * (top - ratio * bottom)
+            chosen = gains.argmax(axis=1)
             fill = np.zeros_like(top)
             fill[rows, chosen] = self.missing
 
     def scott_pi(self) -> Bounds:
         """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the upper one by tangents."""
-        return self.bounds(scott_pi, self._squares(1.0, -1.0, scott_pi))
+        limits = self._squares(1.0, -1.0, scott_pi)
+        return self.bounds(scott_pi, limits)
 
     def alpha(self) -> Bounds:
         """Return bounds of nominal alpha, from those of Scott's pi."""
         low, high = self._squares(1.0, -1.0, scott_pi)
         if low is None or high is None:
             return self.bounds(alpha, (None, None))
-        ends = alpha_of_pi(np.array([low, high]), np.array([self.n, self.n]))
+        pi = np.array([low, high])
+        n = np.array([self.n, self.n])
+        ends = alpha_of_pi(pi, n)
         return self.bounds(alpha, (float(ends[0]), float(ends[1])))
 
     def ac1(self) -> Bounds:
         """Return bounds of AC1: the upper one is exact up to `VERTICES`, the lower one by tangents."""
         k = len(self.table)
-        return self.bounds(ac1, self._squares((k - 2) / (k - 1), 1 / (k - 1), ac1))
+        limits = self._squares((k - 2) / (k - 1), 1 / (k - 1), ac1)
+        return self.bounds(ac1, limits)
 
     def _squares(
         self, constant: float, factor: float, value: Callable[[Floats], Floats]
@@ -389,9 +405,11 @@ class Unread:
             constant + factor * float((counts**2).sum()) / (4 * n * n)
             for counts in (even, far)
         )
-        return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[
-            0
-        ] > 1e-12 else np.inf
+        low = wrong / n / ends[1]
+        high = np.inf
+        if ends[0] > 1e-12:
+            high = (wrong + unknown) / n / ends[0]
+        return low, high
 
     def at_vertices(self, value: Callable[[Floats], Floats]) -> Bounds:
         """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""

@@ -30,25 +30,33 @@ class Davidson:
         self._systems = systems
         # One row of the design for each kind of game: only its two systems and covariates are not
         # 0.
-        kinds = np.arange(len(columns))[:, None]
-        shape = (len(columns), self.effects)
+        count = len(columns)
+        kinds = np.arange(count)[:, None]
+        row_of_value = (kinds + 0 * columns).ravel()
         self.design = csr_array(
-            (values.ravel(), ((kinds + 0 * columns).ravel(), columns.ravel())),
-            shape=shape,
+            (values.ravel(), (row_of_value, columns.ravel())),
+            shape=(count, self.effects),
         )
         # The outer product of each row with itself, flattened: weighted sums of these rows are
         # the information matrix.
-        squares = (columns[:, :, None] * self.effects + columns[:, None, :]).reshape(
-            len(columns), -1
-        )
-        products = (values[:, :, None] * values[:, None, :]).reshape(len(columns), -1)
-        indices = ((kinds + 0 * squares).ravel(), squares.ravel())
+        first = columns[:, :, None]
+        second = columns[:, None, :]
+        squares = first * self.effects + second
+        squares = squares.reshape(count, -1)
+        row_factors = values[:, :, None]
+        column_factors = values[:, None, :]
+        products = row_factors * column_factors
+        products = products.reshape(count, -1)
+        row_of_product = (kinds + 0 * squares).ravel()
         self._products = csr_array(
-            (products.ravel(), indices), shape=(len(columns), self.effects**2)
+            (products.ravel(), (row_of_product, squares.ravel())),
+            shape=(count, self.effects**2),
         )
 
     def residuals(
-        self, at: Floats, results: Floats
+        self,
+        at: Floats,
+        results: Floats,
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the residuals of outcomes (1/2, 0, -1/2) and ties, and each kind's tie probability and mean outcome.
 
@@ -56,37 +64,45 @@ class Davidson:
             at: (rows, effects + 1) the estimates, and log v, which is -inf without ties.
             results: (3, rows, kinds) the number of games won, tied and lost by the first system.
         """
-        first, both, second = chances(at[:, :-1] @ self.design.T, at[:, -1:])
+        estimates = at[:, :-1]
+        log_v = at[:, -1:]
+        difference = estimates @ self.design.T
+        first, both, second = chances(difference, log_v)
+        won, tied, lost = results
         games = results.sum(axis=0)
         mean = (first - second) / 2
-        return (
-            (results[0] - results[2]) / 2 - games * mean,
-            results[1] - games * both,
-            both,
-            mean,
-        )
+        outcome = (won - lost) / 2 - games * mean
+        excess_ties = tied - games * both
+        return outcome, excess_ties, both, mean
 
     def derivatives(self, at: Floats, results: Floats) -> tuple[Floats, Floats]:
         """Return the gradient (rows, effects + 1) and minus the second derivatives of the log-likelihood."""
         outcome, tied, both, mean = self.residuals(at, results)
         games = results.sum(axis=0)
+        # Effects are numbered before `last`, which is log v.
         last = self.effects
-        gradient = np.concatenate(
-            [outcome @ self.design, tied.sum(axis=1)[:, None]], axis=1
-        )
-        information = np.zeros((len(at), last + 1, last + 1))
+        by_effect = outcome @ self.design
+        by_log_v = tied.sum(axis=1)[:, None]
+        gradient = np.concatenate([by_effect, by_log_v], axis=1)
+        size = last + 1
+        information = np.zeros((len(at), size, size))
         # The variance of an outcome of 1/2, 0 or -1/2, times the number of games.
-        spread = games * ((1 - both) / 4 - mean**2)
-        information[:, :last, :last] = (spread @ self._products).reshape(-1, last, last)
+        second_moment = (1 - both) / 4
+        spread = games * (second_moment - mean**2)
+        of_effects = spread @ self._products
+        information[:, :last, :last] = of_effects.reshape(-1, last, last)
         # Ratings are identified up to a constant; this keeps their mean.
-        information[:, : self._systems, : self._systems] += 1.0 / self._systems
-        information[:, :last, last] = information[:, last, :last] = (
-            -(games * both * mean) @ self.design
-        )
-        information[:, last, last] = np.where(
-            np.isinf(at[:, -1]), 1.0, (games * both * (1 - both)).sum(axis=1)
-        )
-        gradient[np.isinf(at[:, -1]), last] = 0.0
+        systems = self._systems
+        information[:, :systems, :systems] += 1.0 / systems
+        expected_ties = games * both
+        mixed = -(expected_ties * mean) @ self.design
+        information[:, :last, last] = mixed
+        information[:, last, :last] = mixed
+        # Where log v stays at its limit, its equation is solved by a step of 0.
+        at_limit = np.isinf(at[:, -1])
+        of_ties = (expected_ties * (1 - both)).sum(axis=1)
+        information[:, last, last] = np.where(at_limit, 1.0, of_ties)
+        gradient[at_limit, last] = 0.0
         return gradient, information
 
     def fit(self, results: Floats, active: Ints) -> Floats:
@@ -96,22 +112,32 @@ class Davidson:
             results: (3, rows, kinds) the number of games won, tied and lost by the first system.
             active: the rows whose systems are connected by games.
         """
-        at = np.zeros((results.shape[1], self.effects + 1))
+        width = self.effects + 1
+        ridge = 1e-12 * np.eye(width)
+        at = np.zeros((results.shape[1], width))
         # Without any tie the likelihood grows as log v falls, so it stays at its limit.
-        at[~results[1].any(axis=1), -1] = -np.inf
+        has_ties = results[1].any(axis=1)
+        at[~has_ties, -1] = -np.inf
         converged = np.zeros(len(at), dtype=bool)
         for _ in range(_STEPS):
-            gradient, information = self.derivatives(at[active], results[:, active])
-            step = np.linalg.solve(
-                information + 1e-12 * np.eye(self.effects + 1), gradient[:, :, None]
-            )[:, :, 0]
+            current = at[active]
+            games = results[:, active]
+            gradient, information = self.derivatives(current, games)
+            right_side = gradient[:, :, None]
+            steps = np.linalg.solve(information + ridge, right_side)
+            step = steps[:, :, 0]
             # A Newton step moves no effect by more than 2: far from the maximum it would
             # overshoot.
             largest = np.abs(step).max(axis=1, initial=0.0)
-            at[active] += step / np.maximum(1.0, largest / 2)[:, None]
-            diverged = (np.abs(at[active, :-1]) > MAX_RATING).any(axis=1)
-            converged[active[(largest < 1e-9) & ~diverged]] = True
-            active = active[(largest >= 1e-9) & ~diverged]
+            shrink = np.maximum(1.0, largest / 2)
+            at[active] += step / shrink[:, None]
+            estimates = np.abs(at[active, :-1])
+            diverged = (estimates > MAX_RATING).any(axis=1)
+            # A step that is not a number is neither: its row is given up.
+            settled = (largest < 1e-9) & ~diverged
+            moving = (largest >= 1e-9) & ~diverged
+            converged[active[settled]] = True
+            active = active[moving]
             if not len(active):
                 break
         at[~converged] = np.nan
@@ -130,22 +156,32 @@ def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
     """
     size = wins.shape[1]
     i, j = np.triu_indices(size, 1)
-    results = np.stack([wins[:, i, j], ties[:, i, j], wins[:, j, i]])
-    model = Davidson(np.stack([i, j], axis=1), np.tile([1.0, -1.0], (len(i), 1)), size)
-    at = model.fit(
-        results,
-        np.flatnonzero((results[0] + results[2]).any(axis=1) & _connected(wins + ties)),
-    )
-    return at[:, :-1], at[:, -1]
+    won = wins[:, i, j]
+    tied = ties[:, i, j]
+    lost = wins[:, j, i]
+    results = np.stack([won, tied, lost])
+    columns = np.stack([i, j], axis=1)
+    factors = np.tile([1.0, -1.0], (len(i), 1))
+    model = Davidson(columns, factors, size)
+    decided = (won + lost).any(axis=1)
+    connected = _connected(wins + ties)
+    at = model.fit(results, np.flatnonzero(decided & connected))
+    ratings = at[:, :-1]
+    log_v = at[:, -1]
+    return ratings, log_v
 
 
 def _connected(games: Floats) -> Bools:
     """Return in which rows every system is connected to every other by games, (rows,)."""
     # reach[row, i, j]: whether a path of games leads from system i to j. Each product doubles the
     # length of the paths.
-    reach = (games + np.swapaxes(games, 1, 2) > 0) | np.eye(games.shape[1], dtype=bool)
-    for _ in range(max(1, int(np.ceil(np.log2(games.shape[1]))))):
-        reach |= (reach.astype(np.float64) @ reach.astype(np.float64)) > 0
+    size = games.shape[1]
+    either_way = games + np.swapaxes(games, 1, 2)
+    reach = (either_way > 0) | np.eye(size, dtype=bool)
+    doublings = int(np.ceil(np.log2(size)))
+    for _ in range(max(1, doublings)):
+        paths = reach.astype(np.float64)
+        reach |= (paths @ paths) > 0
     return np.asarray(reach.all(axis=(1, 2)))
 
 
@@ -158,9 +194,13 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
     """
     half = np.asarray(difference) / 2
     # The largest exponent is subtracted from all, so that none overflows.
-    top = np.maximum(np.abs(half), tie)
+    larger = np.abs(half)
+    top = np.maximum(larger, tie)
     first = np.exp(half - top)
     both = np.exp(tie - top)
     second = np.exp(-half - top)
     total = first + both + second
-    return first / total, both / total, second / total
+    first_wins = first / total
+    they_tie = both / total
+    second_wins = second / total
+    return first_wins, they_tie, second_wins

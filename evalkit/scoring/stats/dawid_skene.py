@@ -39,12 +39,15 @@ class VotePatterns:
     def read(cls, cast: Bools) -> VotePatterns:
         """Return the patterns of votes (codes, judges, units), each for at most one code."""
         # shape (judges, units): the code that each judge votes for, -1 without a vote
-        code = np.where(cast.any(axis=0), cast.argmax(axis=0), -1)
+        has_vote = cast.any(axis=0)
+        code = np.where(has_vote, cast.argmax(axis=0), -1)
         # shape (judges, patterns): units with the same votes have the same posterior
         patterns, of = np.unique(code, axis=1, return_inverse=True)
+        codes = np.arange(len(cast))
+        # -1 equals no code: a missing vote is 0 for each code and adds nothing to products.
+        hot = patterns[:, None] == codes[:, None]
         return cls(
-            # -1 equals no code: a missing vote is 0 for each code and adds nothing to products.
-            (patterns[:, None] == np.arange(len(cast))[:, None]).astype(np.float64),
+            hot.astype(np.float64),
             # NumPy 2.0 returns the inverse with as many axes as its input.
             of.reshape(-1),
         )
@@ -53,21 +56,27 @@ class VotePatterns:
         """Return the probability of each true code, (rows, codes, patterns), from the counts (rows, patterns)."""
         # shape (codes, patterns)
         votes = self.hot.sum(axis=0)
-        step = max(1, CELLS // max(1, self.hot.size))
+        size = max(1, self.hot.size)
+        step = max(1, CELLS // size)
         # Units without a vote say nothing about errors or shares.
-        counts = counts * (votes.sum(axis=0) > 0)
+        cast = votes.sum(axis=0)
+        counts = counts * (cast > 0)
         # shape (rows, codes, patterns); the shares of votes are the start
-        posteriors = np.repeat(
-            (votes / np.maximum(votes.sum(axis=0), 1.0))[None], len(counts), axis=0
-        )
+        shares = votes / np.maximum(cast, 1.0)
+        posteriors = np.repeat(shares[None], len(counts), axis=0)
         for start in range(0, len(counts), step):
-            rows = np.arange(start, min(start + step, len(counts)))
+            end = min(start + step, len(counts))
+            rows = np.arange(start, end)
             for _ in range(ROUNDS):
-                chances = self._maximized(posteriors[rows] * counts[rows, None])
-                moved = np.abs(chances - posteriors[rows]).max(axis=(1, 2), initial=0.0)
+                before = posteriors[rows]
+                expected = before * counts[rows, None]
+                chances = self._maximized(expected)
+                moves = np.abs(chances - before)
+                moved = moves.max(axis=(1, 2), initial=0.0)
                 posteriors[rows] = chances
                 # Each row is a separate fit, and stops when it has converged.
-                rows = rows[moved >= CONVERGED]
+                is_moving = moved >= CONVERGED
+                rows = rows[is_moving]
                 if not len(rows):
                     break
         return posteriors
@@ -77,22 +86,25 @@ class VotePatterns:
         judges, codes, patterns = self.hot.shape
         hot = self.hot.reshape(judges * codes, patterns)
         # shape (rows, true code, judge, vote): the expected number of such votes
-        errors = (expected @ hot.T).reshape(-1, codes, judges, codes)
+        errors = expected @ hot.T
+        errors = errors.reshape(-1, codes, judges, codes)
         # For each judge and true code, the chances of its votes now sum to 1.
-        errors /= np.maximum(errors.sum(axis=3, keepdims=True), TINY)
+        of_judge = errors.sum(axis=3, keepdims=True)
+        errors /= np.maximum(of_judge, TINY)
         # shape (rows, codes, 1): the expected number of units of each true code
         share = expected.sum(axis=2, keepdims=True)
-        logs = np.log(
-            np.maximum(share / np.maximum(share.sum(axis=1, keepdims=True), TINY), TINY)
-        )
+        units = share.sum(axis=1, keepdims=True)
+        share = share / np.maximum(units, TINY)
+        logs = np.log(np.maximum(share, TINY))
+        log_errors = np.log(np.maximum(errors, TINY))
+        log_errors = log_errors.reshape(-1, codes, judges * codes)
         # Logs add over judges: votes are independent given the true code.
-        logs = (
-            logs
-            + np.log(np.maximum(errors, TINY)).reshape(-1, codes, judges * codes) @ hot
-        )
+        logs = logs + log_errors @ hot
         # The largest log becomes 0, so that the exponentials do not all underflow.
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+        largest = logs.max(axis=1, keepdims=True)
+        chances = np.exp(logs - largest)
+        total = chances.sum(axis=1, keepdims=True)
+        return np.asarray(chances / total)
 
 
 def true_codes(cast: Bools) -> Floats:
@@ -102,8 +114,11 @@ def true_codes(cast: Bools) -> Floats:
         cast: (codes, judges, units) whether the judge votes for the code.
     """
     patterns = VotePatterns.read(cast)
-    counts = np.bincount(patterns.of, minlength=patterns.hot.shape[2])
-    return np.asarray(
-        patterns.fit(counts[None].astype(np.float64))[0][:, patterns.of]
-        * cast.any(axis=(0, 1))
-    )
+    number = patterns.hot.shape[2]
+    units = np.bincount(patterns.of, minlength=number)
+    counts = units.astype(np.float64)
+    # One row of counts: the data as they are.
+    [by_pattern] = patterns.fit(counts[None])
+    by_unit = by_pattern[:, patterns.of]
+    has_votes = cast.any(axis=(0, 1))
+    return np.asarray(by_unit * has_votes)

@@ -102,7 +102,8 @@ def align(
     tally = Tally(
         np.array([numbers[case] for case in cases], dtype=np.int64), len(numbers)
     )
-    return AlignedRuns(tally, clusters, np.maximum(codes[:, kept], np.int8(missing)))
+    kept_codes = np.maximum(codes[:, kept], np.int8(missing))
+    return AlignedRuns(tally, clusters, kept_codes)
 
 
 def number_cases(
@@ -115,9 +116,9 @@ def number_cases(
         cluster: the cluster of each case by its id; other cases are their own cluster.
     """
     numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
-    return numbers, Clusters.by_key(
-        [cluster.get(case, -1) + 1 for case in numbers], "cluster"
-    )
+    # A key of 0 is a cluster of its own.
+    keys = [cluster.get(case, -1) + 1 for case in numbers]
+    return numbers, Clusters.by_key(keys, "cluster")
 
 
 @frozen
@@ -148,14 +149,15 @@ class Lead:
     ) -> Lead:
         """Return the lead of a run with the values `first` over one with `second`; `missing` is no value."""
         read = (first != missing) & (second != missing)
-        return cls(
-            np.where(read, first.astype(np.int64) - second, 0), read, tally, clusters
-        )
+        leads = np.where(read, first.astype(np.int64) - second, 0)
+        return cls(leads, read, tally, clusters)
 
     @property
     def only(self) -> tuple[int, int]:
         """The number of units on which the first run is ahead, and on which the second is."""
-        return int((self.value > 0).sum()), int((self.value < 0).sum())
+        first = int((self.value > 0).sum())
+        second = int((self.value < 0).sum())
+        return first, second
 
     @property
     def n(self) -> int:
@@ -187,9 +189,9 @@ class Lead:
 
     def test(self) -> tuple[float | None, str]:
         """Return McNemar's test over clusters."""
-        return mcnemar(
-            np.rint(self.clusters.sums(self.tally(self.value))).astype(np.int64)
-        )
+        by_case = self.tally(self.value)
+        leads = np.rint(self.clusters.sums(by_case))
+        return mcnemar(leads.astype(np.int64))
 
 
 def widest(ends: Iterable[float | None]) -> Bounds:
@@ -243,15 +245,17 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
         The p-value and the test's name; `None` and the reason if no cluster is discordant.
     """
     leads = leads[leads != 0]
-    single = bool(len(leads)) and bool((np.abs(leads) == 1).all())
     if not len(leads):
         return None, "the runs are correct on the same cases"
+    single = bool((np.abs(leads) == 1).all())
     if len(leads) < EXACT_BELOW:
         return sign_flip(leads), (
             "McNemar, exact" if single else "sign flips of whole clusters, exact"
         )
     # The continuity correction is for single units only; sums of clusters are finer.
-    excess = abs(int(leads.sum())) - (1 if single else 0)
+    excess = abs(int(leads.sum()))
+    if single:
+        excess -= 1
     statistic = max(excess, 0) ** 2 / float((leads**2).sum())
     # The upper tail of chi-squared with one degree of freedom.
     return erfc(sqrt(statistic / 2)), (
@@ -269,7 +273,9 @@ def sign_flip(leads: Ints) -> float:
         wider[2 * size :] += ways / 2
         ways = wider
     sums = np.arange(len(ways)) - int(sizes.sum())
-    return float(min(1.0, ways[np.abs(sums) >= abs(int(leads.sum()))].sum()))
+    observed = abs(int(leads.sum()))
+    as_extreme = ways[np.abs(sums) >= observed]
+    return float(min(1.0, as_extreme.sum()))
 
 
 def tango(
@@ -294,7 +300,8 @@ def tango(
     def statistic(difference: float) -> float:
         b = (2 * n - only_first + only_second) * difference - only_first - only_second
         c = -only_second * difference * (1 - difference)
-        share = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+        root = sqrt(max(0.0, b * b - 8 * n * c))
+        share = (root - b) / (4 * n)
         variance = n * (2 * share + difference * (1 - difference))
         if variance > 1e-12:
             return (only_first - only_second - n * difference) / sqrt(variance)
@@ -310,7 +317,9 @@ def tango(
             / 2
         )
 
-    return crossing(-1.0, observed, z), crossing(observed, 1.0, -z)
+    low = crossing(-1.0, observed, z)
+    high = crossing(observed, 1.0, -z)
+    return low, high
 
 
 def wilcoxon(difference: Floats) -> tuple[float | None, str]:
@@ -353,9 +362,10 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
     below = int((finite <= 0).sum())
     above = int((finite >= 0).sum())
     share = min(0.5, (min(below, above) + 1) / (len(finite) + 1))
-    share = student_share(
-        NormalDist().inv_cdf(share) * sqrt((clusters - 1) / clusters), clusters - 1
-    )
+    # Few clusters: the quantile is read as one of Student's distribution.
+    quantile = NormalDist().inv_cdf(share)
+    quantile *= sqrt((clusters - 1) / clusters)
+    share = student_share(quantile, clusters - 1)
     return min(1.0, 2 * share), "paired bootstrap"
 
 
@@ -372,7 +382,8 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
     adjusted: list[float | None] = [None] * len(p)
     largest = 0.0
     for rank, (value, index) in enumerate(ordered):
-        largest = max(largest, min(1.0, (len(ordered) - rank) * value))
+        scaled = (len(ordered) - rank) * value
+        largest = max(largest, min(1.0, scaled))
         adjusted[index] = largest
     return adjusted
 
@@ -405,7 +416,9 @@ def smallest_detectable(error: float, confidence: float, family: int) -> float:
         family: the number of tests.
     """
     alpha = (1 - confidence) / max(1, family)
-    return error * (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER))
+    for_level = NormalDist().inv_cdf(1 - alpha / 2)
+    for_power = NormalDist().inv_cdf(POWER)
+    return error * (for_level + for_power)
 
 
 def smallest_gain(clusters: int, confidence: float) -> float | None:

@@ -64,15 +64,19 @@ def student_quantile(p: float, degrees: int) -> float:
             float(np.polyval(polynomial, z * z)) / divisor
             for polynomial, divisor in _CORNISH_FISHER
         ]
-        return z * (
-            1
-            + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1))
-        )
+        corrections = [
+            term / float(degrees) ** power for power, term in enumerate(terms, 1)
+        ]
+        return z * (1 + sum(corrections))
     inside = _student_inside(degrees)
-    ends = bisect(
-        lambda angle: (1 + inside(angle)) / 2 >= p, -pi / 2, pi / 2, 80
-    )  # to the last bit
-    return sqrt(degrees) * tan(sum(ends) / 2)
+
+    def reaches(angle: float) -> bool:
+        return (1 + inside(angle)) / 2 >= p
+
+    # 80 steps: to the last bit
+    low, high = bisect(reaches, -pi / 2, pi / 2, 80)
+    angle = (low + high) / 2
+    return sqrt(degrees) * tan(angle)
 
 
 def student_share(t: float, degrees: int) -> float:
@@ -88,15 +92,24 @@ def student_share(t: float, degrees: int) -> float:
             * sqrt(degrees * log1p(t * t / degrees))
         )
         return NormalDist().cdf(copysign(z, t))
-    return (1 + _student_inside(degrees)(atan(t / sqrt(degrees)))) / 2
+    inside = _student_inside(degrees)
+    angle = atan(t / sqrt(degrees))
+    return (1 + inside(angle)) / 2
 
 
 def _student_inside(degrees: int) -> Callable[[float], float]:
     """Return the function from an angle to the share of |t| below sqrt(degrees) tan(angle), with the angle's sign."""
     odd = degrees % 2
     k = np.arange(1, (degrees - odd) // 2)
-    ratios = 2 * k / (2 * k + 1) if odd else (2 * k - 1) / (2 * k)
-    factors = np.cumprod([1.0, *ratios]) if degrees > 1 else np.zeros(0)
+    even_numbers = 2 * k
+    if odd:
+        ratios = even_numbers / (even_numbers + 1)
+    else:
+        ratios = (even_numbers - 1) / even_numbers
+    if degrees > 1:
+        factors = np.cumprod([1.0, *ratios])
+    else:
+        factors = np.zeros(0)
     powers = 2 * np.arange(len(factors)) + odd
 
     def inside(angle: float) -> float:

@@ -33,10 +33,9 @@ from evalkit.scoring.stats.bounded_intervals import STEPS
 _EDGES = np.geomspace(5e-4, 1, 41)
 _BETS = (_EDGES[1:] + _EDGES[:-1]) / 2
 """Shares of the capital that are bet."""
-_NARROW = np.diff(_EDGES) * np.exp(-((_BETS / 0.1) ** 2) / 2)
-_WEIGHTS = (
-    0.75 * _NARROW / _NARROW.sum() + 0.25 * np.diff(_EDGES) / np.diff(_EDGES).sum()
-)
+_WIDTHS = np.diff(_EDGES)
+_NARROW = _WIDTHS * np.exp(-((_BETS / 0.1) ** 2) / 2)
+_WEIGHTS = 0.75 * _NARROW / _NARROW.sum() + 0.25 * _WIDTHS / _WIDTHS.sum()
 """How the capital is spread over them: small bets win for shares near 0.5, large ones for shares
 near 0 or 1."""
 _SMALLEST = 1e-12
@@ -70,11 +69,19 @@ def mean_sequence(
     Raises:
         ValueError: if a value is beyond `ends` or a count beyond `largest`.
     """
-    least = _grouped(_shares(sums, counts, ends, largest))
-    upper = least if most is None else _grouped(_shares(most, counts, ends, largest))
-    low = _bound(*least, 0.0, confidence)
-    high = _bound(*upper, 1.0, confidence)
-    return ends[0] + (ends[1] - ends[0]) * low, ends[0] + (ends[1] - ends[0]) * high
+    shares = _shares(sums, counts, ends, largest)
+    rows, times = _grouped(shares)
+    low = _bound(rows, times, 0.0, confidence)
+    if most is not None:
+        shares = _shares(most, counts, ends, largest)
+        rows, times = _grouped(shares)
+    high = _bound(rows, times, 1.0, confidence)
+    # From shares back to the values' range.
+    bottom, top = ends
+    span = top - bottom
+    low = bottom + span * low
+    high = bottom + span * high
+    return low, high
 
 
 def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
@@ -82,7 +89,11 @@ def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
 
     A share of 0.5 takes the most, of 0 the fewest.
     """
-    return fewest(lambda clusters: _width(clusters, share, confidence) <= width, MOST)
+
+    def is_narrow(clusters: int) -> bool:
+        return _width(clusters, share, confidence) <= width
+
+    return fewest(is_narrow, MOST)
 
 
 def width_of(clusters: int, confidence: float) -> float:
@@ -93,23 +104,32 @@ def width_of(clusters: int, confidence: float) -> float:
 def _width(clusters: int, share: float, confidence: float) -> float:
     # A row is the sum and the count of a cluster: one value, which is 0 or 1.
     rows = np.array([[0.0, 1.0], [1.0, 1.0]])
-    times = np.array([(1 - share) * clusters, share * clusters])
-    return _bound(rows, times, 1.0, confidence) - _bound(rows, times, 0.0, confidence)
+    ones = share * clusters
+    zeros = (1 - share) * clusters
+    times = np.array([zeros, ones])
+    low = _bound(rows, times, 0.0, confidence)
+    high = _bound(rows, times, 1.0, confidence)
+    return high - low
 
 
 def _shares(
-    sums: Floats, counts: Floats | None, ends: tuple[float, float], largest: float
+    sums: Floats,
+    counts: Floats | None,
+    ends: tuple[float, float],
+    largest: float,
 ) -> Floats:
     """Return (clusters, 2): sums of values scaled to [0, 1] and counts, both as shares of the largest count."""
-    sizes = np.ones(len(sums)) if counts is None else counts
-    scaled = (sums - ends[0] * sizes) / (ends[1] - ends[0])
+    sizes = counts
+    if sizes is None:
+        sizes = np.ones(len(sums))
+    bottom, top = ends
+    scaled = (sums - bottom * sizes) / (top - bottom)
     shares = np.stack([scaled, sizes], axis=1) / largest
     fuzz = 1e-9
-    if (
-        (sizes > largest).any()
-        or (shares[:, 0] < -fuzz).any()
-        or (shares[:, 0] > shares[:, 1] + fuzz).any()
-    ):
+    too_many = sizes > largest
+    below = shares[:, 0] < -fuzz
+    above = shares[:, 0] > shares[:, 1] + fuzz
+    if (too_many | below | above).any():
         raise ValueError(
             "a value is beyond its ends, or a cluster is larger than the largest"
         )
@@ -127,16 +147,21 @@ def _grouped(shares: Floats) -> tuple[Floats, Floats]:
 def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
     """Return the mean between the observed one and an end of [0, 1] at which the bets toward the data win enough."""
     limit = -log(1 - confidence)
-    # Column 0 of a row is its sum, column 1 its count.
-    if not len(rows) or not (total := float(times @ rows[:, 1])):
+    if not len(rows):
         return end
-    inside = float(times @ rows[:, 0]) / total
-    return bisect(
-        lambda mean: _log_capital(rows, times, mean, above=end == 0.0) >= limit,
-        inside,
-        end,
-        STEPS,
-    )[1]
+    # Column 0 of a row is its sum, column 1 its count.
+    sums = rows[:, 0]
+    counts = rows[:, 1]
+    total = float(times @ counts)
+    if not total:
+        return end
+    observed = float(times @ sums) / total
+
+    def is_refuted(mean: float) -> bool:
+        return _log_capital(rows, times, mean, above=end == 0.0) >= limit
+
+    _, bound = bisect(is_refuted, observed, end, STEPS)
+    return bound
 
 
 def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
@@ -145,7 +170,12 @@ def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> fl
     m = float(np.clip(mean, _SMALLEST, 1 - _SMALLEST))
     sums = rows[:, 0]
     counts = rows[:, 1]
-    gains = sums / m - counts if above else (counts - sums) / (1 - m) - counts
+    if above:
+        gains = sums / m - counts
+    else:
+        gains = (counts - sums) / (1 - m) - counts
     # shape (bets, rows), then (bets,): rows that occur several times multiply as often
-    capital = np.log1p(_BETS[:, None] * gains) @ times
-    return float(np.logaddexp.reduce(capital + np.log(_WEIGHTS / 2)))
+    growth = np.log1p(_BETS[:, None] * gains)
+    capital = growth @ times
+    log_weights = np.log(_WEIGHTS / 2)
+    return float(np.logaddexp.reduce(capital + log_weights))

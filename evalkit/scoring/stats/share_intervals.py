@@ -17,9 +17,13 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     eight. Wilson's interval would call that a preference at a confidence of 0.95.
     """
     far = unlike_share(n, confidence)
+    low = 0.0
+    high = 1.0
     if p == 0.0:
-        return (0.0, far)
-    return (1 - far, 1.0)
+        high = far
+    else:
+        low = 1 - far
+    return low, high
 
 
 def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
@@ -31,8 +35,15 @@ def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
 
     tail = (1 - confidence) / 2
     hits = p * n
-    low = 0.0 if hits <= 0 else float(betaincinv(hits, n - hits + 1, tail))
-    high = 1.0 if hits >= n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    misses = n - hits
+    if hits <= 0:
+        low = 0.0
+    else:
+        low = float(betaincinv(hits, misses + 1, tail))
+    if hits >= n:
+        high = 1.0
+    else:
+        high = float(betaincinv(hits + 1, misses, 1 - tail))
     return low, high
 
 
@@ -49,6 +60,11 @@ def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
     Assoc. 22, 209-212).
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    center = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, center - half), min(1.0, center + half)
+    square = z * z
+    scale = 1 + square / n
+    center = (p + square / (2 * n)) / scale
+    variance = p * (1 - p) / n
+    half = z * sqrt(variance + square / (4 * n * n)) / scale
+    low = max(0.0, center - half)
+    high = min(1.0, center + half)
+    return low, high
