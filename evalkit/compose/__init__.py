@@ -55,7 +55,7 @@ from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.problems import config_error
 from evalkit.config.settled import SETTLED_OPTIONS
 from evalkit.core.errors import ConfigError, did_you_mean
-from evalkit.core.plain_errors import raises_plainly
+from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.plugins import CONF, allowing_code, folders, user_folders
 from evalkit.core.regular_files import check_regular, read_file, read_text
 from evalkit.core.resources import project, shipped
@@ -550,6 +550,11 @@ def load_config(
     Raises:
         ConfigError: if the config is invalid, or names something that is not trusted.
     """
+    check_type("name", name, str, "write load_config(overrides=['judge=…'])")
+    # A text is a sequence too, of letters.
+    for argument, words in (("overrides", overrides), ("trust", trust)):
+        if isinstance(words, str):
+            check_type(argument, words, list, f"write {argument}={[words]!r}")
     with allowing_code(allow_code), trusting(trust):
         return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from evalkit.core.errors import EvalkitError
+from evalkit.core.errors import ConfigError, EvalkitError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +46,23 @@ def awaits_plainly(
             raise error.with_traceback(None) from None
 
     return call
+
+
+def check_type(name: str, value: object, expected: type, remedy: str) -> None:
+    """Check the type of an argument that users of Python give.
+
+    Args:
+        name: the name of the argument.
+        value: what was given.
+        expected: the type that it must have.
+        remedy: what to write instead.
+
+    Raises:
+        ConfigError: if the value is of another type.
+    """
+    if not isinstance(value, expected):
+        problem = f"cannot be of type {type(value).__name__}"
+        raise ConfigError(problem, where=name, remedy=remedy)
 
 
 def shows_everything() -> bool:

@@ -26,7 +26,7 @@ from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_revi
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
 from evalkit.config.stopping import refuse_stop
 from evalkit.core.errors import ConfigError
-from evalkit.core.plain_errors import raises_plainly
+from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.plugins import allowing_code, check_options
 from evalkit.core.protocols import Evaluator, Judge, Store
 from evalkit.core.resources import project
@@ -129,6 +129,10 @@ def run(
         TrackingError: if the run could not be recorded; its folder is complete.
         RunInterruption: on Ctrl-C; received answers are in the store.
     """
+    remedy = "write run(load_config(overrides=['judge=…']))"
+    check_type("config", config, RunConfig, remedy)
+    if folder is not None:
+        check_type("folder", folder, Path, f"write Path({str(folder)!r})")
     if cases is not None:
         config = config.with_({"dataset.path": None, "dataset.format": None})
     with allowing_code(allow_code):

@@ -96,3 +96,31 @@ def test_a_comparison_takes_the_names_of_criteria_only() -> None:
         evalkit.pairwise_compare_sync(
             prompt="p", response_a="a", response_b="b", criteria=[{"name": "x"}]
         )
+
+
+_WRONG_TYPES: dict[str, tuple[Callable[[], object], str]] = {
+    "words as config": (
+        lambda: evalkit.run(_SIMULATED),  # type: ignore[arg-type]
+        "config: cannot be of type list; write run(load_config(overrides=['judge=…']))",
+    ),
+    "words as name": (
+        lambda: evalkit.load_config(_SIMULATED),  # type: ignore[arg-type]
+        "name: cannot be of type list; write load_config(overrides=['judge=…'])",
+    ),
+    "text as overrides": (
+        lambda: evalkit.load_config(overrides="judge=x"),
+        "overrides: cannot be of type str; write overrides=['judge=x']",
+    ),
+    "text as folder": (
+        lambda: evalkit.run(evalkit.load_config(overrides=_SIMULATED), "out"),  # type: ignore[arg-type]
+        "folder: cannot be of type str; write Path('out')",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", _WRONG_TYPES)
+def test_an_argument_of_another_type_says_what_to_write(mistake: str) -> None:
+    call, line = _WRONG_TYPES[mistake]
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value) == line
