@@ -195,10 +195,10 @@ def wait_until(holds: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("number", "signals", "transport"),
     [
-        (signal.SIGINT, 1, "litellm"),
+        pytest.param(signal.SIGINT, 1, "litellm", marks=pytest.mark.thorough),
         (signal.SIGINT, 2, "direct"),
         pytest.param(signal.SIGTERM, 1, "direct", marks=pytest.mark.thorough),
-        (signal.SIGHUP, 1, "direct"),
+        pytest.param(signal.SIGHUP, 1, "direct", marks=pytest.mark.thorough),
     ],
     ids=["once", "twice", "terminated", "hung up"],
 )

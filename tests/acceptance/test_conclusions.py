@@ -346,7 +346,7 @@ def check(first: str, everything: str, zh: str, situation: Situation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+@pytest.mark.parametrize("situation", some_of(SITUATIONS, 2), ids=lambda situation: situation.name)
 def test_imported_verdicts(brought, situation):
     check(*brought(situation.rows(), *situation.words), situation)
 
@@ -594,7 +594,7 @@ def repeated(run: Run, times: int) -> Mapping[str, Metric]:
     return score_run(config, many, again).metrics
 
 
-@pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 14), ids=lambda judge: judge.name)
 def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge):
     for n in (20,) if judge in SCORED else (3, 10):
         few, totals = judge.make(np.random.default_rng(n), n), []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.test_llmbar import TABLE
 from tests.support.replaying import FOLDERS
+from tests.support.thorough import some_of
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
@@ -169,7 +170,7 @@ printed."""
 EXACT = {"unieval": 5e-7, "devai": 5e-5}
 
 
-@pytest.mark.parametrize(("layout", "words", "figures"), PUBLISHED)
+@pytest.mark.parametrize(("layout", "words", "figures"), some_of(PUBLISHED, 3, rows=True))
 def test_published_figures(imported, layout, words, figures):
     found = imported(layout, *words.split())
     exact = pytest.approx(figures, abs=EXACT.get(layout, 1e-10), rel=0)

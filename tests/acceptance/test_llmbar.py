@@ -118,7 +118,7 @@ def counted(metric: dict[str, Any]) -> tuple[int, int]:
     return round(count), metric["n"]
 
 
-@pytest.mark.parametrize("row", TABLE, ids="-".join)
+@pytest.mark.parametrize("row", some_of(TABLE, 3), ids="-".join)
 def test_a_published_row_comes_out(row, judged, replay):
     first, second, both, agree, unread = TABLE[row]
     size = SIZE[row[0]]

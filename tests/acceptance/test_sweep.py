@@ -63,6 +63,7 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
     assert f"Leaderboard of {JOBS} jobs" in first.out
 
 
+@pytest.mark.thorough
 def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
     commands, within, provider, tmp_path
 ):

@@ -82,7 +82,7 @@ def _one_store(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path_factory.getbasetemp() / "switches.sqlite"))
 
 
-EACH = ("regex", "1-5")
+EACH = ("1-5",)
 """A text and JSON within a schema; what other switches change, stored answers show
 as well."""
 

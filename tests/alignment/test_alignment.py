@@ -206,6 +206,7 @@ def test_test_labels_of_one_class_stay_closed(ties):
     assert (found.outcome, found.test, found.split.opened) == ("unproved", None, ())
 
 
+@pytest.mark.thorough
 def test_labels_of_noise_keep_the_vote(capfd):
     outcomes = []
     for seed in range(4):

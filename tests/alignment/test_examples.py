@@ -45,6 +45,7 @@ from tests.support.fake_provider import Provider, Reply
 from tests.support.thorough import some_of
 
 
+@pytest.mark.thorough
 def test_the_better_examples_are_found_and_proved(run, provider, capfd):
     run(example_rule, example_rows(), *CLASSES)
     done = call_main(capfd, *align(provider, "examples"))

@@ -20,6 +20,7 @@ from evalkit.datasets import sources
 from evalkit.guard import Origin, check, trusting
 from tests.attacks.test_elsewhere import listening
 from tests.support.command_line import ROOT
+from tests.support.thorough import some_of
 
 ADDRESS = "http://listener.example:8123/v1"
 CRITERIA = {"one": {"description": "is it good?"}}
@@ -218,9 +219,10 @@ sys.exit(main(["plan", "study.yaml", "tracking=none", "dataset.limit=1"]))
 
 @pytest.mark.skipif(not hasattr(os, "login_tty"), reason="needs Python 3.11 on POSIX")
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "status", "kept"), [
-    (b"yes\n", 0, True), (b"\n", 1, False), (b"\x03", 130, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "status", "kept"),
+    some_of([(b"yes\n", 0, True), (b"\n", 1, False), (b"\x03", 130, False)], 2, rows=True),
+)
 def test_a_terminal_asks_once_whether_a_server_is_trusted(here, typed, status, kept, monkeypatch):
     config = here / "settings"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))

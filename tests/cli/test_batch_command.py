@@ -23,6 +23,7 @@ from evalkit.store.sqlite import SqliteStore
 from tests.support.batch_server import BatchServer, batch_server
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said
+from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 DATA = ["dataset=file", "dataset.path=cases.jsonl"]
@@ -490,6 +491,7 @@ def test_a_killed_command_is_repeated_and_submits_nothing_twice(call, server, tm
     assert left(tmp_path) == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_signal_ends_the_wait_with_one_line(call, server, tmp_path):
     server.looks = 10**6
@@ -562,7 +564,7 @@ def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call, server):
     compared_files(call, server, ["run", *panel])
 
 
-@pytest.mark.parametrize("end", ["failed", "cancelled"])
+@pytest.mark.parametrize("end", some_of(["failed", "cancelled"], 2))
 def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repeated(
     call, server, end, tmp_path
 ):
@@ -586,7 +588,12 @@ def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repe
 
 
 @pytest.mark.parametrize(
-    "file", [pytest.param("output_file_id", marks=pytest.mark.thorough), "error_file_id", "batch"]
+    "file",
+    [
+        pytest.param("output_file_id", marks=pytest.mark.thorough),
+        "error_file_id",
+        pytest.param("batch", marks=pytest.mark.thorough),
+    ],
 )
 def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
     call, server, tmp_path, file
@@ -678,6 +685,7 @@ def test_batches_are_kept_in_a_postgresql_store(call, server, postgres):
     assert set(server.submitted.values()) == {1}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_look_of_a_watch_in_batches(call, server, tmp_path):
     watch = [

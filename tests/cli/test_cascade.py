@@ -288,6 +288,7 @@ def test_what_a_cascade_cannot_do_is_one_line(call, provider, command, said_):
     assert provider.requests == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_interrupted_cascade_goes_on_where_it_stopped(provider, tmp_path):
     reached = threading.Event()

@@ -359,7 +359,7 @@ SHARED: dict[str, tuple[str, str, float]] = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", some_of(SHARED, 3))
+@pytest.mark.parametrize("name", some_of(SHARED, 8))
 def test_published_judgments_need_no_option(name, shared, here, capsys):
     assert main(["check", str(shared / "data" / name), "--output", "run", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)

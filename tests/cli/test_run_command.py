@@ -15,6 +15,7 @@ from evalkit.core.errors import ConfigError
 from evalkit.runs import read_run
 from tests.support.command_line import Done, fake, pair, prefers
 from tests.support.fake_provider import Provider, said
+from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 
@@ -125,6 +126,7 @@ def test_the_python_interface_refuses_too(call, provider, tmp_path):
     assert len(run(config, tmp_path / "first", overwrite=True).judgments) == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_sweeps_folder_holds_one_sweep(call, provider, tmp_path):
     given = words(provider, "hydra.sweep.dir=swept")
@@ -479,7 +481,7 @@ COMMON = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_of(KINDS, 2))
 def test_it_judges_the_same_cases(call, tmp_path, elsewhere, monkeypatch, kind):
     words, rows = KINDS[kind]
     write(tmp_path, rows)

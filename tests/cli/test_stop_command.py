@@ -118,6 +118,7 @@ def test_a_run_asks_what_it_needs_and_says_so(call, provider):
     assert len(provider.requests) == asked
 
 
+@pytest.mark.thorough
 def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(
     call, provider
 ):
@@ -166,6 +167,7 @@ def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, prov
     assert "Settled: " in done.out
 
 
+@pytest.mark.thorough
 def test_failed_requests_stay_missing_and_widen_the_interval(call, provider):
     call("run", *words(provider, folder="whole"))
     whole = len(lines("cases.jsonl", "whole"))
@@ -271,6 +273,7 @@ def test_requests_that_do_not_wait_for_answers_are_refused(call, provider):
     assert not Path("out.jsonl").exists()
 
 
+@pytest.mark.thorough
 def test_the_jobs_of_a_sweep_stop_one_by_one(call, provider):
     swept = words(
         provider, "-m", "mode.samples=1,2", "hydra.sweep.dir=sweep", "judge.temperature=1"
@@ -294,7 +297,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(SETTINGS, 3))
+@pytest.mark.parametrize("name", some_of(SETTINGS, 9))
 def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp_path):
     (tmp_path / "cases.jsonl").write_text(
         "\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8"
@@ -321,6 +324,7 @@ def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp
     assert "equal" in call("reproduce", "first").out
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_where_it_stopped(provider, tmp_path):
     import signal

@@ -106,6 +106,7 @@ def test_a_result_can_be_gone_through_again_and_again(stored, written, tmp_path)
     assert scored.metrics == result.metrics
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_few_objects_are_alive_while_it_goes_on_and_after(stored, written, count_alive, tmp_path):
     alive, files = [], []

@@ -37,6 +37,7 @@ from evalkit.scoring.verdicts.cascade import (
     thresholds,
 )
 from evalkit.scoring.verdicts.panel import UNASKED
+from tests.support.thorough import some_of
 
 CLASSES = {"classes": {"pass": "", "fail": ""}}
 
@@ -647,7 +648,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", some_of(RULES, 3))
 def test_no_metric_of_a_benchmark_depends_on_withheld_pairs(name):
     responses = TRIPLE if name in ("rewardbench2", "rm_bench") else TRIPLE[:2]
     made, cases, judgments = abstaining(dataset={"benchmark": name}, responses=responses)
@@ -779,7 +780,7 @@ def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     )
 
 
-@pytest.mark.parametrize("made_by", [*GRID.values(), None], ids=[*GRID, "classes"])
+@pytest.mark.parametrize("made_by", some_of([*GRID.values(), None], 2), ids=[*GRID, "classes"])
 def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
     """So a server, a worker and an audit can know them: neither other cases nor labels matter any more."""
     made, cases, judgments = of_one_class() if made_by is None else abstaining(**made_by)

@@ -343,6 +343,7 @@ def test_intervals_of_a_rare_class_do_not_collapse():
     assert found["class/balanced_accuracy"].low < 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_many_classes_need_no_matrix_over_pairs_of_cells():
     k, codes = 40, [*range(40)] * 3

@@ -14,6 +14,7 @@ from evalkit.scoring.metrics import refits
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.dawid_skene import VotePatterns, true_codes
 from tests.support.panels import panel_of
+from tests.support.thorough import some_of
 
 
 def slow(votes, codes, rounds=1000):
@@ -138,8 +139,14 @@ def test_no_verdict_is_forced_that_a_judge_gave_or_that_nobody_gave():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("mode", ["pairwise", "classes"])
+@pytest.mark.parametrize(
+    ("mode", "weighted"),
+    some_of(
+        [("pairwise", True), ("classes", False), ("pairwise", False), ("classes", True)],
+        2,
+        rows=True,
+    ),
+)
 def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
     """The statistics of a resample, with the vote fitted again, are those of scoring the resampled cases."""
     truth, votes = planted(3, 40, 3, (0.7, 0.4, 0.4))

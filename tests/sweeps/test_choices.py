@@ -19,6 +19,7 @@ from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, rank
 from evalkit.scoring.pipeline import score_run
 from evalkit.workflows.sweeps import as_csv, as_json
+from tests.support.thorough import some_of
 
 SCORING = ScoringConfig(bootstrap=200)
 COSTS = {"good": 0.1, "equal": 0.01, "worse": 0.01, "leaning": 0.1, "missing": 0.1}
@@ -143,7 +144,7 @@ def check(leaderboard: Leaderboard) -> Choice:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", some_of(SIZES, 2))
 @pytest.mark.parametrize(
     ("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES), ("classes", SCORES)]
 )

@@ -139,6 +139,7 @@ def test_trackers_without_start_work_as_before(tmp_path):
             assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_server_that_hangs_delays_nothing_before_the_end_and_little_there(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -229,6 +229,7 @@ def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, en
         assert outcome(f"many-sweep/{job}")[0] == outcome(f"one-sweep/{job}")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(
     call, folder, monkeypatch
