@@ -108,7 +108,7 @@ def _plain(row: Row, location: str) -> tuple[Row, Answers]:
 
     def first(*names: str) -> Any:
         return next(
-            (row[name] for name in names if row.get(name) not in (None, "")), None
+            (row[name] for name in names if row.get(name) not in (None, "", [])), None
         )
 
     case = first(*_IDS)
@@ -117,7 +117,8 @@ def _plain(row: Row, location: str) -> tuple[Row, Answers]:
         missing = "case" if case is None else "annotator"
         remedy = f"add columns id, annotator and label; the columns are {', '.join(map(str, row))}"
         raise DatasetError(f"the label has no {missing}", where=location, remedy=remedy)
-    order = row.get("shown") or row.get("response_index") or row.get("response")
+    # The number 0 names the first response; it is no missing value.
+    order = first("shown", "response_index", "response")
     task = {
         "case_id": case,
         "shown": order,

@@ -90,14 +90,21 @@ def test_a_label_of_the_data_set_stays_however_often_people_label(bring, write):
     assert ran.metrics["agreement/accuracy"]["value"] == 1
 
 
-def test_grades(bring, write):
+GRADES = [("1", "ann", 5, 0), ("1", "ann", 1, 1), ("1", "bob", 3, 0)]
+
+
+@pytest.mark.parametrize("layout", ["g.csv", "g.jsonl"])
+def test_grades(bring, write, layout):
     rows = [
         {"id": "1", "prompt": "p", "response": text, "model": text, "score": s}
         for text, s in [("a", 4), ("b", 2)]
     ]
     ran = bring("generic", str(write("s.jsonl", rows)))
-    write("g.csv", "id,annotator,grade,response_index\n1,ann,5,0\n1,ann,1,1\n1,bob,3,0\n")
-    assert label(ran, "g.csv") == 0
+    columns = ("id", "annotator", "grade", "response_index")
+    grades = [dict(zip(columns, row, strict=True)) for row in GRADES]
+    text = "\n".join(",".join(map(str, row)) for row in [columns, *GRADES])
+    write(layout, text if layout.endswith("csv") else grades)
+    assert label(ran, layout) == 0
     (case,) = ran.rows("cases.jsonl")
     assert case["labels"] == {"ann": [5.0, 1.0], "bob": [3.0, None]}
     assert [one["grade"] for one in case["responses"]] == [4.0, 1.0]
