@@ -507,6 +507,7 @@ def test_a_label_that_says_all_leaves_nothing_to_length(configure, make_case, ju
     assert "collinear" in constant.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("contrary", "defined"), [(2, False), (9, False), (20, True), (60, True)])
 def test_few_verdicts_against_the_label_show_nothing(
     configure, make_case, judged, contrary, defined
@@ -522,6 +523,7 @@ def test_few_verdicts_against_the_label_show_nothing(
     assert not defined or metric.low > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slips", [0, 1, 3])
 def test_a_judge_that_always_takes_the_longer_answer_is_shown(configure, make_case, judged, slips):
     """Complete separation is the strongest evidence of all, and a verdict or three against it change nothing."""

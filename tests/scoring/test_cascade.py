@@ -391,6 +391,7 @@ def test_costs_are_compared_with_those_of_the_last_judge():
     assert scores_of_run().metrics["cascade/cost_ratio"].value is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [(0.1, 0.1), (0.01, 0.1), (0.1, 0.01), (0.0, 0.1)])
 @pytest.mark.parametrize("escalated_", [3, 1])
 def test_every_cost_ratio_has_an_interval(costs, escalated_):
@@ -622,6 +623,7 @@ def check_removal(
     return {*before}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
 def test_no_metric_depends_on_withheld_pairs(settings):
     names = check_removal(*abstaining(**settings))
@@ -780,6 +782,7 @@ def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made_by", some_of([*GRID.values(), None], 2), ids=[*GRID, "classes"])
 def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
     """So a server, a worker and an audit can know them: neither other cases nor labels matter any more."""

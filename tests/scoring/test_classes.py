@@ -92,6 +92,7 @@ def tables(draw, classes=(2, 3, 4)):
     return k, *zip(*rows, strict=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables())
 def test_metrics_equal_scikit_learn(table):
@@ -135,6 +136,7 @@ def test_metrics_equal_scikit_learn(table):
         assert found[name] == pytest.approx(value, abs=1e-9, nan_ok=True), name
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(tables())
 def test_coefficients_equal_statsmodels_and_krippendorff(table):
@@ -169,6 +171,7 @@ def test_coefficients_equal_statsmodels_and_krippendorff(table):
     assert found["agreement/ac1"] == pytest.approx((agreed - chance) / (1 - chance), abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(tables())
 def test_every_interval_and_every_bound_holds_the_value(table):
@@ -789,6 +792,7 @@ COEFFICIENTS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables_between())
 @pytest.mark.parametrize("name", sorted(COEFFICIENTS))

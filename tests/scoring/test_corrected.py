@@ -125,6 +125,7 @@ def test_a_run_with_labels_on_some(configure, make_case, judged):
     assert scores.details["corrected"]["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [3, 12, 40])
 @pytest.mark.parametrize("seed", range(6))
 def test_corrected_rates_sum_to_one(configure, make_case, judged, seed, labelled):
@@ -463,6 +464,7 @@ def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
     return score_run(config, cases, judgments).metrics
 
 
+@pytest.mark.slow
 def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
     configure, make_case, judged, thorough
 ):
@@ -510,6 +512,7 @@ def test_bounds_over_missing_answers_are_weighted(configure, make_case, judged):
     assert metrics["agreement/kappa"].worst_low is None
 
 
+@pytest.mark.slow
 def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
     """Mean over 20 samples: each coefficient is close to that of all grades, nearer than without weights."""
     rng, means = np.random.default_rng(3), []
@@ -566,6 +569,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_exactly_the_metrics_that_compare_with_labels_are_weighted(configure, kind):
     """A metric is weighted, or says that it is not, if and only if it needs labels."""

@@ -263,6 +263,7 @@ def decided(metric: Metric, margin: float) -> bool:
 RATES = [(0.05, 0.05), (0.2, 0.05), (0.1, 0.0), (0.2, 0.2), (0.3, 0.1), (0.02, 0.02)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 50, 100])
 def test_the_promised_labels_decide_in_about_the_promised_share_of_cases(n):
     generator, margin = np.random.default_rng(n), 0.05
@@ -367,6 +368,7 @@ def test_the_newer_labels_count_for_both_runs():
     assert (found.changes.labels, found.agreement[0].n) == (0, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sections", "part", "name"),
     [
@@ -649,6 +651,7 @@ NOISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISE)
 def test_a_judge_that_has_not_changed_raises_no_alarm(name):
     generator, alarms = np.random.default_rng(11), 0
@@ -747,6 +750,7 @@ def test_every_number_of_a_look_has_an_interval_around_it(looks, clusters, noise
     assert len({one.name for one in metrics}) == len(metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "size"), [(0.05, 1), (0.3, 1), (0.3, 4), (0.9, 2)])
 def test_the_interval_of_flips_covers_the_rate_of_the_population_of_clusters(rate, size):
     generator, covered = np.random.default_rng(8), 0

@@ -150,6 +150,7 @@ FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family):
     build, start = FAMILIES[family]

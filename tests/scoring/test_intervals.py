@@ -421,6 +421,7 @@ def test_noise_alone_is_no_calibration_error():
     assert covered > 0.93 * 200
 
 
+@pytest.mark.slow
 def test_a_planted_calibration_error_is_covered():
     generator = np.random.default_rng(1)
     true = np.array([0.05, 0.0, -0.03, 0.02, 0.0])
@@ -529,6 +530,7 @@ def once_and_often(run):
     return [score_run(config, *copied(cases, judgments, times)) for times in (1, COPIES)]
 
 
+@pytest.mark.slow
 def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
     once, often = once_and_often
     assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
@@ -592,6 +594,7 @@ def test_a_proportion_of_one_is_exact_over_clusters(make_case, configure, passes
     assert metric.note == "all 8 clusters agree: exact binomial interval"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["agreement/accuracy", "score/mean", "tie_rate"])
 def test_tests_of_two_runs_are_of_clusters(family):
     name = "scores" if family == "score/mean" else "pairs"
@@ -761,6 +764,7 @@ def test_the_promised_labels_reach_the_width():
     assert np.mean(reached) > 0.7
 
 
+@pytest.mark.slow
 def test_what_is_planted_is_found():
     pairs, scores = simulations().judges(resamples=300)
     metrics = score_run(pairs.config, *pairs.make(np.random.default_rng(1), 400)).metrics

@@ -316,6 +316,7 @@ def classifier(job, answers, labels, accuracy=True):
     return Contender(job, f"name {job}", "d", metrics, verdicts)
 
 
+@pytest.mark.slow
 def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
     generator = np.random.default_rng(3)
     labels = ["fail" if draw < 0.1 else "pass" for draw in generator.random(300)]

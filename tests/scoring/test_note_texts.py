@@ -211,6 +211,7 @@ def test_every_note_of_the_catalog_is_in_the_code():
     ] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [text.message for text in NOTES])
 def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     names = re.findall(r"\{(\w+)\}", text)

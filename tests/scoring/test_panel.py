@@ -296,6 +296,7 @@ def nominal(rows: Sequence[Sequence[float | None]]) -> float | None:
     return 1 - observed / expected if expected else None
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.sampled_from([1.0, 0.0, -1.0, None]), min_size=3, max_size=3),
@@ -340,6 +341,7 @@ def scored(rows: Sequence[Sequence[float | None]], **judge: Any) -> Scores:
     return score_run(config, [case], judgments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "expected"),
     [

@@ -56,6 +56,7 @@ def differs(votes, truth):
 WINNERS = st.sampled_from(["A", "TIE", "B", None])
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 4).flatmap(
         lambda k: st.lists(st.tuples(*[WINNERS] * (k + 1)), min_size=2, max_size=8)
@@ -77,6 +78,7 @@ def test_the_correlation_is_that_of_the_errors(mode, rows):
     assert (metrics[ERRORS].n, metrics[VOTES].n) == (sum(read), sum(read))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[WINNERS] * 3), min_size=2, max_size=8))
 def test_disagreement_is_with_the_vote_of_the_others(rows):
     votes = list(zip(*rows, strict=True))
@@ -289,6 +291,7 @@ def brute(votes, labels, folds, costs, margin=0.05):
     return np.mean(hits), np.mean(hits) - np.mean(whole), best(units)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["pairwise", "classes"])
 @pytest.mark.parametrize("costs", [(3.0, 1.0, 1.0, 0.5), (0.0, 0.0, 0.0, 0.0)])
 def test_the_choice_and_its_accuracy_are_those_of_brute_force(mode, costs):
@@ -317,6 +320,7 @@ def test_the_choice_and_its_accuracy_are_those_of_brute_force(mode, costs):
     assert whole["cost_usd"] == pytest.approx(sum(costs))
 
 
+@pytest.mark.slow
 def test_the_best_of_many_equal_judges_is_no_better_by_cross_fitting():
     """Eight judges of 60%: the best single one looks better than it is, and not on labels that did not choose it."""
     in_sample, fitted = [], []

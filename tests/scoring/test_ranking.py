@@ -75,6 +75,7 @@ def test_ratings_equal_a_general_optimiser(seed):
     assert likelihood([*ratings[0], log_v[0]], wins, ties) >= -found.fun - 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_without_ties_ratings_equal_choix_and_evalica(seed, size):
@@ -303,6 +304,7 @@ def test_unknown_systems_and_pairs_of_one_system_are_no_games(configure, judged,
     assert not [name for name in bare.metrics if name.startswith("ranking")]
 
 
+@pytest.mark.slow
 def test_many_systems_are_in_the_file_and_not_among_the_metrics(configure, judged):
     rows, games = league(np.linspace(1, -1, 21), 3)
     scores = play(configure, judged, rows, games, bootstrap=5)

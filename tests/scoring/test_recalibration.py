@@ -70,6 +70,7 @@ def test_isotonic_equals_scikit_learn(rows, new):
     assert found == pytest.approx(model.predict(np.array(new)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_isotonic_imports_no_optimizer():
     lines = (
         "import sys, numpy as np",

@@ -118,6 +118,7 @@ def test_the_slope_is_the_temperature_of_all_labels():
     assert 1 / slope.high < 8.0 < 1 / slope.low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_auc_is_that_of_scikit_learn_and_of_all_pairs(seed):
     cases, judgments = made(seed, graded=True)

@@ -174,6 +174,7 @@ def test_values_by_criterion_are_combined_as_configured(
     assert verdict.criteria["quality"] == pytest.approx(margin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["mean", "median", "majority"])
 @pytest.mark.parametrize(
     ("policy", "margins", "reason"),
@@ -282,6 +283,7 @@ def test_sums_over_pairs_equal_going_through_all_of_them(seed):
             assert (total, count) == pytest.approx(expected.get(effect, (0.0, 0)), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_planted_components_are_found_without_bias():
     generator = np.random.default_rng(3)
     found = []

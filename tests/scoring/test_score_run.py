@@ -88,6 +88,7 @@ def judgments_of(rows, make_case, judged):
     return cases, judgments
 
 
+@pytest.mark.slow
 @given(PASSES, st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]), st.randoms())
 def test_every_number_is_finite_bounded_and_independent_of_order(
     configure, make_case, judged, rows, resolve, random

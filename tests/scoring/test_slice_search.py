@@ -78,6 +78,7 @@ def test_a_useless_slice_is_named_and_nothing_else_is(german, capsys, language, 
         assert decision["where"][0]["allows"] == "none"
 
 
+@pytest.mark.slow
 def test_a_search_can_be_restricted_or_left_out(german, capsys):
     for words in (
         ["scoring.search=none"],
@@ -165,6 +166,7 @@ def test_a_small_slice_has_not_enough_labels_and_keeps_its_use(here, capsys):
     assert "100 units at " in findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "named"), [("en", "it only knows topic"), ("zh", "它只知道 topic")]
 )
@@ -198,6 +200,7 @@ def test_a_column_that_repeats_the_label_or_the_errors_is_no_stratum(here, capsy
     assert "not where" not in sentence
 
 
+@pytest.mark.slow
 def test_scores_and_pairs_are_searched_too(here, capsys):
     chance = random.Random(2)
     rows = []

@@ -108,6 +108,7 @@ def test_the_permutation_test_is_fishers(configure, make_case, judged):
     assert rows_of(scores)["a"]["p"] == pytest.approx(exact, abs=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [True, False])
 def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within):
     """Forty clusters of four equal verdicts are forty observations; a slice within clusters differs by chance only."""
@@ -372,6 +373,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("truths", "size"), [([0.75] * 6, 12), ([0.5, *[0.75] * 5], 40), *OTHERS], ids=str
 )

@@ -65,6 +65,7 @@ def judged(mode: str, count: int, seed: int) -> tuple[list[Case], list[Judgment]
     return cases, judgments
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(st.sampled_from([*MODES]), st.integers(0, 99))
 def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
@@ -251,6 +252,7 @@ SITUATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_at_most_five_percent_of_runs_ever_miss_the_mean(name):
     generator = np.random.default_rng(7)
