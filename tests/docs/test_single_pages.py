@@ -6,6 +6,7 @@ import runpy
 import sys
 import tomllib
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
@@ -162,23 +163,72 @@ def test_the_layers_are_those_that_are_enforced():
     assert written == enforced[1:]  # the first is __main__
 
 
-def test_each_dependency_has_its_reason():
+DEPENDENCIES = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"][
+    "optional-dependencies"
+]
+SPDX = {
+    "Apache 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "BSD License": "BSD",
+    "MIT License": "MIT",
+}
+"""What metadata says that is not an identifier of SPDX."""
+ACCEPTED = {
+    *("Apache-2.0", "BSD", "BSD-3-Clause", "MIT", "LGPL-3.0-only"),
+    *("Apache-2.0 AND MIT", "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0"),
+}
+"""Licenses of what users install."""
+FOR_DEVELOPERS = {
+    *("BSD-2-Clause", "GPL-2.0-only", "GPL-3.0-or-later", "ISC", "MPL-2.0"),
+}
+
+
+def licenses_listed() -> dict[str, str]:
     table = (CONTRIBUTING / "dependencies.md").read_text("utf-8")
-    cells = [
-        re.sub(r"\(.*?\)", "", cell) for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
-    ]
-    told = {name.strip() for cell in cells for name in cell.split(",")}
-    extras = [
-        each
-        for extra, each in PROJECT["project"]["optional-dependencies"].items()
-        if extra != "dev"
-    ]
+    rows = re.findall(r"^\| (.+?) \| .+ \| (.+?) \|$", table, re.MULTILINE)
+    return {
+        name.strip(): license_name
+        for cell, license_name in rows
+        for name in re.sub(r"\(.*?\)", "", cell).split(",")
+    }
+
+
+def stated_license(package: str) -> str:
+    """Return the license that the metadata of an installed package states."""
+    about = metadata(package)
+    if about["License-Expression"]:
+        return about["License-Expression"]
+    # Where the free text is the whole license, a classifier names it.
     named = [
-        re.match(r"[\w-]+", one)[0]
-        for each in [PROJECT["project"]["dependencies"], *extras]
-        for one in each
+        line.rsplit(" :: ", 1)[-1]
+        for line in about.get_all("Classifier", [])
+        if line.startswith("License :: ")
     ]
-    assert not set(named) - told - {"evalkit-judge"}
+    words = about["License"] or ""
+    stated = SPDX.get(words, words)
+    if stated in ACCEPTED | FOR_DEVELOPERS:
+        return stated
+    [classified] = named
+    return SPDX.get(classified, classified)
+
+
+@pytest.mark.parametrize(
+    ("extra", "package"),
+    [
+        (extra, re.match(r"[\w-]+", needed)[0])
+        for extra, packages in DEPENDENCIES.items()
+        for needed in packages
+    ],
+)
+def test_each_dependency_has_its_reason_and_an_accepted_license(extra, package):
+    listed = licenses_listed()[package]
+    assert listed in (ACCEPTED | FOR_DEVELOPERS if extra == "dev" else ACCEPTED)
+    try:
+        stated = stated_license(package)
+    except PackageNotFoundError:
+        pytest.skip("not installed")
+    assert listed == stated
 
 
 def test_readme_counts_what_there_is():
