@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,13 @@ from evalkit.core.protocols import BatchClaimer, ClaimChecker, CompletionCache, 
 from evalkit.core.redaction import redact
 from evalkit.core.spool import Spool
 from evalkit.core.types import Completion, Failure, JudgeRequest, Unit
+from evalkit.engine.backoff import (
+    LONGEST_RETRY_AFTER,
+    NOTABLE,
+    asked_to_wait,
+    backoff,
+    too_long,
+)
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Needs
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Outage
@@ -32,7 +38,6 @@ from evalkit.store.rescue import Rescue
 _log = logging.getLogger("evalkit.judges")
 
 
-LONGEST_RETRY_AFTER = 600.0
 LAST_ANSWERS = 30.0
 """Seconds for which calls in flight are waited for after the key was refused."""
 _TOO_LITTLE = "runner.budget_usd leaves too little for a complete answer"
@@ -64,22 +69,11 @@ def _throttled(error: CallError) -> bool:
     return busy or (error.kind == "rate_limit" and error.retryable)
 
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 _GONE = "the server could not be reached for the time of runner.outage"
+_AFTERWARDS = "run again then: stored answers are kept"
 _LATER = "start it and run again: stored answers are kept"
-_SHORT = 5.0
-"""Seconds of a wait that needs no explanation."""
 _SLOW = 0.6
 """The share of the timeout from which on an answer is slow."""
-
-
-def _asked_to_wait(error: CallError, wait: float | None) -> str:
-    """Return why a call waits, as a clause; nothing for a short wait."""
-    if wait is None or wait < _SHORT:
-        return ""
-    if error.retry_after is not None:
-        return f"the provider asked to wait {wait:.0f} s ({error.kind})"
-    return f"waiting {wait:.0f} s after an error ({error.kind})"
 
 
 FIRST_LOOK, LONGEST_LOOK = (
@@ -98,28 +92,6 @@ class RunAborted(Exception):  # noqa: N818
 
 class ClaimLost(Exception):  # noqa: N818
     """Raised if a claim ended before its request was sent: another process may be making the call."""
-
-
-def backoff(
-    attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random
-) -> float | None:
-    """Return the seconds to wait after a failed attempt; `None` if the provider asks for too long a wait.
-
-    Exponential backoff with full jitter (Brooker, "Exponential Backoff and Jitter", AWS, 2015).
-
-    Args:
-        attempt: The number of the failed attempt, from 1.
-        retry_after: The shortest wait in seconds, if the provider asked for one.
-        draw: Returns a random number in [0, 1).
-    """
-    if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
-        return None
-    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
-    if retry_after is None:
-        # Full jitter: calls that failed together must not come back together.
-        return ceiling * draw()
-    # Never earlier than asked, and a little spread, for the same reason.
-    return retry_after + FIRST_WAIT * draw()
 
 
 class Sender:
@@ -437,10 +409,14 @@ class Sender:
                 # An outage stops the clock of the retries: a server that restarts must not use up
                 # the attempts of every call in flight.
                 outage.refused(error)
+                if (why := too_long(error)) is not None:
+                    # The others would be refused alike, one by one.
+                    self.give_up(f"{why} ({failure.message}); {_AFTERWARDS}")
+                    return failure
                 failing = self._clock.now() if failing is None else failing
                 last = attempt > max(1, self._runner.retries)
                 away = outage.explains(error, failing, last=last)
-            reason = _asked_to_wait(error, wait)
+            reason = asked_to_wait(error, wait)
             if away:
                 wait = outage.wait()
                 reason = outage.describe()
@@ -636,7 +612,7 @@ class Sender:
         limit.answered(turn, request, completion.usage, slow=slow)
         if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
             limit.pause(seconds_asked)
-            if seconds_asked >= _SHORT:
+            if seconds_asked >= NOTABLE:
                 reason = f"the provider asked to wait {seconds_asked:.0f} s"
                 self._tally.wait_until(self._clock.now() + seconds_asked, reason)
         return completion

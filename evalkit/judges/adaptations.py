@@ -33,6 +33,12 @@ _UNSUPPORTED = (
     r"|unsupported|unknown|unrecognized|unexpected|invalid|disallow|no longer|deprecated|only"
     r"|must alternate|instead"
 )
+_KINDS = (
+    r"parameters?|arguments?|fields?|propert(?:y|ies)|options?|keys?|inputs?|keywords?"
+)
+_BOUNDS = r"must|should|cannot|can't|between|range|at (?:least|most)|too (?:large|small|high|low)|incompatible"
+_DAILY = ("stop", "user", "store", "metadata", "prediction", "modalities", "verbosity")
+_SHORTEST = 3
 _NO_SYSTEM = re.compile(
     rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b.{{0,80}}(?:{_UNSUPPORTED})"
     rf"|(?:{_UNSUPPORTED}).{{0,60}}(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)"
@@ -44,7 +50,7 @@ _NO_SYSTEM = re.compile(
 )
 _OTHER_LIMIT = {
     "max_tokens": re.compile(
-        r"max_tokens.{0,120}max_completion_tokens|unsupported parameter.{0,20}max_tokens\b",
+        r"max_?tokens.{0,120}max_?completion_?tokens|unsupported parameter.{0,20}max_tokens\b",
         re.IGNORECASE | re.DOTALL,
     ),
     "max_completion_tokens": re.compile(
@@ -117,9 +123,7 @@ def adapted(
         return replace(shape, merged=True)
     # optional parameters that the message names
     blamed = {
-        name
-        for name in OPTIONAL
-        if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)
+        name for name in OPTIONAL if name in sent and names_parameter(complaint, name)
     }
     if blamed:
         # `top_logprobs` is invalid without `logprobs`.
@@ -129,6 +133,37 @@ def adapted(
     if fixed or pattern_of_rung is None or not pattern_of_rung.search(complaint):
         return None
     return lower_rung(shape)
+
+
+def names_parameter(complaint: str, name: str) -> bool:
+    """Return whether a message is about a parameter: its words may also be those of a prompt."""
+    word = re.escape(name)
+    if not re.search(rf"(?<![\w-]){word}(?![\w-])", complaint, re.IGNORECASE):
+        return False
+    if "_" in name:  # no word of a text
+        return True
+    marked = rf"['\"`\[(.]{word}['\"`\])]|\b(?:body|params?)\W{{1,6}}{word}\b|^{word}\b"
+    close = r"[^.;\n]{0,40}?"
+    before = (
+        rf"(?:{_UNSUPPORTED}|{_KINDS})[^.;:\n]{{0,40}}?:?\s*(?<![\w-]){word}(?![\w-])"
+    )
+    after = rf"(?<![\w-]){word}(?![\w-]){close}(?:{_UNSUPPORTED}|{_BOUNDS}|{_KINDS})"
+    pattern = rf"{marked}|{before}|{after}"
+    # A word of one or two letters, or of daily use, is a parameter only where it is marked as one.
+    if name in _DAILY or len(name) < _SHORTEST:
+        pattern = rf"{marked}|(?:{_KINDS}|supplied)\W{{1,4}}{word}(?![\w-])"
+    return re.search(pattern, complaint, re.IGNORECASE) is not None
+
+
+def refuses_parameter(complaint: str, name: str) -> bool:
+    """Return whether a message says in so many words that a parameter is not supported."""
+    word = rf"['\"`]?(?<![\w-]){re.escape(name)}(?![\w-])['\"`]?"
+    refusal = r"(?:not|n't) (?:be )?(?:supported|enabled|allowed|implemented|available)"
+    pattern = rf"{word} (?:is|are) {refusal}|{word} (?:is |are )?unsupported"
+    pattern += (
+        rf"|(?:unsupported|does not support|doesn't support)[^.;\n]{{0,20}}{word}"
+    )
+    return re.search(pattern, complaint, re.IGNORECASE) is not None
 
 
 def lower_rung(shape: Shape) -> Shape | None:

@@ -11,6 +11,7 @@ from evalkit.core.values import Json
 from evalkit.judges.error_mapping import writable
 
 _SHOWN = 200
+PAGE = "a web page"
 _PAGE = re.compile(rb"\s*(?:<!doctype|<\?xml|<html|<head|<body|<h\d)", re.IGNORECASE)
 _UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.I)
 _TAG = re.compile(r"<[^>]*>")
@@ -29,7 +30,7 @@ def start_of(body: bytes, status: int) -> str:
     page = body[:_LONGEST_PAGE].decode("utf-8", "replace")
     words = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", page)))
     text = " ".join(words.split())[:_SHOWN]
-    return f"a web page with status {status}{': ' * bool(text)}{text}"
+    return f"{PAGE} with status {status}{': ' * bool(text)}{text}"
 
 
 def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:

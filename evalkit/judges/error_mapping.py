@@ -71,6 +71,8 @@ class _Fault:
     wait: float | None
     final: bool | None
     """Whether the provider says that a retry cannot help; `None` if it does not say."""
+    parameter: str
+    """The parameter that a field of the body names; empty if none does."""
 
 
 @frozen
@@ -139,7 +141,8 @@ _SPENT_CODES = _names(
     *("exceeded_current_quota_error", "billing_not_active", "account_deactivated"),
     *("payment_required", "billing_error", "quota_exhausted", "access_terminated"),
     *("spend_limit_exceeded", "1113", "setlimitexceeded", "accountoverdueerror"),
-    *("billing_disabled", "token_quota_reached"),
+    *("billing_disabled", "token_quota_reached", "organization_restricted"),
+    *("allocationquota.freetieronly", "1308", "1309", "1310"),
 )
 _SPENT = _words(
     r"insufficient[_ ](?:quota|funds|balance|credit)",
@@ -148,7 +151,9 @@ _SPENT = _words(
     r"(?:out of|used all (?:available )?|no|any|not enough|more) credits?\b"
     r"(?! (?:was|were|are|will be) (?:charged|used|deducted))",
     r"credits? (?:is |are |has been |have been )?(?:depleted|exhausted|used up|expired)",
-    r"free allocation|overdue balance|requires billing",
+    r"free allocation|overdue balance|requires billing|enable billing",
+    r"free (?:tier|quota|trial).{0,40}(?:exhausted|used up)",
+    r"(?:calls|requests) ?(?:/|per) ?month",
     r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
     r"(?:reached|exceeded|exceeds) (?:its|your|the) "
     r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage) ?(?:limits?|cap)",
@@ -159,6 +164,10 @@ _SPENT = _words(
 )
 _QUOTA = _words("exceeded your current quota")
 """OpenAI says this of an empty account, and Google of the limit of a minute."""
+_DAY = _words(
+    r"(?:requests|tokens)perday", r"quota exceeded for metric: [^,\n]*, limit: 0\b"
+)
+"""Google's limit of a day, or none at all, with which it states a wait that does not help."""
 _CAPABILITY = _words(
     r"top_?logprobs|log_?probs|log.?probabilit",
     r"response_?format|json_?schema|json.?mode|structured.?outputs?",
@@ -169,6 +178,7 @@ _CAPABILITY = _words(
 _PARAMETER = _words(
     r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
+    r"please use max_?completion_?tokens",
 )
 # A filter is about this prompt only: it becomes a refusal of one case, never the end of a run.
 _FILTER_CODES = _names(
@@ -224,8 +234,12 @@ _KEY_CODES = _names(
 )
 _KEY = _words(
     r"api.?key|invalid (?:key|token|credential)|token .{0,30}(?:invalid|expired)",
+    r"token could not be (?:validated|verified)",
     r"credentials|unauthori[sz]ed|not authori[sz]ed|authentication|authorization|signature",
     r"location is not supported|country, region|unsupported_country",
+)
+_KEY_IN_REQUEST = _words(
+    "api.?key|location is not supp|unsupported countr|unsupported region"
 )
 _ACCESS = _words(
     r"access (?:is |was )?denied|have access|permission|country|region|territory|ip address",
@@ -235,7 +249,8 @@ _ACCESS = _words(
 _MODEL_CODES = _names(
     *("model_not_found", "model_decommissioned", "model_not_exist", "invalid_model"),
     *("deploymentnotfound", "model_not_available", "unknown_model", "1211"),
-    *("model_not_supported", "operationnotsupported"),
+    *("model_not_supported", "operationnotsupported", "model_terms_required"),
+    *("model_permission_blocked_project", "model_permission_blocked_org"),
 )
 _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
@@ -244,6 +259,12 @@ _NO_MODEL = _words(
     r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model",
     r"does not work with the specified model|on-demand throughput|模型.{0,20}不存在",
 )
+_NO_ACCESS_CODES = _names(
+    *("key_model_access_denied", "team_model_access_denied"),
+    *("user_model_access_denied", "org_model_access_denied"),
+    "project_model_access_denied",
+)
+"""LiteLLM's proxy says with 401 that the key is right, but not for this model."""
 _LIMIT_CODES = _names(
     *("rate_limit_exceeded", "rate_limit_error", "throttlingexception", "throttling"),
     *("toomanyrequestsexception", "too_many_requests", "rate_limited", "rate_limit"),
@@ -278,6 +299,11 @@ _BUSY_CODES = _names(
 _LOADING = _words(
     r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
 )
+_CRASHED = _words(
+    r"model (?:has )?(?:crashed|unloaded)|operation cancell?ed|process has terminated"
+)
+_NO_LOGIN = _words("login fail")
+_NO_TLS = _words("plain http request was sent to https port")
 _DISCONNECTED = _words(
     (
         r"connection error|cannot connect|connect call failed"
@@ -312,8 +338,10 @@ _RULES = (
         "account", False, "account", (*_REFUSING, 401, 500), _SPENT_CODES, waits=False
     ),
     _Rule("account", False, "account", _REFUSING, text=_SPENT, waits=False),
+    _Rule("account", False, "account", (429,), text=_DAY),
     _Rule("rate_limit", True, "server", (429,), _names("resource_exhausted")),
     _Rule("account", False, "account", (429,), text=_QUOTA, waits=False),
+    _Rule("not_found", False, "model", (401, 403), _NO_ACCESS_CODES),
     _Rule("auth", False, "key", (401, 407)),
     _Rule("auth", False, "key", (400, 403), _KEY_CODES),
     _Rule("too_long", False, "request", (400, 413, 429), text=_TOO_LARGE),
@@ -331,9 +359,9 @@ _RULES = (
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
     _Rule("not_found", False, "model", (400, 403, 422), text=_NO_MODEL),
-    _Rule(
-        "auth", False, "key", (400,), text=_words("api.?key", "location is not supp")
-    ),
+    _Rule("not_found", False, "model", (400,), text=_NO_TLS),
+    _Rule("auth", False, "key", (400,), text=_KEY_IN_REQUEST),
+    _Rule("auth", False, "key", (422,), text=_NO_LOGIN),
     _Rule("auth", False, "key", (403,), text=_KEY),
     _Rule("auth", False, "model", (403,), text=_ACCESS),
     _Rule("auth", False, "request", (403,)),
@@ -350,6 +378,7 @@ _RULES = (
     _Rule("connection", True, "server", (0, 500), text=_DISCONNECTED),
     _Rule("connection", True, "server", classes=_CONNECTION_ERRORS),
     _Rule("server", True, "loading", (400, 500, 503), text=_LOADING),
+    _Rule("server", True, "server", (400,), text=_CRASHED),
     _Rule("server", True, "server", (409, 424, 425, 498, 499)),
     _Rule("server", True, "server", (502, 503, 504)),
     _Rule("server", True, "server", range(500, 2**63)),
@@ -380,6 +409,8 @@ def call_error(error: BaseException) -> CallError:
     else:
         text = message or type(error).__name__
         return CallError("bad_response", text, retryable=False, status=fault.status)
+    if rule.kind == "bad_request" and fault.parameter not in message.lower():
+        message = f"{message} (parameter '{fault.parameter}')"
     # the provider may know better that a retry cannot help
     retryable = rule.retryable and fault.final is not True
     wait = fault.wait
@@ -412,6 +443,8 @@ def _fault(error: BaseException) -> _Fault:
     # Links name pages such as `/rate-limits` or `/api-keys`, which are not what the error is
     # about.
     text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *texts])))
+    parameters = [text.lower() for name, text in details if name == "param"]
+    parameter = parameters[0] if parameters else ""
     headers = headers_of(error)
     if (kind := headers.get("x-amzn-errortype")) is not None:
         codes.add(kind.partition(":")[0].lower())
@@ -425,6 +458,7 @@ def _fault(error: BaseException) -> _Fault:
         text=text,
         classes=classes,
         wait=wait,
+        parameter=parameter if _IDENTIFIER.fullmatch(parameter) else "",
         # OpenAI's header says whether to retry; `final` is the opposite.
         final={"true": False, "false": True}.get(retry_hint),
     )
@@ -448,8 +482,11 @@ def _cause_names(error: BaseException) -> Iterator[str]:
         cause = cause.__cause__ or cause.__context__
 
 
+_IDENTIFIER = re.compile(r"(?!none$|null$)[a-z][a-z_.]{0,39}")
 _CODE_FIELDS = ("code", "type", "status", "reason", "error_code", "__type", "errortype")
-_TEXT_FIELDS = ("message", "raw", "detail", "msg", "error", "failed_generation")
+_TEXT_FIELDS = (
+    *("message", "raw", "detail", "msg", "error", "failed_generation", "quotaid"),
+)
 
 
 def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -30,6 +29,8 @@ from evalkit.judges.adaptations import (
     is_unspecific,
     lower_rung,
     merged_messages,
+    names_parameter,
+    refuses_parameter,
 )
 from evalkit.judges.completions import check_logprobs, completion_of, priced
 from evalkit.judges.context import excess, room
@@ -362,11 +363,10 @@ class ModelJudge:
             return False  # the endpoint accepted the request; the model failed
         if self._shape != sent:  # another request changed it in the meantime
             return True
-        # An error of the server's own names a parameter in passing.
+        # An error of the server's own may name a parameter in passing, so it must say more.
+        names = set(self.spec.params) - sent.dropped
         if error.http_status >= 500:
-            names = set()
-        else:
-            names = set(self.spec.params) - sent.dropped
+            names = {name for name in names if refuses_parameter(error.message, name)}
         shape = adapted(
             sent,
             error.message,
@@ -463,10 +463,7 @@ class ModelJudge:
         """Return whether an error names a parameter that the config sets, so that every request has it."""
         if error.kind != "bad_request":
             return False
-        return any(
-            re.search(rf"\b{re.escape(name)}\b", error.message)
-            for name in self.spec.params
-        )
+        return any(names_parameter(error.message, name) for name in self.spec.params)
 
 
 def ended_answer(error: CallError, rung: Rung) -> Completion | None:

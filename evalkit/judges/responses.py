@@ -501,6 +501,8 @@ def _error_in_answer(
     message, name = error
     inner = parsed.get("error")
     code = _get(inner if isinstance(inner, Mapping) else parsed, "code")
+    if isinstance(code, str) and re.fullmatch("[45][0-9][0-9]", code):
+        code = int(code)
     # A code in the body of a 200 response does not prove that the key is wrong.
     # `type` and not `isinstance`: `True` is an integer, too.
     if type(code) is not int or code in (401, 403, 404):

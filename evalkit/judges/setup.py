@@ -25,6 +25,7 @@ from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.guard.hosts import host_of
 from evalkit.guard.known_hosts import FLAG
 from evalkit.judges.adaptations import LIMITS, OPTIONAL, Shape, shaped
+from evalkit.judges.error_bodies import PAGE
 from evalkit.judges.error_mapping import clean_message
 
 LOCAL = "local/"
@@ -368,6 +369,17 @@ _RESPONSES_ONLY = re.compile(
 )
 
 
+_NO_PAGE = re.compile(
+    r"^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
+    r"|invalid url\b.*|unknown url\b.*|cannot post\b.*|no route matched.*"
+    r"|(?:unexpected endpoint or method|unknown request url|unknown path)\b.*)\W*(?:\(post .*)?$"
+    r"|^(?:a web page|an empty response|an error without a message)\b.*\b40[45]\b"
+    r"|plain http request was sent to https port",
+    re.IGNORECASE,
+)
+"""What is said of an address without chat completions, and not of a model."""
+
+
 def setup_error(
     target: Target, error: CallError, endpoint: str = "chat", rung: str = "auto"
 ) -> JudgeSetupError:
@@ -384,12 +396,19 @@ def setup_error(
         host = host_of(str(target.address))
         remedy = f"a file names this server, so it gets no key: if you trust it, add {FLAG} {host}"
         return AccessError(problem, remedy=remedy)
+    if error.http_status == 403 and error.message.startswith(PAGE):
+        problem = f"{target.model}: access denied ({error.message})"
+        remedy = "a gateway before the server says this: check judge.api_base, and the network"
+        return AccessError(problem, remedy=remedy)
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
     if error.kind == "account":
         return AccessError(
             f"{target.model}: the account or its budget is used up ({error.message})",
-            remedy="add credit or raise the budget, and run again: stored answers are kept",
+            remedy=(
+                "add credit or raise the budget, or wait until it is reset, and run again: stored"
+                " answers are kept"
+            ),
         )
     address = target.address or f"provider {target.provider}"
     if endpoint != "chat":
@@ -412,6 +431,11 @@ def setup_error(
         return JudgeSetupError(
             f"{target.model}: {address} rejects the request ({error.message})",
             remedy=remedy,
+        )
+    if _NO_PAGE.search(error.message):
+        return JudgeSetupError(
+            f"{target.model}: {address} has no chat completions ({error.message})",
+            remedy="check judge.api_base: a server's address often ends with /v1; or judge.model",
         )
     remedy = "check judge.model and judge.api_base"
     if _RESPONSES_ONLY.search(error.message):

@@ -9,6 +9,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_PAUSE = 600.0
+LONGEST_STATED = 366 * 86400.0
+"""Seconds; a longer wait is no time that a provider means, so it states nothing."""
+_HEADERS = {
+    **dict.fromkeys(("retry-after-ms", "x-ms-retry-after-ms"), 0.001),
+    **dict.fromkeys(("retry-after", "x-ratelimit-reset-after"), 1.0),
+}
+"""The headers that state a wait, with their unit in seconds."""
 _KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -18,8 +25,9 @@ _AMOUNT = (
     r"\d+(?:\.\d+)?\s*(?:ms|millisecond|second|sec|minute|min|hour|hr|s|m|h)s?(?![a-z])"
 )
 _ASKED = r"(?:retry|try(?: your request)? again|again|wait(?:ing)?|back ?off|resets?|available)"
+_AMOUNTS = re.compile(rf"{_AMOUNT}(?:(?:\s|,|and)*{_AMOUNT})*", re.IGNORECASE)
 _IN_WORDS = re.compile(
-    rf"{_ASKED}\b[^\d\n]{{0,40}}?(?P<spans>{_AMOUNT}(?:(?:\s|,|and)*{_AMOUNT})*)",
+    rf"{_ASKED}\b[^\d\n]{{0,40}}?(?P<spans>{_AMOUNTS.pattern})",
     re.IGNORECASE,
 )
 _AT_TIME = re.compile(
@@ -46,15 +54,24 @@ def retry_after(
     RFC 9110, section 10.2.3, has seconds or a date; providers also send durations, milliseconds
     and Unix times.
     """
-    milliseconds = seconds_in(headers.get("retry-after-ms"), now)
-    if milliseconds is not None:
-        return milliseconds / 1000
-    return seconds_in(headers.get("retry-after"), now)
+    for name, unit in _HEADERS.items():
+        # A proxy joins two headers of the same name; the longer wait keeps both.
+        parts = re.split(r",\s*(?=[\d.]+\w*\s*(?:,|$))", headers.get(name, ""))
+        stated = [seconds_in(part, now) for part in parts]
+        waits = [value * unit for value in stated if value is not None]
+        longest = _plausible(max(waits, default=None))
+        if longest is not None:
+            return longest
+    return None
 
 
 def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float | None:
     """Return the seconds that a value states: a number, a duration such as `6m0s`, or a time; else `None`."""
     text = (text or "").strip()
+    if text.startswith("PT"):  # a duration of ISO 8601
+        text = text.removeprefix("PT").lower()
+    if _AMOUNTS.fullmatch(text):
+        return _sum_of(text)
     spans = _SPAN.findall(text)
     # The spans must be the whole text: `6m0s` is a duration, and `2m away` is not.
     if spans and "".join(number + unit for number, unit in spans) == text:
@@ -90,15 +107,26 @@ def wait_in_body(
     for value, unit in _stated(body, 0):
         seconds = _seconds_of(value, now)
         # Fields before words: a text may name other spans, such as that of a limit.
-        if seconds is not None:
+        if seconds is not None and _plausible(seconds * unit) is not None:
             return seconds * unit
     if (words := _IN_WORDS.search(text)) is not None:
-        parts = _PART.finditer(words["spans"])
-        return sum(float(part["number"]) * _unit(part["unit"]) for part in parts)
+        return _plausible(_sum_of(words["spans"]))
     if (date := _AT_TIME.search(text)) is not None:
         zone = (date["zone"] or "Z").upper().replace("UTC", "Z")
-        return seconds_in(date["date"].replace(" ", "T") + zone, now)
+        return _plausible(seconds_in(date["date"].replace(" ", "T") + zone, now))
     return None
+
+
+def _plausible(seconds: float | None) -> float | None:
+    if seconds is None or seconds > LONGEST_STATED:
+        return None
+    return seconds
+
+
+def _sum_of(spans: str) -> float:
+    """Return the seconds of amounts such as `1 minute and 5 s`."""
+    parts = _PART.finditer(spans)
+    return sum(float(part["number"]) * _unit(part["unit"]) for part in parts)
 
 
 def _unit(letters: str) -> float:

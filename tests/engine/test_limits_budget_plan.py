@@ -27,8 +27,8 @@ from evalkit.core.types import (
     Usage,
 )
 from evalkit.engine import judge, plan
+from evalkit.engine.backoff import LONGEST_WAIT, backoff
 from evalkit.engine.budget import Budget, BudgetReached
-from evalkit.engine.dispatch import LONGEST_WAIT, backoff
 from evalkit.engine.requests import (
     FREE_TEXT,
     Kind,

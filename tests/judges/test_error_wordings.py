@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from evalkit.judges.adaptations import names_parameter, refuses_parameter
 from evalkit.judges.responses import answer_in, error_in
 from tests.support.fake_provider import completion
 
@@ -14,6 +15,11 @@ def coded(code, message="No"):
 
 def flat(message, **more):
     return {"message": message, **more}
+
+
+def google(message="You exceeded your current quota.", **violation):
+    details = [{"violations": [violation]}, {"retryDelay": "38s"}]
+    return {"error": {"status": "RESOURCE_EXHAUSTED", "message": message, "details": details}}
 
 
 def said(message):
@@ -43,6 +49,8 @@ PASSING = [
     (500, {"success": False, "errors": [{"code": 7009, "message": "Upstream unavailable"}]}),
     (400, coded("json_validate_failed", "The generated JSON does not match the expected schema")),
     (400, coded("tool_use_failed", "Failed to call a function.")),
+    (400, said("The model has crashed without additional information. (Exit code: 6)")),
+    (400, said("Model unloaded.")),
 ]
 TOO_LONG = "too_long"
 LONG = [
@@ -97,6 +105,13 @@ ACCOUNT = [
     (429, flat("you have used up your daily free allocation of neurons")),
     (400, coded(None, "You have reached your specified API usage limits. Access on 2026-12-01")),
     (400, coded(None, "This organization has been disabled.")),
+    (429, google(quotaId="GenerateRequestsPerDayPerProjectPerModel-FreeTier")),
+    (429, google("Quota exceeded for metric: x/free_tier_requests, limit: 0, model: m")),
+    (403, coded("AllocationQuota.FreeTierOnly", "The free tier has been exhausted.")),
+    (429, flat("You are using a Trial key, which is limited to 1000 API calls / month.")),
+    (400, coded(None, "Please enable billing on your project in Google AI Studio.")),
+    (400, coded("organization_restricted", "Organization has been restricted.")),
+    (429, coded("1308", "已达到 5 小时的使用上限。您的限额将在 2026-11-28 05:00:00 重置")),
     (401, coded("account_deactivated", "The account of this API key has been deactivated.")),
 ]
 KEY = [
@@ -107,11 +122,17 @@ KEY = [
     (403, coded("unsupported_country_region_territory", "not supported")),
     (403, flat("You do not have permission to query endpoint x")),
     (403, coded("403", "Access denied due to Virtual Network/Firewall rules.")),
+    (403, said("The OAuth2 access token could not be validated")),
+    (400, flat("Access is not allowed from unsupported countries, regions, or territories.")),
     (400, coded(None, "User location is not supported for the API use.")),
 ]
 MODEL = [
     (404, said("model 'm' not found")),
     (405, {"detail": "Method Not Allowed"}),
+    (401, {"error": {"message": "key not allowed", "type": "key_model_access_denied"}}),
+    (403, coded("model_permission_blocked_project", "m is blocked at the project level.")),
+    (400, coded("model_terms_required", "m requires terms acceptance.")),
+    (400, said("The plain HTTP request was sent to HTTPS port")),
     (400, coded("1211", "模型不存在，请检查模型代码。")),
     (400, coded("OperationNotSupported", "The operation does not work with the specified model")),
     (400, flat("Invocation of model ID x with on-demand throughput isn't supported.")),
@@ -194,6 +215,8 @@ def test_what_keeps_a_connection_is_not_the_answer(before):
     ("body", "kind", "retryable"),
     [
         ({"error": "upstream timeout"}, "server", True),
+        ({"error": {"message": "Too many", "code": "429"}}, "rate_limit", True),
+        ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "auth", False),
         ({"base_resp": {"status_code": 1002, "status_msg": "rate limit hit"}}, "rate_limit", True),
         ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "account", 0),
         ({"base_resp": {"status_code": 1026, "status_msg": "input sensitive"}}, REFUSED, False),
@@ -207,3 +230,41 @@ def test_an_error_in_a_good_response_is_one(body, kind, retryable):
         answer_in(200, json.dumps(body).encode(), {})
     assert raised.value.kind == kind
     assert raised.value.retryable == bool(retryable)
+
+
+@pytest.mark.parametrize(
+    ("named", "name", "message"),
+    [
+        (True, "seed", "body.seed: Extra inputs are not permitted"),
+        (True, "seed", "extraneous key [seed] is not permitted"),
+        (True, "temperature", "`temperature` and `top_p` cannot both be specified"),
+        (True, "temperature", "invalid temperature: only 1 is allowed for this model"),
+        (True, "logprobs", "You are not allowed to request logprobs from this model"),
+        (True, "stop", "Unrecognized request argument supplied: stop"),
+        (True, "n", "'n' must be 1"),
+        (False, "n", "Invalid text: don't do it \\n"),
+        (False, "stop", "Request invalid: please stop sending large prompts"),
+        (False, "user", "invalid role: user must alternate"),
+        (False, "seed", "Prompt 'plant the seed in spring' could not be read"),
+        (False, "temperature", "Invalid text: the patient's temperature was 39"),
+    ],
+)
+def test_a_parameter_is_named_as_one_and_not_as_a_word_of_a_text(named, name, message):
+    assert names_parameter(message, name) == named
+
+
+@pytest.mark.parametrize(
+    ("words", "refuses"),
+    [
+        ("logprobs is not supported", True),
+        ("the backend does not support 'logprobs'", True),
+        ("failed with logprobs=True, 'temperature': 0", False),
+    ],
+)
+def test_an_internal_error_refuses_a_parameter_only_in_so_many_words(words, refuses):
+    assert refuses_parameter(words, "logprobs") == refuses
+
+
+def test_a_parameter_that_only_a_field_names_is_in_the_message():
+    error = {"message": "Unsupported parameter.", "param": "temperature"}
+    assert "'temperature'" in error_in(400, json.dumps({"error": error}).encode(), {}).message

@@ -118,6 +118,24 @@ COMPLETE = {
         ("judge.logprobs=fallback",),
         7,
     ),
+    "another name of the limit, as Azure says it": (
+        sends("max_tokens", refused(400, "not supported MaxTokens, use MaxCompletionTokens")),
+        ("judge.max_tokens=500",),
+        7,
+    ),
+    "a parameter named by a field": (
+        sends(
+            "temperature",
+            Reply({"error": {"message": "Unsupported parameter.", "param": "temperature"}}, 400),
+        ),
+        ("judge.temperature=0",),
+        7,
+    ),
+    "no log-probabilities, as an internal error": (
+        sends("logprobs", Reply({"error": "logprobs is not supported"}, 500)),
+        ("judge.logprobs=fallback",),
+        7,
+    ),
     "an error on the choice": (
         third(
             Reply(
@@ -187,6 +205,12 @@ ENDS = {
         (),
         "OPENAI_API_KEY",
     ),
+    "a wrong path": (Reply({"detail": "Not Found"}, 404), (), "ends with /v1"),
+    "a page of a gateway": (
+        Reply(b"<html>Just a moment...</html>", 403),
+        (),
+        "check judge.api_base",
+    ),
     "an unknown model": (refused(400, "Invalid model name passed in model=m"), TEXT, "judge.model"),
     "a bad grammar": (refused(400, "failed to parse grammar"), TEXT, "judge.params"),
 }
@@ -218,6 +242,29 @@ def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, 
     assert played.statuses == {"ok": 3, "failed": 3}
     assert len(played.provider.requests) == 4
     assert remedy in played.output
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (refused(429, "Tokens per day. Please try again in 2h10m3.5s"), "asks to wait 2 h 11 min"),
+        (refused(503, "maintenance", retry_after="7200"), "asks to wait 2 h before"),
+    ],
+)
+def test_a_wait_longer_than_a_run_waits_ends_it_at_once(tmp_path, capfd, reply, words, transport):
+    played = play(
+        tmp_path,
+        capfd,
+        lambda _, number: verdict() if number < 4 else reply,
+        "judge.concurrency=1",
+        transport=transport,
+    )
+    assert played.status == 2
+    assert played.statuses == {"ok": 3, "failed": 3}
+    assert len(played.provider.requests) == 4
+    assert words in played.output
+    assert "run again then" in played.output
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
