@@ -37,12 +37,11 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         folder: The sweep's folder.
         names: The name of each job, by its folder.
     """
-    jobs = [job for job in names if (folder / job / f"{DATASHEET}.json").is_file()]
+    file_name = f"{DATASHEET}.json"
+    jobs = [job for job in names if (folder / job / file_name).is_file()]
     if len(jobs) < 2:
         return {}
-    sheets = {
-        job: json.loads(read_file(folder / job / f"{DATASHEET}.json")) for job in jobs
-    }
+    sheets = {job: json.loads(read_file(folder / job / file_name)) for job in jobs}
     compared = _compare(folder, sheets)
     rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
     rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
@@ -93,11 +92,11 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
                 ]
             )
             p = p_value(differences, clusters, one_sided=False)
-            sizes = [
-                abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
-            ]
-            # A comparison as an index: 1 if the second is larger.
-            worse = (first, second)[sizes[1] > sizes[0]]
+            mine_size = abs(float(np.mean([*mine.values()])))
+            their_size = abs(float(np.mean([*theirs.values()])))
+            worse = first
+            if their_size > mine_size:
+                worse = second
             count = int(np.isfinite(differences).sum())
             tests.append(
                 {
@@ -110,8 +109,10 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
             )
     # `keys() & keys()` has no order
     tests.sort(key=lambda test: (test["probe"], test["jobs"]))
-    alpha = 1 - float(next(iter(sheets.values()))["confidence"])
-    for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
+    first_sheet = next(iter(sheets.values()))
+    alpha = 1 - float(first_sheet["confidence"])
+    p_values = holm([test["p"] for test in tests])
+    for test, adjusted in zip(tests, p_values, strict=True):
         test |= {
             "p_adjusted": adjusted,
             "differ": adjusted is not None and adjusted <= alpha,

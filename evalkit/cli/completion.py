@@ -65,18 +65,24 @@ def _for_overrides(typed: Sequence[str]) -> list[str] | None:
     if remaining[-1].startswith("-"):
         _print(option_names(parser), remaining[-1])
         return None
-    if command == "plan" and remaining[0] == AUDIT and len(remaining) > 1:
-        remaining = remaining[1:]
-    elif command == "plan" and len(remaining) == 1:
-        actions = [AUDIT]
+    if command == "plan":
+        if len(remaining) == 1:
+            actions = [AUDIT]
+        elif remaining[0] == AUDIT:
+            remaining = remaining[1:]
     if actions is not None and len(remaining) == 1:
         _print(actions, remaining[0])
     if not any(action.dest == "study" for action in parser._actions):
         return None
-    may_be_study = remaining[0] and not remaining[0].startswith(("-", "+", "~"))
-    if may_be_study and "=" not in remaining[0]:
-        _print(_study_names() if len(remaining) == 1 else (), remaining[0])
-        remaining = remaining[1:] or remaining
+    first, *further = remaining
+    is_override = first.startswith(("-", "+", "~")) or "=" in first
+    if not first or is_override:
+        return remaining
+    # Another word follows the study, so its name is complete.
+    if further:
+        _print((), first)
+        return further
+    _print(_study_names(), first)
     return remaining
 
 

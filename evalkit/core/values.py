@@ -101,7 +101,8 @@ def _compared_by_fields(cls: type[Any]) -> None:
 
     methods = vars(cls)
     has_hash = methods.get("__hash__") is not None
-    for name, method in (("__eq__", equal), ("__hash__", hashed), ("__repr__", text)):
+    defaults = {"__eq__": equal, "__hash__": hashed, "__repr__": text}
+    for name, method in defaults.items():
         is_given = has_hash if name == "__hash__" else name in methods
         if not is_given:
             setattr(cls, name, method)

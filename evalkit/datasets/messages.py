@@ -57,9 +57,12 @@ def _message(message: Json, tools: dict[str, str]) -> Message:
     if content is None:
         listed = []
     # `function_call` is OpenAI's older form of a call
-    calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
+    calls = list(calls_of(message))
+    if message.get("function_call"):
+        calls.append(message["function_call"])
     # parts that are results say themselves which call they answer
-    if role.lower() in _RESULT and not any(_type(part) in _RESULTS for part in listed):
+    names_calls = any(_type(part) in _RESULTS for part in listed)
+    if role.lower() in _RESULT and not names_calls:
         tool = (
             message.get("name")
             or message.get("function")
@@ -133,9 +136,8 @@ def _result(part: Json, tools: Mapping[str, str]) -> Part:
         text = "\n".join(map(part_text, content))
     else:
         text = without_markers(arguments_text(content))
-    return Part(
-        1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text
-    )
+    tool = part.get("name") or tools.get(str(id_)) or "tool"
+    return Part(1, "result", str(tool), text)
 
 
 def json_value(value: Any) -> Any:

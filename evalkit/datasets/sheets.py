@@ -38,31 +38,39 @@ def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
         lines: The first lines.
         delimiter: The delimiter of the format, which counts if no other fits better.
     """
-    sep_line = bool(lines) and lines[0].strip().casefold().startswith(_SEPARATOR_LINE)
-    if sep_line:
-        stated = lines[0].strip()[len(_SEPARATOR_LINE) :] or "\t"
+    first_line = lines[0].strip() if lines else ""
+    if first_line.casefold().startswith(_SEPARATOR_LINE):
+        # The line was stripped, so a tab is no longer in it.
+        stated = first_line[len(_SEPARATOR_LINE) :] or "\t"
         below = _records(lines[1:], stated[0])
-        return Layout(stated[0], 1 + header_position(below), sep_line=True)
-    order = (
-        delimiter,
-        *(candidate for candidate in _DELIMITERS if candidate != delimiter),
-    )
-    best = max(order, key=lambda candidate: _fit(_records(lines, candidate)))
-    return Layout(best, header_position(_records(lines, best)))
+        above = 1 + header_position(below)
+        return Layout(stated[0], above, sep_line=True)
+    # The stated delimiter first: it is chosen among several that fit as well.
+    candidates = dict.fromkeys((delimiter, *_DELIMITERS))
+    best = max(candidates, key=lambda candidate: _fit(_records(lines, candidate)))
+    records = _records(lines, best)
+    return Layout(best, header_position(records))
 
 
 def header_position(rows: Sequence[Sequence[Any]]) -> int:
     """Return the number of rows above the header: comments, titles and empty rows."""
     filled = [sum(not is_blank(cell) for cell in row) for row in rows]
-    most = Counter(count for count in filled if count > 1).most_common(1)
-    usual = most[0][0] if most else 1
+    counts = Counter(count for count in filled if count > 1)
+    usual = 1
+    if counts:
+        [(usual, _)] = counts.most_common(1)
     for position, row in enumerate(rows[:-1]):
         first = next((cell for cell in row if not is_blank(cell)), None)
-        is_comment = str(first).lstrip().startswith(_COMMENT) and (
-            filled[position] < usual or ":" in str(first) or "=" in str(first)
-        )
+        if first is None:
+            continue
+        start = str(first)
+        # A header may begin with the sign of a comment, such as `#id`.
+        is_short = filled[position] < usual
+        states_value = ":" in start or "=" in start
+        has_sign = start.lstrip().startswith(_COMMENT)
+        is_comment = has_sign and (is_short or states_value)
         is_title = filled[position] <= usual / 2 and usual > 1
-        if not (first is None or is_comment or is_title):
+        if not (is_comment or is_title):
             return position
     return 0
 
@@ -78,7 +86,10 @@ def named_columns(header: Sequence[str]) -> list[str]:
     while names and not names[-1].strip():
         names.pop()
     if names and not names[0].strip():
-        names[0] = "row" if "row" not in names else "row number"
+        if "row" in names:
+            names[0] = "row number"
+        else:
+            names[0] = "row"
     return names
 
 
@@ -90,10 +101,11 @@ def named_cells(
     Raises:
         DatasetError: If a cell without a name has a value, or the row is too short.
     """
-    extra = [cell for cell in cells[len(names) :] if not is_blank(cell)]
-    if extra or len(cells) < len(names):
+    width = len(names)
+    extra = [cell for cell in cells[width:] if not is_blank(cell)]
+    if extra or len(cells) < width:
         raise DatasetError(
-            f"the row has {len(cells)} cells and the header {len(names)}",
+            f"the row has {len(cells)} cells and the header {width}",
             where=location,
             remedy="quote cells that hold the delimiter, a quote or a line break",
         )
@@ -120,4 +132,5 @@ def _fit(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
     if not lengths:
         return 0.0, 0
     usual, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
-    return count / max(1, sum(bool(row) for row in rows)), usual
+    nonempty = sum(bool(row) for row in rows)
+    return count / max(1, nonempty), usual

@@ -75,7 +75,11 @@ class StoreWriter:
         rescue: What keeps the answers that the store does not take.
     """
 
-    def __init__(self, store: CompletionCache, rescue: Rescue | None = None) -> None:
+    def __init__(
+        self,
+        store: CompletionCache,
+        rescue: Rescue | None = None,
+    ) -> None:
         self._store = store
         self._rescue = rescue
         self._queue = ThreadQueue(self._put)
@@ -148,7 +152,10 @@ class ClaimQueue:
             raise self._queue.error
 
     def _give_back(self, key: str, claimed: asyncio.Future[Completion | bool]) -> None:
-        if claimed.exception() is None and claimed.result() is not False:
+        if claimed.exception() is not None:
+            return
+        is_claimed = claimed.result() is not False
+        if is_claimed:
             self.release(key)
 
     def _exchange(self, values: list[tuple[str, bool]]) -> list[Completion | bool]:

@@ -31,10 +31,9 @@ def describe_settings(
     samples = 1 + max(judgment.sample for judgment in judgments)
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
     criteria = {name: _criterion(parsed, name) for name in named or {CRITERION: None}}
+    weighted = any(judgment.weighted is not None for judgment in judgments)
     settings: JsonObject = {
-        "judge": _judge(
-            judges, any(judgment.weighted is not None for judgment in judgments)
-        ),
+        "judge": _judge(judges, weighted),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
@@ -42,18 +41,18 @@ def describe_settings(
     if any(judgment.items for judgment in judgments):
         settings["mode"]["name"] = "checklist"
         settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
-        return settings | (
-            {"scoring": {"checklist": parsed.rule}} if parsed.rule else {}
-        ), []
+        if parsed.rule:
+            settings["scoring"] = {"checklist": parsed.rule}
+        return settings, []
     if parsed.output is not None:
         settings["output"] = dict(parsed.output)
     if not pointwise:
         return settings, []
     if parsed.rubric:
         return settings | {"rubric": dict(parsed.rubric)}, []
-    if names := [
-        judgment.class_name for judgment in judgments if judgment.class_name is not None
-    ]:
+    class_names = [judgment.class_name for judgment in judgments]
+    names = [name for name in class_names if name is not None]
+    if names:
         labels = [
             class_name
             for record in parsed.records
@@ -63,8 +62,11 @@ def describe_settings(
         for class_name in (*names, *labels):
             if class_name is not None:
                 spelled.setdefault(fold_class(class_name), class_name)
-        if len(spelled) == 1 and (opposite := OPPOSITES.get(names[0].casefold())):
-            spelled[opposite] = opposite
+        if len(spelled) == 1:
+            # A file with one class only: its opposite is the other one.
+            opposite = OPPOSITES.get(names[0].casefold())
+            if opposite:
+                spelled[opposite] = opposite
         settings["rubric"] = {
             "classes": dict.fromkeys(spelled.values(), ""),
             "levels": {},
@@ -76,12 +78,16 @@ def describe_settings(
     values = [value for judgment in judgments for value in judgment.criteria.values()]
     low, high, step = parsed.scale or guessed_scale(values)
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
-    return settings, [] if parsed.scale else [GUESSED.format(low, high)]
+    if parsed.scale:
+        return settings, []
+    return settings, [GUESSED.format(low, high)]
 
 
 def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
-    weight = {"weight": parsed.weights[name]} if name in parsed.weights else {}
-    return {"description": parsed.criteria.get(name, ""), **weight}
+    criterion: JsonObject = {"description": parsed.criteria.get(name, "")}
+    if name in parsed.weights:
+        criterion["weight"] = parsed.weights[name]
+    return criterion
 
 
 def _judge(names: Sequence[str], weighted: bool) -> Json:
@@ -91,11 +97,9 @@ def _judge(names: Sequence[str], weighted: bool) -> Json:
         {"name": _plain(name), "model": name, "temperature": None, **output}
         for name in names
     ]
-    return (
-        judges[0]
-        if len(judges) == 1
-        else {"name": "panel", "model": None, "judges": judges}
-    )
+    if len(judges) == 1:
+        return judges[0]
+    return {"name": "panel", "model": None, "judges": judges}
 
 
 def _plain(name: str) -> str:
@@ -106,22 +110,23 @@ def _policy(judgments: Sequence[Judgment]) -> str:
     """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
     orders: dict[tuple[Any, ...], set[bool]] = {}
     for judgment in judgments:
-        orders.setdefault((judgment.judge, judgment.case_id, judgment.unit), set()).add(
-            judgment.shown == judgment.unit
-        )
-    if any(len(in_case_order) > 1 for in_case_order in orders.values()):
+        pair = (judgment.judge, judgment.case_id, judgment.unit)
+        in_case_order = judgment.shown == judgment.unit
+        orders.setdefault(pair, set()).add(in_case_order)
+    if any(len(orders_of_pair) > 1 for orders_of_pair in orders.values()):
         return "both"
-    return (
-        "random"
-        if any(False in in_case_order for in_case_order in orders.values())
-        else "none"
-    )
+    if any(False in orders_of_pair for orders_of_pair in orders.values()):
+        return "random"
+    return "none"
 
 
 def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
     """Guess the scale (min, max, step) of scores: 0-1, 1-5, 0-10, 1-10, 0-100, or one that contains them."""
-    low, high = (min(values), max(values)) if values else (1.0, 5.0)
-    step = 1.0 if all(float(value).is_integer() for value in values) else 0.001
+    low = min(values, default=1.0)
+    high = max(values, default=5.0)
+    step = 0.001
+    if all(float(value).is_integer() for value in values):
+        step = 1.0
     for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):
         if bottom <= low and high <= top:
             return float(bottom), float(top), step

@@ -46,10 +46,14 @@ class EndpointTransport(DirectTransport):
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
         super().__init__(config, runner)
         root = self._base.removesuffix("/v1")
+        # The paths of decisions begin with `v1` themselves.
+        bases = [self._base, root]
+        if config.decides:
+            bases = [root]
         self._urls = [
             f"{base}/{path}"
             for path in _PATHS[config.endpoint]
-            for base in dict.fromkeys([root] if config.decides else [self._base, root])
+            for base in dict.fromkeys(bases)
         ]
 
     async def open(

@@ -26,9 +26,11 @@ def start_of(body: bytes, status: int) -> str:
     if not body.strip():
         return f"an empty response with status {status}"
     if not _PAGE.match(body):
-        return " ".join(body[:_SHOWN].decode("utf-8", "replace").split())
+        start = body[:_SHOWN].decode("utf-8", "replace")
+        return " ".join(start.split())
     page = body[:_LONGEST_PAGE].decode("utf-8", "replace")
-    words = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", page)))
+    seen_part = _UNSEEN.sub(" ", page)
+    words = html.unescape(_TAG.sub(" ", seen_part))
     text = " ".join(words.split())[:_SHOWN]
     return f"{PAGE} with status {status}{': ' * bool(text)}{text}"
 

@@ -96,10 +96,14 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         if case.id in by_case and any(
             _has_label(case.labels, unit) for unit in by_case[case.id]
         ):
-            (earlier if isinstance(inclusion(case), float) else labeled).add(case.id)
+            if isinstance(inclusion(case), float):
+                earlier.add(case.id)
+            else:
+                labeled.add(case.id)
     open_cases = [name for name in by_case if name not in labeled] or list(by_case)
     # the number of cases that have about `count` units
-    case_count = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
+    unit_count = max(1, sum(map(len, by_case.values())))
+    case_count = max(1, count * len(by_case) // unit_count)
     chosen, strata = _stratified(result, open_cases, case_count + len(earlier), seed)
     # The new sample does not contain the earlier one, so the two together are no random sample:
     # only the open cases are sampled.
@@ -107,9 +111,8 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         open_cases = [name for name in open_cases if name not in earlier] or open_cases
         chosen, strata = _stratified(result, open_cases, case_count, seed)
     new = [name for name in chosen if name not in earlier] or chosen
-    return LabelSample(
-        [(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed
-    )
+    units = [(name, unit) for name in new for unit in by_case[name]]
+    return LabelSample(units, chosen, strata, seed)
 
 
 def _stratified(
@@ -130,7 +133,8 @@ def _stratified(
         for name in shares
         for case in members[name][: shares[name]]
     }
-    return chosen, {name: (len(members[name]), share) for name, share in shares.items()}
+    strata = {name: (len(members[name]), share) for name, share in shares.items()}
+    return chosen, strata
 
 
 def strata_of(
@@ -185,7 +189,8 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     # the stratum that is the furthest behind its share comes first; a full one comes
     # last
     heapify(queue)
-    for _ in range(min(count, sum(sizes.values())) - len(sizes)):
+    total = min(count, sum(sizes.values()))
+    for _ in range(total - len(sizes)):
         name = queue[0][1]
         counts[name] += 1
         full = counts[name] == sizes[name]

@@ -41,7 +41,9 @@ def _unit(part: Json, index: int) -> Assessed:
     record = part.get("inputRecord")
     record = record if isinstance(record, Mapping) else {}
     responses = part.get("modelResponses")
-    response: Any = responses[0] if isinstance(responses, list) and responses else {}
+    response: Any = {}
+    if isinstance(responses, list) and responses:
+        response = responses[0]
     output = part.get("output")
     if isinstance(output, Mapping):
         response = {"response": output.get("text"), **output}
@@ -77,7 +79,9 @@ def _given(part: Json) -> Iterator[Assessment]:
 
 def _said(score: Json, *, by_people: bool) -> Assessment:
     details = score.get("evaluatorDetails")
-    detail: Any = details[0] if isinstance(details, list) and details else {}
+    detail: Any = {}
+    if isinstance(details, list) and details:
+        detail = details[0]
     detail = detail if isinstance(detail, Mapping) else {}
     name = str(score.get("metricName") or score.get("name")).removeprefix("Builtin.")
     rater = detail.get("modelIdentifier") or detail.get("workerId")

@@ -30,7 +30,8 @@ def _as_completion(row: Json) -> Json:
     request = row.get("request")
     labels = request.get("labels") if isinstance(request, Mapping) else None
     named = labels.get("custom_id") if isinstance(labels, Mapping) else None
-    placed: JsonObject = {"custom_id": row.get("key", row.get("custom_id", named))}
+    label = row.get("custom_id", named)
+    placed: JsonObject = {"custom_id": row.get("key", label)}
     response = row.get("response")
     candidates = response.get("candidates") if isinstance(response, Mapping) else None
     if not isinstance(response, Mapping) or not isinstance(candidates, list):

@@ -48,7 +48,8 @@ class Columns:
         cells = {
             name: [column[row] for row in rows] for name, column in self.cells.items()
         }
-        return Columns(cells, [self.places[row] for row in rows], self.notes)
+        locations = [self.places[row] for row in rows]
+        return Columns(cells, locations, self.notes)
 
 
 def columns_of(rows: Rows) -> Columns:
@@ -80,7 +81,9 @@ def cell_text(cell: Any) -> str:
         return cell
     if isinstance(cell, list | dict):
         return json.dumps(cell, ensure_ascii=False, default=str)
-    return str(cell).lower() if isinstance(cell, bool) else id_text(cell)
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return id_text(cell)
 
 
 def _value(cell: Any) -> Any:

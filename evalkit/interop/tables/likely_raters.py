@@ -47,31 +47,38 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     """Return whether a column that is no rater by its name has all words of a judge, so that it may be a label."""
     column = typed[name]
     why = raters.unused.get(name, MAY_BE_VERDICT)
-    if name in raters.judges or says_agreement(name) or why != MAY_BE_VERDICT:
+    if name in raters.judges or why != MAY_BE_VERDICT:
+        return False
+    if says_agreement(name):
         return False
     if len(column.words) < 2:
         return False
     # The same words as a judge, on both sides.
     judges = [judge for judge in raters.judges if same_words(column, typed[judge])]
-    twin = any(
-        # The name of the column is that of the judge without the judge.
-        tuple(
-            part
-            for part in tokens(judge)
-            if not matches(part, "judge") and not is_model(part)
-        )
-        == tokens(name)
-        for judge in judges
-    )
+    # The name of the column is that of the judge without the judge.
+    twin = any(_topic(judge) == tokens(name) for judge in judges)
     if twin or (judges and column.judges):
         return True
-    return bool(judges) and column.share(column.flags) == 1 and is_rater_name(name)
+    has_flags = column.share(column.flags) == 1
+    return bool(judges) and has_flags and is_rater_name(name)
+
+
+def _topic(judge: str) -> tuple[str, ...]:
+    """Return the words of a judge's column that name neither the judge nor a model."""
+    words = []
+    for part in tokens(judge):
+        names_judge = matches(part, "judge") or is_model(part)
+        if not names_judge:
+            words.append(part)
+    return tuple(words)
 
 
 def same_words(column: TypedColumn, twin: TypedColumn) -> bool:
     """Return whether two columns, not of scores, have the same words."""
+    if is_score(column):
+        return False
     words = {fold(word) for word in column.words}
-    return words == {fold(word) for word in twin.words} and not is_score(column)
+    return words == {fold(word) for word in twin.words}
 
 
 def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -79,14 +86,17 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     column = typed[name]
     first, *further_parts = tokens(name) or ("",)
     named = matches(first, "feature") and begins(" ".join(further_parts), "adverse")
-    if not named or name in raters.judges or column.share(column.flags) < 1:
+    if not named or name in raters.judges:
+        return False
+    if column.share(column.flags) < 1:
         return False
     # A flag that hardly ever occurs is a rare event and no label.
     rarest = min(column.words.values())
     varies = len(column.words) > 1 and rarest >= _VARIES * column.total
-    return varies and all(
-        typed[judge].share(typed[judge].flags) == 1 for judge in raters.judges
-    )
+    if not varies:
+        return False
+    judges = [typed[judge] for judge in raters.judges]
+    return all(judge.share(judge.flags) == 1 for judge in judges)
 
 
 def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -96,10 +106,13 @@ def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) 
         return False
     values = set(column.distinct_numbers)
     # Most values of the column are levels of the judge.
-    return 2 < len(values) <= MOST_CLASSES and any(
-        len(values & set(typed[judge].distinct_numbers)) >= MOSTLY * len(values)
-        for judge in raters.judges
-    )
+    if not 2 < len(values) <= MOST_CLASSES:
+        return False
+    for judge in raters.judges:
+        shared = values & set(typed[judge].distinct_numbers)
+        if len(shared) >= MOSTLY * len(values):
+            return True
+    return False
 
 
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -108,13 +121,14 @@ def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     labels = [typed[label] for label in raters.labels]
     if column.is_numeric:
         return True
-    return any(
-        not {fold(word) for word in column.words}.isdisjoint(
-            fold(word) for word in label.words
-        )
-        or (column.share(column.flags) >= 1 and label.share(label.flags) >= 1)
-        for label in labels
-    )
+    words = {fold(word) for word in column.words}
+    has_flags = column.share(column.flags) >= 1
+    for label in labels:
+        if not words.isdisjoint(fold(word) for word in label.words):
+            return True
+        if has_flags and label.share(label.flags) >= 1:
+            return True
+    return False
 
 
 def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -125,12 +139,8 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
     if column.judges or column.kind == "ordered":
         return True
     named = [typed[rater] for rater in raters.names]
-    shared = [
-        named_rater
-        for named_rater in named
-        if {fold(word) for word in column.words}
-        <= {fold(word) for word in named_rater.words}
-    ]
+    words = {fold(word) for word in column.words}
+    shared = [rater for rater in named if words <= {fold(word) for word in rater.words}]
     if column.kind in ("pair", "comparison"):
         return bool(shared) or not named
     # Yes and no answer any question, and do not make a column a rater.

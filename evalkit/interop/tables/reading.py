@@ -148,7 +148,9 @@ def merged_settings(settings: Json, table_settings: Json) -> JsonObject:
     """Return settings with those of a table's reading, which replace a whole rubric."""
     merged = dict(settings)
     for section, values in table_settings.items():
-        kept = {} if section == "rubric" else dict(merged.get(section, {}))
+        kept: Json = {}
+        if section != "rubric":
+            kept = merged.get(section, {})
         merged[section] = {**kept, **values}
     return merged
 
@@ -159,9 +161,9 @@ def table_labels(path: Path, reading: TableReading) -> Iterator[Label]:
     Raises:
         DatasetError: If a column that is used is missing or has other values.
     """
-    for row in table_source([path], str(path), reading).rows():
-        location = row[0]
-        case = row[1][CASE]
+    source = table_source([path], str(path), reading)
+    for location, cells in source.rows():
+        case = cells[CASE]
         yield from _labels(case, location)
 
 

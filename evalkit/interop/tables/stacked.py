@@ -55,18 +55,22 @@ def stack_of(
         return None
     judges = _by_rater(judged)
     labels = _by_rater(labeled)
-    if not judges or not labels or judges.keys() & labels.keys():
+    if not judges or not labels:
         return None
-    names = [
-        name
-        for group in (judges, labels)
-        for columns in group.values()
-        for name in columns
-    ]
-    kinds = {"number" if typed[name].is_numeric else typed[name].kind for name in names}
+    if judges.keys() & labels.keys():
+        return None
+    kinds = set()
+    for columns in (*judges.values(), *labels.values()):
+        for name in columns:
+            column = typed[name]
+            if column.is_numeric:
+                kinds.add("number")
+            else:
+                kinds.add(column.kind)
     if len(kinds) > 1:
         return None
-    return Stack(tuple(" ".join(key) for key in judged), judges, labels)
+    criteria = tuple(" ".join(key) for key in judged)
+    return Stack(criteria, judges, labels)
 
 
 def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -74,14 +78,13 @@ def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]
     columns_by_rater: dict[str, list[str]] = {}
     for key, names in columns.items():
         for name in names:
-            rater = "_".join(part for part in tokens(name) if part not in key)
+            words = [part for part in tokens(name) if part not in key]
+            rater = "_".join(words)
             columns_by_rater.setdefault(rater, []).append(name)
-    complete = all(len(names) == len(columns) for names in columns_by_rater.values())
-    return (
-        {rater: tuple(names) for rater, names in columns_by_rater.items()}
-        if complete
-        else {}
-    )
+    for names in columns_by_rater.values():
+        if len(names) != len(columns):
+            return {}
+    return {rater: tuple(names) for rater, names in columns_by_rater.items()}
 
 
 def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
@@ -103,7 +106,8 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
         cells[_ID] = [row + 1 for row in range(len(columns)) for _ in range(count)]
     cells[COLUMN] = [*stack.criteria] * len(columns)
     for rater, names in stack.raters.items():
-        by_row = zip(*(columns.cells[name] for name in names), strict=True)
+        by_criterion = [columns.cells[name] for name in names]
+        by_row = zip(*by_criterion, strict=True)
         cells[rater] = [cell for row in by_row for cell in row]
     locations = [location for location in columns.places for _ in range(count)]
     return Columns(cells, locations, columns.notes)
@@ -133,7 +137,9 @@ def stacked_again(
             remedy = did_you_mean(missing[0], list(columns.cells))
             raise DatasetError(problem, where=where, remedy=remedy)
         raters[rater] = names
-    has_id = not {"id", "prompt"}.isdisjoint(
+    roles = {
         column.role for name, column in reading.columns.items() if name in columns.cells
-    )
-    return stacked(columns, Stack(reading.criteria, {}, raters), has_id=has_id)
+    }
+    has_id = not {"id", "prompt"}.isdisjoint(roles)
+    stack = Stack(reading.criteria, {}, raters)
+    return stacked(columns, stack, has_id=has_id)
