@@ -158,8 +158,8 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
                 [override] = OverridesParser.create().parse_overrides([word])
                 value = override.value()
                 key = tuple(override.key_or_group.split("."))
-                values = value.list if isinstance(value, ChoiceSweep) else [value]
-                granted |= {path for value in values for path, _ in leaves(value, key)}
+                for choice in _choices(value):
+                    granted |= {path for path, _ in leaves(choice, key)}
     return frozenset(granted)
 
 
@@ -171,15 +171,24 @@ def given_by(words: Iterable[str]) -> dict[str, list[Any]]:
             [override] = OverridesParser.create().parse_overrides([word])
             value = override.value()
             key = tuple(override.key_or_group.split("."))
-            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
+            for choice in _choices(value):
                 for path, part in _parts(choice, key):
                     values_by_key.setdefault(".".join(path), []).append(part)
     return values_by_key
 
 
+def _choices(value: Any) -> list[Any]:
+    """Return the values that an override gives to its key: several in a sweep, otherwise one."""
+    if isinstance(value, ChoiceSweep):
+        return list(value.list)
+    return [value]
+
+
 def _parts(value: Any, path: Setting) -> Iterator[tuple[Setting, Any]]:
     """Yield a value and each value in it with its path; numbers and quoted texts as in a config."""
-    plain = value.text if isinstance(value, QuotedString) else value
+    plain = value
+    if isinstance(value, QuotedString):
+        plain = value.text
     if isinstance(plain, str):
         # As the shell and Hydra would resolve it: the user named this variable.
         plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), plain)

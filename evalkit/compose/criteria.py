@@ -344,16 +344,26 @@ def in_ascii(word: str) -> str:
     if _parses(value):
         return f"{key}={value}"
     choice = _CHOICE.fullmatch(value)  # Hydra's sweeper would remove the quotes in it
-    quoted_parts = _with_quoted_parts(choice[1] if choice else value)
-    return f"{key}={quoted_parts if _parses(quoted_parts) else quoted(value)}"
+    parts = value
+    if choice:
+        parts = choice[1]
+    quoted_value = _with_quoted_parts(parts)
+    if not _parses(quoted_value):
+        quoted_value = quoted(value)
+    return f"{key}={quoted_value}"
 
 
 def as_typed(text: str) -> str:
     """Return a text with the keys and plain values of overrides as the user typed them."""
-    plain = _QUOTED.sub(
-        lambda match: match[0] if match[1].isascii() else match[1], text
-    )
+    plain = _QUOTED.sub(_unquoted, text)
     return _ENCODED.sub(lambda match: decoded(match[1]), plain)
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    """Return what is between quotes if it is not ASCII, otherwise the text with its quotes."""
+    if match[1].isascii():
+        return match[0]
+    return match[1]
 
 
 def with_decoded_keys(values: Any) -> Any:
@@ -366,7 +376,9 @@ def with_decoded_keys(values: Any) -> Any:
 
 
 def _key(key: Any) -> Any:
-    spelled = _ENCODED.fullmatch(key) if isinstance(key, str) else None
+    if not isinstance(key, str):
+        return key
+    spelled = _ENCODED.fullmatch(key)
     if spelled is None:
         return key
     return decoded(spelled[1])
@@ -374,10 +386,14 @@ def _key(key: Any) -> Any:
 
 def encoded(action: str, name: str) -> str:
     """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
-    spelled = "".join(
-        chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode()
-    )
+    spelled = "".join(map(_spelled_byte, name.encode()))
     return f"_{action}_{spelled}"
+
+
+def _spelled_byte(byte: int) -> str:
+    if byte < 128 and chr(byte).isalnum():
+        return chr(byte)
+    return f"_{byte:02x}"
 
 
 def decoded(spelled: str) -> str:

@@ -89,7 +89,9 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
             the first one.
         TrackingError: If a run must be downloaded and the tracking server is not reachable.
     """
-    for lead in config.gate.leads if config.gate else ():
+    if not config.gate:
+        return
+    for lead in config.gate.leads:
         less_is_better(lead)
         with other_run(lead, config) as named_run:
             if lead.metric not in named_run.metrics:
@@ -117,15 +119,15 @@ def _check_name(
     name: str, config: RunConfig, cases: Iterable[Case], where: str
 ) -> None:
     members = [member.label for member in config.judge.members]
-    parts = [metric_part(member) for member in members] if len(members) > 1 else []
+    parts: list[str] = []
+    plain = name
     # Only a panel has metrics of single judges.
-    if parts:
-        of_judge = re.fullmatch(
-            r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name
-        )
-    else:
-        of_judge = None
-    plain = of_judge[1] if of_judge else name
+    if len(members) > 1:
+        parts = [metric_part(member) for member in members]
+        listed = "|".join(map(re.escape, parts))
+        of_judge = re.fullmatch(rf"judge/(?:{listed})/(.+)", name)
+        if of_judge:
+            plain = of_judge[1]
     if parts and plain.startswith("judge/"):
         raise ConfigError(
             "no such judge", where=where, remedy=f"choose from {', '.join(parts)}"
@@ -287,7 +289,9 @@ def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
 def shortfall(config: RunConfig, result: RunResult) -> str | None:
     """Explain on one line why a run does not have enough answers; `None` if it has."""
     highest = config.runner.max_failure_rate
-    failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
+    failed = 0.0
+    if result.calls.planned:
+        failed = result.calls.failed / result.calls.planned
     stopped = result.manifest.get("stopped")
     if stopped and stopped.startswith(STOPPED_EARLY):
         return (
@@ -506,12 +510,13 @@ def write_with_gate(
         ConfigError: If the folder cannot be written.
     """
     # A new run replaces all files of the earlier one; a new scoring only its own.
-    stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN, *DETAILS}
-    names = {
-        *files,
-        *gate,
-        *(() if replace_run else {*(result.manifest.get("files") or ())} - stale),
-    }
+    names = {*files, *gate}
+    if replace_run:
+        stale = written_files(folder)
+    else:
+        stale = {JSON, JUNIT, MARKDOWN, *DETAILS}
+        earlier = result.manifest.get("files") or ()
+        names |= {*earlier} - stale
     result = replace(
         result,
         manifest={

@@ -240,11 +240,19 @@ def import_run(
         texts = sum(judgment.completion is not None for judgment in judgments)
     else:
         texts = 0
-    again = _read_again(config, brought) if texts else judgments
+    again = judgments
+    if texts:
+        again = _read_again(config, brought)
     # Compared even if the file's own verdicts are used: a difference shows that a format is read
     # wrongly.
-    differs = () if brought.unread else tuple(differences(judgments, again))
-    judgments = again if take else judgments
+    # A file with only texts has no verdicts to differ from.
+    differs: tuple[Difference, ...] = ()
+    different = None
+    if not brought.unread:
+        differs = tuple(differences(judgments, again))
+        different = len(differs)
+    if take:
+        judgments = again
     if not any(judgment.readable for judgment in judgments):
         remedy = (
             "name the column of the verdicts, or the meaning of their words with --map"
@@ -259,8 +267,7 @@ def import_run(
         "source": source,
         "judgments": len(judgments),
         "texts": texts,
-        # A file with only texts has no verdicts to differ from.
-        "differences": None if brought.unread else len(differs),
+        "differences": different,
     }
     # Before anything is written, like all checks above.
     check_leads(config, brought.cases)
@@ -296,12 +303,12 @@ def _name(source: Path) -> str:
 def _dataset(
     config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
 ) -> Dataset:
-    if config.dataset.benchmark is None:
-        benchmark = None
-    else:
+    benchmark_note: tuple[str, ...] = ()
+    described = None
+    if config.dataset.benchmark is not None:
         benchmark = find_benchmark(config.dataset.benchmark)
-    benchmark_note = () if benchmark is None else (benchmark.note,)
-    described = None if benchmark is None else benchmark.described()
+        benchmark_note = (benchmark.note,)
+        described = benchmark.described()
     has_scale = scale_given or _has_scale(config, brought)
     notes = [
         note

@@ -149,10 +149,9 @@ def reproduce(
     audit = Audit.read(
         config, result
     )  # its judgments are scored again, and not read again
-    metrics = {
-        **score_run(config, materials.dataset.cases, judgments).metrics,
-        **(audit.metrics if audit else {}),
-    }
+    metrics = dict(score_run(config, materials.dataset.cases, judgments).metrics)
+    if audit:
+        metrics |= audit.metrics
     # Bit for bit, without a tolerance: the same answers and the same code give the same numbers.
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (

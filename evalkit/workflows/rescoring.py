@@ -112,21 +112,25 @@ def rescore(
         "notes": [*kept, *(note for note in now if note not in before)],
     }
     facts = scoring_facts(config, manifest, result.cases, scores, read_split(folder))
+    metrics = dict(scores.metrics)
+    if audit:
+        metrics |= audit.metrics
     again = replace(
         result,
         folder=str(folder.resolve()),
         config=config,
         manifest=describe_scoring(manifest, **facts, rescored=config),
         verdicts=scores.verdicts,
-        metrics={**scores.metrics, **(audit.metrics if audit else {})},
+        metrics=metrics,
     )
     # Before the folder is changed.
     check_rules(config, again)
-    if (
-        config.gate != result.config.gate
-    ):  # a run that an earlier gate names may be gone
+    # A run that an earlier gate names may be gone.
+    if config.gate != result.config.gate:
         check_leads(config, again.cases)
-    files = {**(audit.files(again) if audit else {}), **(files or {})}
+    files = dict(files or {})
+    if audit:
+        files = {**audit.files(again), **files}
     # The scoring is done by now; the folder is claimed only to write.
     with claim_run(folder):
         return write_scored(
@@ -176,9 +180,13 @@ def scoring_facts(
     # Two counts: openings by runs on this data, and by `evalkit align` in this folder.
     aligned = 0 if split is None else len(split.opened)
     clusters = scores.clusters
-    run_notes = [note] if (note := clusters.note()) else []
-    run_notes += [opening_note(opened)] if opened else []
-    run_notes += [opening_note(aligned, "by evalkit align")] if aligned else []
+    run_notes = []
+    if note := clusters.note():
+        run_notes.append(note)
+    if opened:
+        run_notes.append(opening_note(opened))
+    if aligned:
+        run_notes.append(opening_note(aligned, "by evalkit align"))
     return {
         "notes": [*scores.notes, *run_notes],
         "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS, UNASKED),

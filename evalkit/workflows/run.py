@@ -193,7 +193,8 @@ def judge_and_score(
         templates: the texts of the templates, if they are not the installed ones.
         asked_keys: the content keys of requests that this command has sent for other runs.
     """
-    asked_keys = set() if asked_keys is None else asked_keys
+    if asked_keys is None:
+        asked_keys = set()
     started = datetime.now(UTC)
     # The order of these steps: everything that can fail without a judge is done before the first
     # call.
@@ -203,10 +204,14 @@ def judge_and_score(
     config = with_stop(config, materials.dataset.cases)
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     # Read before the run is replaced: annotators' work must survive a second run.
-    reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
+    reviews = NO_REVIEWS
+    if is_audit(config):
+        reviews = earlier_reviews(folder)
     cases = materials.dataset.cases
     evaluator = materials.evaluator
-    rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
+    rule = None
+    if config.runner.stop is not None:
+        rule = StopRule(config, cases, evaluator)
     warm_up(config.tracking)
     run_id = uuid4().hex
     # From here on the tracker knows the run, and is informed however it ends.
@@ -253,7 +258,8 @@ def _judge_and_score(
         _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked_keys)
     )
     # What workers sent and paid is part of this run, whose own calls were then mostly stored.
-    judged = add_spent(judged, reports, seconds) if reports else judged
+    if reports:
+        judged = add_spent(judged, reports, seconds)
     # No folder is written: half of the answers would look like a run, and they are in the store.
     if judged.interrupted:
         raise RunInterruption(judged)
@@ -265,11 +271,9 @@ def _judge_and_score(
         )
         materials = replace(materials, dataset=dataset)
         cases = dataset.cases
-        judged = replace(
-            judged,
-            judgments=judgments,
-            stopped=None if rule.settled else judged.stopped,
-        )
+        judged = replace(judged, judgments=judgments)
+        if rule.settled:
+            judged = replace(judged, stopped=None)
     timing = {
         "judging": round(time.perf_counter() - begun, 4),
         "sending": round(judged.sending, 4),
@@ -297,23 +301,24 @@ def _judge_and_score(
     for name, changes in judged.adapted.items():
         manifest["notes"] += [f"judge {name}: {change}" for change in changes]
     begun = time.perf_counter()
-    judgments, answers = (
-        (judged.judgments, ())
-        if plan is None
-        else split(plan, judged.judgments, folder)
-    )
-    scores = score_run(config, cases, judgments)
-    edits = (
-        ()
-        if plan is None
-        else with_reviews(plan.edits(), reviews)
-        if reviews
-        else plan.edits()
-    )
+    judgments = judged.judgments
     # The metrics of a run are those of the original cases; edited ones count in the audit only.
-    audit = None if plan is None else Audit.of(config, cases, judgments, edits, answers)
+    audit = None
+    if plan is not None:
+        judgments, answers = split(plan, judged.judgments, folder)
+    scores = score_run(config, cases, judgments)
+    if plan is not None:
+        edits = plan.edits()
+        if reviews:
+            edits = with_reviews(edits, reviews)
+        audit = Audit.of(config, cases, judgments, edits, answers)
+    metrics = dict(scores.metrics)
+    if audit:
+        metrics |= audit.metrics
     scoring = round(time.perf_counter() - begun, 4)
-    sides = None if materials.split is None else with_openings(materials.split, folder)
+    sides = None
+    if materials.split is not None:
+        sides = with_openings(materials.split, folder)
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
@@ -325,13 +330,15 @@ def _judge_and_score(
         cases=cases,
         judgments=judgments,
         verdicts=scores.verdicts,
-        metrics={**scores.metrics, **(audit.metrics if audit else {})},
+        metrics=metrics,
         calls=judged.calls,
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
     # The files of the audit and of the split are written together with the run, or not at all.
-    files = audit.files(result) if audit else {}
+    files: Mapping[str, str] = {}
+    if audit:
+        files = audit.files(result)
     if sides is not None:
         files = {**files, **split_files(sides, materials.held_out)}
     return write_scored(
@@ -420,13 +427,10 @@ async def _judge_all(
     # The steps of an audit share the budget of the run; one of the store counts what each step
     # takes of it.
     scope = config.runner.budget_scope
-    spent = (
-        None
-        if scope == "store"
-        else spent
-        if spent is not None and scope == "sweep"
-        else Spent()
-    )
+    if scope == "store":
+        spent = None
+    elif spent is None or scope != "sweep":
+        spent = Spent()
     if not is_audit(config):
         return (
             None,
@@ -443,15 +447,13 @@ async def _judge_all(
             [],
         )
     # Step 1 of an audit: paraphrases must exist before they can be judged.
-    first = (
-        await _rewrite(config, cases, observe, folder, spent, asked_keys)
-        if config.probe.rewriter
-        else None
-    )
+    first = None
+    rewritten: Sequence[Judgment] = ()
+    if config.probe.rewriter:
+        first = await _rewrite(config, cases, observe, folder, spent, asked_keys)
+        rewritten = first.judgments
     # Step 2: original and edited cases are judged in one run of the engine.
-    plan = AuditPlan.of(
-        config, cases, evaluator, folder, paraphrases(first.judgments if first else ())
-    )
+    plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(rewritten))
     if first is not None and first.interrupted:
         return plan, replace(first, whole=None), []
     judged = await ask_judges(
@@ -464,11 +466,9 @@ async def _judge_all(
         chosen_on=cases,
         asked_keys=asked_keys,
     )
-    return plan, *(
-        (judged, [])
-        if first is None
-        else (judged.after(first), note_missing(first.judgments))
-    )
+    if first is None:
+        return plan, judged, []
+    return plan, judged.after(first), note_missing(first.judgments)
 
 
 async def _rewrite(
@@ -603,6 +603,9 @@ async def ask_judges(
         members: Sequence[Judge] = judges
         if batches is not None:
             members = [batches.judge(member) for member in judges]
+            spent = batches.spent
+            if arbiter is not None:
+                arbiter = batches.judge(arbiter)
         judged = await judge_cases(
             cases,
             evaluator,
@@ -610,18 +613,18 @@ async def ask_judges(
             store,
             config.runner,
             store_mode=config.store.mode,
-            arbiter=arbiter
-            if batches is None or arbiter is None
-            else batches.judge(arbiter),
+            arbiter=arbiter,
             observe=observe,
             spool=folder,
             until=until,
-            spent=spent if batches is None else batches.spent,
+            spent=spent,
             shared=shared_limits(study or config, store),
             asked_keys=asked_keys,
             rescue=rescue_for(config.store, folder),
         )
-        return judged if batches is None else batches.counted(judged)
+        if batches is not None:
+            judged = batches.counted(judged)
+        return judged
     finally:
         for judge in judges:
             await judge.close()
@@ -680,4 +683,6 @@ def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None
             where="runner.budget_scope",
             remedy="set store.mode=read_write, or budget_scope=run",
         )
-    return None if state is None else SharedLimits(state, config.hash())
+    if state is None:
+        return None
+    return SharedLimits(state, config.hash())

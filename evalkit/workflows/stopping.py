@@ -237,7 +237,8 @@ class StopRule:
                 self._look, self._largest, self._config.scoring.confidence
             )
             self.settled = high - low <= self._stop.width
-            self._look += 0 if self.settled else max(1, self._look // STEP)
+            if not self.settled:
+                self._look += max(1, self._look // STEP)
         return self.settled or self.complete >= self._cut
 
     @property
@@ -320,5 +321,7 @@ class StopRule:
             ),
             part,
         )
-        self._sums = sums if self._sums is None else self._sums.joined(sums)
+        if self._sums is not None:
+            sums = self._sums.joined(sums)
+        self._sums = sums
         self._scored = clusters

@@ -258,8 +258,11 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
             config = read_config(folder / job).tracking
             tracker = make_tracker(config) if config.tracker == MLFLOW else None
             if isinstance(tracker, SweepTracker):
+                attached = list(files)
                 cases = folder / CASES
-                tracker.attach(run, [*files, *([cases] if cases.is_file() else [])])
+                if cases.is_file():
+                    attached.append(cases)
+                tracker.attach(run, attached)
             return
 
 
