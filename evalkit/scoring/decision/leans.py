@@ -144,7 +144,8 @@ def leans_of(kind: Kind, metrics: Metrics, confidence: float) -> Leans:
         if _is_shown(metric, margin, tested, confidence):
             by_labels = None if rate is None else rate.rate
             limit = Limit(f"lean_{group}", metric, subject, by_labels)
-            sized_limits.append((abs(metric.value or 0.0) / max(margin, 1e-9), limit))
+            size = abs(metric.value or 0.0) / max(margin, 1e-9)
+            sized_limits.append((size, limit))
     sized_limits.sort(key=lambda pair: (-pair[0], -(pair[1].metric.value or 0.0)))
     limits = [limit for _, limit in sized_limits]
     longer = known(metrics, "length/longer_rate")
@@ -153,12 +154,16 @@ def leans_of(kind: Kind, metrics: Metrics, confidence: float) -> Leans:
             Limit("always_longer", longer) if limit.kind == "lean_longer" else limit
             for limit in limits
         ]
-    return Leans((*_largest(limits), *_follows_length(kind, metrics)), rates)
+    largest = _largest(limits)
+    by_length = _follows_length(kind, metrics)
+    return Leans((*largest, *by_length), rates)
 
 
 def open_leans(metrics: Metrics) -> list[RateLean]:
     """Return the leans of a judge's rates that are not shown to be within their margin."""
-    leans = Leans((), tuple(rates_of(kind_of(metrics), metrics)))
+    kind = kind_of(metrics)
+    rates = tuple(rates_of(kind, metrics))
+    leans = Leans((), rates)
     return leans.unclear
 
 

@@ -660,7 +660,8 @@ def _close(
     tolerance = max(scale.step, scale.span / 10)
     graded = np.isfinite(responses.grade) & (not off_scale)
     has_score = np.isfinite(responses.raw)
-    distance = np.abs(np.nan_to_num(responses.raw) - np.nan_to_num(responses.grade))
+    raw = np.nan_to_num(responses.raw)
+    distance = np.abs(raw - np.nan_to_num(responses.grade))
     return responses.tally.rate(
         "agreement/close",
         distance <= tolerance + FUZZ,

@@ -57,7 +57,8 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     expected = size * usual
     with np.errstate(divide="ignore", invalid="ignore"):
         of_wrong = wrong * np.log(wrong / expected)
-        of_right = right * np.log(right / (size * (1 - usual)))
+        expected_right = size * (1 - usual)
+        of_right = right * np.log(right / expected_right)
     # 0 log 0 is 0.
     of_wrong = np.where(wrong > 0, of_wrong, 0.0)
     of_right = np.where(right > 0, of_right, 0.0)
@@ -70,8 +71,11 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     if not len(exceeding):
         return None
     rates = np.linspace(usual, 1, 1001)
-    often_enough = _at_least(int(exceeding[0]), size, rates) >= POWER
-    return 1 - float(rates[often_enough.argmax()])
+    least = int(exceeding[0])
+    power = _at_least(least, size, rates)
+    # The lowest rate of errors with enough power: the first that is True.
+    lowest = (power >= POWER).argmax()
+    return 1 - float(rates[lowest])
 
 
 def _at_least(least: int, size: int, rates: Floats) -> Floats:
@@ -79,7 +83,8 @@ def _at_least(least: int, size: int, rates: Floats) -> Floats:
     counts = np.arange(least, size + 1)
     ways = np.array([float(comb(size, int(count))) for count in counts])
     rate = rates[:, None]
-    chances = ways * rate**counts * (1 - rate) ** (size - counts)
+    others = size - counts
+    chances = ways * rate**counts * (1 - rate) ** others
     return np.asarray(chances.sum(axis=1))
 
 
@@ -93,5 +98,6 @@ def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
     spread = np.sqrt(squares / total)
     # The standard error of a mean, for a slice that is part of the total.
     error = np.sqrt((1 - size / total) / size)
-    step = (critical + 0.84) * spread * error
+    needed = critical + 0.84
+    step = needed * spread * error
     return float(1 + step / usual)

@@ -214,12 +214,14 @@ class Unread:
     @property
     def n(self) -> float:
         """The number of labels, with and without a verdict."""
-        return float(self.table.sum() + self.missing.sum())
+        read = self.table.sum()
+        return float(read + self.missing.sum())
 
     @property
     def labels(self) -> Floats:
         """The number of labels of each class, (classes,)."""
-        return np.asarray(self.table.sum(axis=1) + self.missing)
+        read = self.table.sum(axis=1)
+        return np.asarray(read + self.missing)
 
     def bounds(self, value: Callable[[Floats], Floats], limits: Bounds) -> Bounds:
         """Return bounds `limits` widened to hold the value of the verdicts that were read, if it is defined."""
@@ -277,7 +279,8 @@ class Unread:
 
     def kappa(self) -> Bounds:
         """Return exact bounds of kappa: numerator and denominator are linear in the missing verdicts."""
-        return self._linear_kappa(1 - np.eye(len(self.table)), kappa)
+        steps = 1 - np.eye(len(self.table))
+        return self._linear_kappa(steps, kappa)
 
     def weighted_kappa(self, power: int) -> Bounds:
         """Return exact bounds of weighted kappa, as for kappa."""

@@ -63,9 +63,10 @@ class VotePatterns:
         counts = counts * (cast > 0)
         # shape (rows, codes, patterns); the shares of votes are the start
         shares = votes / np.maximum(cast, 1.0)
-        posteriors = np.repeat(shares[None], len(counts), axis=0)
-        for start in range(0, len(counts), step):
-            end = min(start + step, len(counts))
+        number = len(counts)
+        posteriors = np.repeat(shares[None], number, axis=0)
+        for start in range(0, number, step):
+            end = min(start + step, number)
             rows = np.arange(start, end)
             for _ in range(ROUNDS):
                 before = posteriors[rows]

@@ -179,13 +179,16 @@ class Lead:
             return Metric(name, None, note="no pair was read in both")
         read = int(np.count_nonzero(size))
         share = read / n  # a cluster counts once, however many units it has
+        first, second = self.only
         ends: list[float | None] = [
-            *tango(self.only[0] * share, self.only[1] * share, read, scoring.confidence)
+            *tango(first * share, second * share, read, scoring.confidence)
         ]
         if size.max() > 1:
             resampled = measure([self.mean(name)], scoring, self.clusters)[name]
             ends += [resampled.low, resampled.high]
-        return Metric(name, round_metric(self.value.sum() / n), *widest(ends), n)
+        low, high = widest(ends)
+        value = round_metric(self.value.sum() / n)
+        return Metric(name, value, low, high, n)
 
     def test(self) -> tuple[float | None, str]:
         """Return McNemar's test over clusters."""
@@ -256,7 +259,8 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
     excess = abs(int(leads.sum()))
     if single:
         excess -= 1
-    statistic = max(excess, 0) ** 2 / float((leads**2).sum())
+    squares = float((leads**2).sum())
+    statistic = max(excess, 0) ** 2 / squares
     # The upper tail of chi-squared with one degree of freedom.
     return erfc(sqrt(statistic / 2)), (
         "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
@@ -334,7 +338,8 @@ def wilcoxon(difference: Floats) -> tuple[float | None, str]:
     nonzero = nonzero[nonzero != 0]
     if not len(nonzero):
         return None, "the runs do not differ on any case"
-    tied = len(np.unique(np.abs(nonzero))) < len(nonzero)
+    sizes = np.unique(np.abs(nonzero))
+    tied = len(sizes) < len(nonzero)
     exact = len(nonzero) <= 50 and not tied
     result = signed_ranks(
         nonzero, method="exact" if exact else "asymptotic", correction=not exact

@@ -59,12 +59,16 @@ class Verdicts(LazySequence[Verdict]):
 
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
-        return self._read(
-            slice(None), lambda fields, units: fields.get(name, _missing)(units)
-        )
+
+        def field(fields: Fields, units: Ints) -> list[Any]:
+            read = fields.get(name, _missing)
+            return list(read(units))
+
+        return self._read(slice(None), field)
 
     def _make(self, index: int) -> Verdict:
-        return self._read(slice(index, index + 1), self._verdicts)[0]
+        [verdict] = self._read(slice(index, index + 1), self._verdicts)
+        return verdict
 
     def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
         rows = zip(*(read(units) for read in fields.values()), strict=True)

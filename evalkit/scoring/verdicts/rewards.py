@@ -62,7 +62,8 @@ def reward_margins(
     # shape (pairs,)
     folds = clusters.folds(cases)[pairs.case]
     log_odds = np.full(len(pairs), np.nan)
-    if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
+    labeled_clusters = np.unique(clusters.of_rows(pairs.case[used]))
+    if len(labeled_clusters) < MIN_CLUSTERS:
         return difference, log_odds, NO_UNIT + FEW
     for fold in range(FOLDS):
         held_out = folds == fold
@@ -75,7 +76,9 @@ def reward_margins(
         if coefficients is None or coefficients[0] <= 0:
             return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
         log_odds[held_out] = coefficients[0] * difference[held_out]
-    return 2 * expit(log_odds) - 1, expit(np.abs(log_odds)), FITTED
+    margin = 2 * expit(log_odds) - 1
+    confidence = expit(np.abs(log_odds))
+    return margin, confidence, FITTED
 
 
 def differences(verdicts: VerdictColumns) -> Floats:
