@@ -41,6 +41,7 @@ nav { width: 17rem; flex: none; padding: 1rem; font-size: .85rem; height: 100vh;
   box-sizing: border-box; overflow: auto; position: sticky; top: 0; background: #8881; }
 nav b { display: block; margin-top: .8rem; }
 nav a { display: block; color: inherit; text-decoration: none; padding: .1rem .4rem; }
+nav a[hidden] { display: none; }
 nav a.here { background: #8883; border-radius: 4px; }
 nav input { width: 100%; box-sizing: border-box; font: inherit; }
 main { max-width: 52rem; padding: 1rem 2rem 4rem; min-width: 0; }

@@ -57,5 +57,19 @@ def test_every_page_is_written_and_its_links_lead_somewhere(run, here):
     assert not [link for link in broken if not link[1].endswith(omitted)]
 
 
+@pytest.mark.browser
+def test_the_search_of_the_pages_works_from_files(run, here, browser):
+    run("docs", "--no-browser", "--output", "pages")
+    page = browser.new_page()
+    page.goto((here / "pages" / "index.html").as_uri())
+    shown = page.locator("nav a:visible")
+    everything = shown.count()
+    page.get_by_role("searchbox").fill("drift CHANGED")
+    assert shown.all_inner_texts() == ["Drift: has the judge changed?"]
+    page.get_by_role("searchbox").fill("")
+    assert shown.count() == everything
+    page.close()
+
+
 def test_an_unknown_page_is_one_line(run):
     assert "did you mean 'serving'?" in run("docs", "servng", status=1).err
