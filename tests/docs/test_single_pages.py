@@ -231,6 +231,15 @@ def test_each_dependency_has_its_reason_and_an_accepted_license(extra, package):
     assert listed == stated
 
 
+def test_each_file_names_the_same_version():
+    version = PROJECT["project"]["version"]
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cited["version"] == version
+    released = re.findall(r"^## \[([\d.]+)\] - (.+)$", changes, re.MULTILINE)
+    assert released[0] == (version, cited["date-released"])
+
+
 def test_readme_counts_what_there_is():
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"| Published benchmarks | {len(own_benchmarks())}, each" in readme
