@@ -23,6 +23,8 @@ from tests.support.fake_provider import completion
 from tests.support.provider_play import ANSWER
 
 SECRET = "Pl4nted"
+FETCHED = "fetched.csv"
+"""The name of data that is on another server."""
 VARIABLES = {
     name: f"{SECRET}{number:02d}-x9Kq2LmZ7Rv4Ty8W"
     for number, name in enumerate(
@@ -78,7 +80,9 @@ class Listener:
                     continue
 
     def leaked(self) -> list[bytes]:
-        return [one for one in self.received if SECRET.encode() in one]
+        """Return what holds a planted value, or asks for data that only a file from elsewhere names."""
+        marks = (SECRET.encode(), FETCHED.encode())
+        return [request for request in self.received if any(mark in request for mark in marks)]
 
 
 @contextmanager
@@ -223,6 +227,25 @@ def attacks(listener: Listener, home: Path) -> list[dict[str, Any]]:
                                ("rubric.examples_path", text), ("dataset.reading", text),
                                ("dataset.join", {"m": {"path": text, "by": "id"}}))
         ]  # fmt: skip
+    remote = [
+        f"{scheme}{listener.address}/{FETCHED}"
+        for scheme in (
+            "http://",
+            "HTTP://",
+            "s3://",
+            "ftp://",
+            "hdfs://",
+            "webhdfs://",
+            "gs://",
+            "//",
+        )
+    ]
+    for text in (*remote, f"file://{home}/.aws/credentials", f"hf://datasets/{FETCHED}"):
+        found += [
+            merged(judged_by("judge", "openai/x", api_base=f"{url}/v1"), nested(key, value))
+            for key, value in (("dataset", {"path": text}), ("dataset", {"path": text, "format": "parquet"}),
+                               ("prompt.template", text), ("dataset.join", {"m": {"path": text, "by": "id"}}))
+        ]  # fmt: skip
     found += [
         merged(judged_by("judge", "openai/x", api_base=f"{url}/v1"), {"criteria": {"one": {"description": text}}})
         for text in ("${oc.env:DATABASE_URL}", "${oc.env:AWS_SESSION_TOKEN}", "${oc.decode:${oc.env:DATABASE_URL}}",
@@ -289,7 +312,7 @@ def test_a_study_sends_reads_and_writes_nothing_of_the_user(
 ):
     folder = here.parent / place
     every = attacks(listener, here.parent / "home")
-    step = 1 if thorough or (command, place) == ("run", "here") else 13
+    step = 1 if thorough else 2 if (command, place) == ("run", "here") else 19
     for number, config in enumerate([harmless(listener), *every[::step]]):
         file = folder / f"study{number}.yaml"
         file.write_text(yaml.safe_dump(config), "utf-8")
@@ -319,7 +342,7 @@ def test_a_run_folder_sends_reads_and_writes_nothing_of_the_user(
     original = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
     original["dataset"]["path"] = "cases.jsonl"
     every = attacks(listener, here.parent / "home")
-    step = 1 if thorough else 9 if command == "run" else 17
+    step = 1 if thorough else 11 if command == "run" else 23
     for number, config in enumerate([harmless(listener), *every[::step]]):
         values = {
             **original,
@@ -352,7 +375,7 @@ def test_an_experiment_sends_reads_and_writes_nothing_of_the_user(here, listener
     folder = here / "conf" / "experiment"
     folder.mkdir(parents=True)
     every = attacks(listener, here.parent / "home")
-    for config in [harmless(listener), *every[:: 1 if thorough else 17]]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 23]]:
         text = "# @package _global_\n" + yaml.safe_dump(config)
         (folder / "stolen.yaml").write_text(text, "utf-8")
         main(words_of("run", "experiment=stolen", config))
@@ -374,7 +397,7 @@ def test_a_reading_sends_reads_and_writes_nothing_of_the_user(here, listener, ca
     own = yaml.safe_load((here / "reading.yaml").read_text("utf-8"))
     every = attacks(listener, here.parent / "home")
     assert main(["check", "judged.csv", "--reading", "reading.yaml"]) == 0
-    for config in every if thorough else every[::13]:
+    for config in every if thorough else every[::17]:
         for reading in (config, merged(own, config)):
             theirs = here.parent / "theirs" / "reading.yaml"
             theirs.write_text(yaml.safe_dump(reading), "utf-8")
@@ -395,7 +418,7 @@ def test_an_exported_judge_sends_reads_and_writes_nothing_of_the_user(here, list
     original = yaml.safe_load((folder / "judge.yaml").read_text("utf-8"))
     trust = json.loads((folder / "trust.json").read_text("utf-8"))
     every = attacks(listener, here.parent / "home")
-    for config in [harmless(listener), *every[:: 1 if thorough else 3]]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 4]]:
         values = merged(original, config) | {"judge": config["judge"]}
         (folder / "judge.yaml").write_text(yaml.safe_dump(values), "utf-8")
         files = ("judge.yaml", "prompts.json", "schemas.json")
@@ -419,7 +442,7 @@ def test_a_judge_in_a_folder_sends_reads_and_writes_nothing_of_the_user(here, li
     original = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
     judged_here(run)
     every = attacks(listener, here.parent / "home")
-    for config in [harmless(listener), *every[:: 1 if thorough else 3]]:
+    for config in [harmless(listener), *every[:: 1 if thorough else 4]]:
         values = {
             **original,
             **{name: merged(original.get(name) or {}, part) for name, part in config.items()},

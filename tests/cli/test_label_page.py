@@ -507,6 +507,22 @@ def test_a_body_of_100_mb_is_refused_before_it_is_read(pairs, header):
         assert page.act("open")["labeled"] == 0
 
 
+def test_a_slow_head_is_ended(pairs, monkeypatch):
+    monkeypatch.setattr("evalkit.core.admission.SILENT_SECONDS", 0.5)
+    with (
+        label_page(pairs) as page,
+        socket.create_connection(urlsplit(page.url).netloc.split(":")) as client,
+    ):
+        parts = urlsplit(page.url)
+        client.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        assert client.recv(12) == b"HTTP/1.1 200"
+        client.sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
+        client.settimeout(60)
+        while client.recv(2**16):  # until the server ends it
+            pass
+        assert page.act("open")["labeled"] == 0
+
+
 def test_any_note_is_kept(pairs):
     notes = ["语言 \u2028 \ud800 \x00", '=HYPERLINK("x")', "a" * 10_000]
     for _ in range(2):
