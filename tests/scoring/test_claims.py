@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from evalkit.core.types import Case, Judgment, Response, WeightedJudgment
 from evalkit.report.findings import findings
@@ -116,3 +117,9 @@ def test_a_run_names_the_threshold_of_an_accuracy_and_what_it_covers(configure, 
     said = [finding.text for finding in findings(metrics, "pairwise")]
     assert any("at least 97.0% are right in" in text for text in said)
     assert any(text.startswith("Nothing shows that its confidence") for text in said)
+
+
+def test_many_claims_of_one_probability_are_tested_by_their_mean():
+    right = (np.arange(600) < 430).astype(float)
+    p = claim_test(np.full(600, 0.7), right, np.arange(600))
+    assert p == pytest.approx(stats.chi2.sf((430 - 420) ** 2 / (600 * 0.21), 1))

@@ -35,7 +35,11 @@ from evalkit.scoring.stats.bounded_intervals import (
     mixed,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.share_intervals import share_interval, wilson
+from evalkit.scoring.stats.share_intervals import (
+    clopper_pearson,
+    share_interval,
+    wilson,
+)
 from evalkit.scoring.stats.statistic import Statistic, Tally
 from tests.support.simulations import simulations
 from tests.support.thorough import some_of
@@ -831,3 +835,16 @@ def test_halves_are_the_rows_of_their_cells():
     assert pseudo.resample(counts, 10, 1) == pytest.approx(
         explicit.resample(counts, 10, 1), abs=1e-12
     )
+
+
+@pytest.mark.parametrize("hits", [0, 3, 20])
+def test_exact_intervals_are_those_of_clopper_and_pearson(hits):
+    expected = stats.binomtest(hits, 20).proportion_ci(0.9, method="exact")
+    assert clopper_pearson(hits / 20, 20, 0.9) == pytest.approx(tuple(expected))
+
+
+def test_clusters_can_be_named_by_lists(make_case, configure):
+    cases = [
+        replace(make_case(f"c{k}"), metadata={"topics": [name]}) for k, name in enumerate("aab")
+    ]
+    assert Clusters.of(configure(), cases, "topics").count == 2
