@@ -177,7 +177,9 @@ def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
     level = f"{100 * sheet['confidence']:g}%"
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
     costs = [row["cost_usd"] for row in sheet["jobs"]]
-    cost = PAGE["unknown"] if None in costs else (dollars(sum(costs)),) * 2
+    cost = PAGE["unknown"]
+    if None not in costs:
+        cost = (dollars(sum(costs)),) * 2
     values = {
         "title": title,
         "start": language,

@@ -29,8 +29,11 @@ def describe_settings(
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
-    named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
-    criteria = {name: _criterion(parsed, name) for name in named or {CRITERION: None}}
+    named: dict[str, None] = {}
+    for judgment in judgments:
+        named |= dict.fromkeys(judgment.criteria)
+    # Judgments without criteria are on one.
+    criteria = {name: _criterion(parsed, name) for name in named or (CRITERION,)}
     weighted = any(judgment.weighted is not None for judgment in judgments)
     settings: JsonObject = {
         "judge": _judge(judges, weighted),
@@ -71,12 +74,12 @@ def describe_settings(
             "classes": dict.fromkeys(spelled.values(), ""),
             "levels": {},
         }
-        return settings, [
-            f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the"
-            " abstention"
-        ]
+        listed = ", ".join(spelled.values())
+        note = f"{NAMED}: {listed}; set rubric for their meanings or the abstention"
+        return settings, [note]
     values = [value for judgment in judgments for value in judgment.criteria.values()]
-    low, high, step = parsed.scale or guessed_scale(values)
+    scale = parsed.scale or guessed_scale(values)
+    low, high, step = scale
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
     if parsed.scale:
         return settings, []
@@ -92,11 +95,13 @@ def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
 
 def _judge(names: Sequence[str], weighted: bool) -> Json:
     # The temperature is unknown.
-    output = {"logprobs": "fallback"} if weighted else {}
-    judges = [
-        {"name": _plain(name), "model": name, "temperature": None, **output}
-        for name in names
-    ]
+    output = {}
+    if weighted:
+        output["logprobs"] = "fallback"
+    judges = []
+    for name in names:
+        judge: JsonObject = {"name": _plain(name), "model": name, "temperature": None}
+        judges.append(judge | output)
     if len(judges) == 1:
         return judges[0]
     return {"name": "panel", "model": None, "judges": judges}

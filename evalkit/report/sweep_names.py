@@ -14,10 +14,13 @@ _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")
 
 def settings_of(name: str) -> dict[str, str]:
     """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
-    parts = [part.partition("=") for part in _OVERRIDE.split(name)]
-    if all(sign for _, sign, _ in parts):
-        return {key.strip(): value for key, _, value in parts}
-    return {}
+    settings = {}
+    for part in _OVERRIDE.split(name):
+        key, sign, value = part.partition("=")
+        if not sign:
+            return {}
+        settings[key.strip()] = value
+    return settings
 
 
 def folded_names(board: Leaderboard) -> dict[str, str]:
@@ -33,7 +36,8 @@ def folded_names(board: Leaderboard) -> dict[str, str]:
         ]
         # Twins without a common setting keep their own names.
         if shared:
-            names |= dict.fromkeys(group, ", ".join(shared))
+            common_name = ", ".join(shared)
+            names |= dict.fromkeys(group, common_name)
     return names
 
 
@@ -61,4 +65,9 @@ def _differing(settings: Sequence[dict[str, str]]) -> list[str]:
     if not all(settings):
         return []
     keys = dict.fromkeys(key for setting in settings for key in setting)
-    return [key for key in keys if len({setting.get(key) for setting in settings}) > 1]
+    differing = []
+    for key in keys:
+        values = {setting.get(key) for setting in settings}
+        if len(values) > 1:
+            differing.append(key)
+    return differing

@@ -290,7 +290,8 @@ def _bins(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
     count = max(len(edges) - 1, 1)
     # The index of the last edge at or below the number; the highest number belongs to the last
     # bin.
-    bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, count - 1)
+    last_edge = np.searchsorted(edges, numbers, side="right") - 1
+    bins = np.clip(last_edge, 0, count - 1)
     present = ~np.isnan(numbers)
     # (cases, bins): a case without a number is in none.
     members = (bins[:, None] == np.arange(count)) & present[:, None]
@@ -506,8 +507,8 @@ def _tests(
         clusters: the clusters of the cases.
         family: the number of tests of all metrics and columns.
     """
-    used = np.ones(len(members), dtype=bool) if whole.covered is None else whole.covered
-    if whole.covered is None:
+    used = whole.covered
+    if used is None:
         # A case without units cannot change the statistic, so it does not move.
         used = np.any([column != 0 for column in whole.table.columns], axis=0)
     cases = np.flatnonzero(used)
@@ -532,19 +533,18 @@ def _tests(
         start < count and (open_ := np.flatnonzero(testable & (extreme <= ENOUGH))).size
     ):
         # shape (permutations, cases): whose membership each case takes
-        moved = np.repeat(
-            np.arange(len(members))[None], min(step, count - start), axis=0
-        )
+        width = min(step, count - start)
+        every_case = np.arange(len(members))
+        moved = np.repeat(every_case[None], width, axis=0)
         for block in blocks:
             # shape (permutations, clusters, cases of a cluster); clusters of a block have one size
             of = np.broadcast_to(cases[block], (len(moved), *block.shape))
             # (permutations, clusters) orders of whole clusters, then of the cases in each.
-            order = generator.permuted(
-                np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1
-            )
-            shuffled = generator.permuted(
-                np.take_along_axis(of, order[:, :, None], axis=1), axis=2
-            )
+            clusters_of_block = np.arange(len(block))
+            unpermuted = np.broadcast_to(clusters_of_block, (len(moved), len(block)))
+            order = generator.permuted(unpermuted, axis=1)
+            in_order = np.take_along_axis(of, order[:, :, None], axis=1)
+            shuffled = generator.permuted(in_order, axis=2)
             # Each case takes the membership of the case that moved to it.
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
         # shape (permutations, open slices)
@@ -552,9 +552,9 @@ def _tests(
         differences = np.abs(_differences(whole, members[:, open_][moved]))
         # 1e-12 absorbs rounding; an undefined difference counts as extreme, which is on the safe
         # side.
-        extreme[open_] += (
-            (differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)
-        ).sum(axis=0)
+        threshold = np.abs(observed[open_]) - 1e-12
+        as_large = (differences >= threshold) | np.isnan(differences)
+        extreme[open_] += as_large.sum(axis=0)
         drawn[open_] += len(moved)
         start += len(moved)
     return [
@@ -660,9 +660,11 @@ def _widened(row: Json, limits: Bounds, factor: float) -> tuple[float, float]:
     value = row["estimate"]
     low = value - factor * (value - row["low"])
     high = value + factor * (row["high"] - value)
-    return low if least is None else max(low, least), high if most is None else min(
-        high, most
-    )
+    if least is not None:
+        low = max(low, least)
+    if most is not None:
+        high = min(high, most)
+    return low, high
 
 
 def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
@@ -670,10 +672,12 @@ def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
     weights = 1 / variances
     mean = (weights * values).sum() / weights.sum()
     # Cochran's Q less its expectation if the values were equal.
-    excess = (weights * (values - mean) ** 2).sum() - (len(values) - 1)
+    cochran = (weights * (values - mean) ** 2).sum()
+    excess = cochran - (len(values) - 1)
+    total = weights.sum()
+    scale = total - (weights**2).sum() / total
     # Negative estimates of a variance are 0.
-    between = max(
-        0.0, float(excess / (weights.sum() - (weights**2).sum() / weights.sum()))
-    )
+    between = max(0.0, float(excess / scale))
     weights = 1 / (variances + between)
-    return float((weights * values).sum() / weights.sum()), between
+    mean = (weights * values).sum() / weights.sum()
+    return float(mean), between

@@ -24,11 +24,13 @@ def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> boo
     # Numbers of a criterion are measures, unless the name says that they are values.
     if column.is_numeric and begins(name, "criteria") and not matches(name, "value"):
         return False
-    for judge in raters.judges:
-        if is_score(column) and is_score(typed[judge]):
+    words = {fold(word) for word in column.words}
+    for name_of_judge in raters.judges:
+        judge = typed[name_of_judge]
+        if is_score(column) and is_score(judge):
             return True
-        words = {fold(word) for word in column.words}
-        if words and words <= {fold(word) for word in typed[judge].words}:
+        words_of_judge = {fold(word) for word in judge.words}
+        if words and words <= words_of_judge:
             return True
     return False
 
@@ -37,7 +39,8 @@ def answers_the_same(
     name: str, typed: Mapping[str, TypedColumn], raters: Raters
 ) -> bool:
     """Return whether a flag is named after a word of a judge, as `is_safe` next to `safe` and `unsafe`."""
-    if typed[name].share(typed[name].flags) < 1:
+    column = typed[name]
+    if column.share(column.flags) < 1:
         return False
     words = {fold(word) for judge in raters.judges for word in typed[judge].words}
     return not words.isdisjoint(tokens(name))
@@ -85,8 +88,11 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     """Return whether a flag such as `has_error`, which varies, may be the label of judges that give flags."""
     column = typed[name]
     first, *further_parts = tokens(name) or ("",)
-    named = matches(first, "feature") and begins(" ".join(further_parts), "adverse")
-    if not named or name in raters.judges:
+    quality = " ".join(further_parts)
+    named = matches(first, "feature") and begins(quality, "adverse")
+    if not named:
+        return False
+    if name in raters.judges:
         return False
     if column.share(column.flags) < 1:
         return False
@@ -109,7 +115,8 @@ def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) 
     if not 2 < len(values) <= MOST_CLASSES:
         return False
     for judge in raters.judges:
-        shared = values & set(typed[judge].distinct_numbers)
+        levels = set(typed[judge].distinct_numbers)
+        shared = values & levels
         if len(shared) >= MOSTLY * len(values):
             return True
     return False
@@ -124,7 +131,8 @@ def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     words = {fold(word) for word in column.words}
     has_flags = column.share(column.flags) >= 1
     for label in labels:
-        if not words.isdisjoint(fold(word) for word in label.words):
+        words_of_label = {fold(word) for word in label.words}
+        if words & words_of_label:
             return True
         if has_flags and label.share(label.flags) >= 1:
             return True

@@ -103,13 +103,17 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
         if name not in rated
     }
     if not has_id:
-        cells[_ID] = [row + 1 for row in range(len(columns)) for _ in range(count)]
+        # Rows are numbered from 1.
+        numbers = range(1, len(columns) + 1)
+        cells[_ID] = [number for number in numbers for _ in range(count)]
     cells[COLUMN] = [*stack.criteria] * len(columns)
     for rater, names in stack.raters.items():
         by_criterion = [columns.cells[name] for name in names]
         by_row = zip(*by_criterion, strict=True)
         cells[rater] = [cell for row in by_row for cell in row]
-    locations = [location for location in columns.places for _ in range(count)]
+    locations = []
+    for location in columns.places:
+        locations += [location] * count
     return Columns(cells, locations, columns.notes)
 
 

@@ -32,26 +32,29 @@ def pearson_bounds(
     """
     missing_grades = len(missing_y)
     n = len(x) + len(missing_y)
-    low = np.concatenate([x, np.full(missing_grades, ends[0])])
-    high = np.concatenate([x, np.full(missing_grades, ends[1])])
+    bottom, top = ends
+    low = np.concatenate([x, np.full(missing_grades, bottom)])
+    high = np.concatenate([x, np.full(missing_grades, top)])
 
     def smallest(c: Floats) -> float:
+        # (corners,): how many of the missing scores are at the upper and at the lower end
         up = np.arange(missing_grades + 1)
-        sums = [
-            np.sum(x**power)
-            + ends[0] ** power * (missing_grades - up)
-            + ends[1] ** power * up
-            for power in (1, 2)
-        ]
-        gained = np.concatenate([[0.0], np.cumsum(np.sort(c[len(x) :]))])
-        along = c @ low + (ends[1] - ends[0]) * gained
-        squares = sums[1] - sums[0] ** 2 / n
-        defined = squares > 1e-12 * np.maximum(
-            1.0, sums[1]
-        )  # otherwise all scores are equal and r is undefined
-        return float((along[defined] / np.sqrt(squares[defined])).min(initial=1.0))
+        down = missing_grades - up
+        # (corners,): the sum of all scores, and of their squares
+        total = np.sum(x) + bottom * down + top * up
+        total_squares = np.sum(x**2) + bottom**2 * down + top**2 * up
+        # Scores move to the upper end by ascending grade.
+        of_missing = np.sort(c[len(x) :])
+        gained = np.concatenate([[0.0], np.cumsum(of_missing)])
+        along = c @ low + (top - bottom) * gained
+        squares = total_squares - total**2 / n
+        # Otherwise all scores are equal and r is undefined.
+        defined = squares > 1e-12 * np.maximum(1.0, total_squares)
+        correlations = along[defined] / np.sqrt(squares[defined])
+        return float(correlations.min(initial=1.0))
 
-    return _bounds(np.concatenate([y, missing_y]), low, high, smallest)
+    grades = np.concatenate([y, missing_y])
+    return _bounds(grades, low, high, smallest)
 
 
 def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
@@ -72,19 +75,21 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
     ranks = rank(x, np.zeros(len(x), dtype=np.int64))
     n = len(x) + missing_grades
     low = np.concatenate([ranks, np.full(missing_grades, 1.0)])
-    high = np.concatenate([ranks + missing_grades, np.full(missing_grades, float(n))])
-    ties = np.unique(x, return_counts=True)[1].astype(np.float64)
-    squares = (float(n) ** 3 - n - (ties**3 - ties).sum()) / 12
+    last_rank = np.full(missing_grades, float(n))
+    high = np.concatenate([ranks + missing_grades, last_rank])
+    _, counts = np.unique(x, return_counts=True)
+    ties = counts.astype(np.float64)
+    lost_by_ties = (ties**3 - ties).sum()
+    squares = (float(n) ** 3 - n - lost_by_ties) / 12
 
     def smallest(c: Floats) -> float:
-        return float(c @ np.where(c > 0, low, high) / np.sqrt(squares))
+        lowest = np.where(c > 0, low, high)
+        return float(c @ lowest / np.sqrt(squares))
 
-    return _bounds(
-        rank(np.concatenate([y, missing_y]), np.zeros(n, dtype=np.int64)),
-        low,
-        high,
-        smallest,
-    )
+    grades = np.concatenate([y, missing_y])
+    one_group = np.zeros(n, dtype=np.int64)
+    grade_ranks = rank(grades, one_group)
+    return _bounds(grade_ranks, low, high, smallest)
 
 
 def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
@@ -107,11 +112,14 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     every_y = _untied(np.concatenate([y, missing_y]))
     n = len(x) + len(missing_y)
     scored = len(x)
-    new_pairs = n * (n - 1) / 2 - scored * (scored - 1) / 2
+    scored_pairs = scored * (scored - 1) / 2
+    new_pairs = n * (n - 1) / 2 - scored_pairs
     different = every_y - untied_y
     if not every_y:
         return None, None
-    agreement = tau * np.sqrt(untied_x * untied_y) if np.isfinite(tau) else 0.0
+    agreement = 0.0
+    if np.isfinite(tau):
+        agreement = tau * np.sqrt(untied_x * untied_y)
 
     def largest(s: float) -> float:
         s += different
@@ -124,10 +132,12 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
 
 def _untied(values: Floats) -> float:
     """Return the number of pairs of values that differ."""
-    counts = np.unique(values, return_counts=True)[1].astype(np.float64)
-    return float(
-        len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum()
-    )
+    _, occurrences = np.unique(values, return_counts=True)
+    counts = occurrences.astype(np.float64)
+    n = len(values)
+    pairs = n * (n - 1) / 2
+    tied = (counts * (counts - 1) / 2).sum()
+    return float(pairs - tied)
 
 
 def _bounds(
@@ -143,7 +153,8 @@ def _bounds(
     """
     if not len(y) or np.ptp(y) == 0:
         return None, None
-    rows, counts = np.unique(np.stack([y, low, high]), axis=1, return_counts=True)
+    values = np.stack([y, low, high])
+    rows, counts = np.unique(values, axis=1, return_counts=True)
     if rows.shape[1] > LARGEST:
         return None, None
     centered = y - y.mean()
@@ -159,10 +170,9 @@ def _bounds(
             return -smallest(-sign * centered / length)
         return maximum
 
-    low_end, high_end = (
-        float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1)
-    )
-    return low_end, high_end
+    low_end = np.clip(-largest(-1), -1.0, 1.0)
+    high_end = np.clip(largest(1), -1.0, 1.0)
+    return float(low_end), float(high_end)
 
 
 def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
@@ -193,11 +203,13 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
         squares = weight @ centered**2
         if along <= 0 or squares <= 0:
             return 1e6, np.zeros(len(x))
-        return float(0.5 * np.log(squares) - np.log(along)), weight * (
-            centered / squares - c / along
-        )
+        value = 0.5 * np.log(squares) - np.log(along)
+        gradient = weight * (centered / squares - c / along)
+        return float(value), gradient
 
-    bounds = np.stack([(low - shift) / scale, (high - shift) / scale], axis=1)
+    scaled_low = (low - shift) / scale
+    scaled_high = (high - shift) / scale
+    bounds = np.stack([scaled_low, scaled_high], axis=1)
     options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
     solution = minimize(
         loss,

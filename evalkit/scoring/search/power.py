@@ -64,7 +64,8 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     of_right = np.where(right > 0, of_right, 0.0)
     deviance = 2 * (of_wrong + of_right)
     # The slice is part of the total that it is compared with.
-    correction = np.sqrt(1 - size / total)
+    outside = 1 - size / total
+    correction = np.sqrt(outside)
     root = np.sqrt(np.maximum(deviance, 0))
     statistic = np.sign(wrong - expected) * root / correction
     exceeding = np.flatnonzero(statistic > critical)
@@ -81,7 +82,8 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
 def _at_least(least: int, size: int, rates: Floats) -> Floats:
     """Return the probability of at least `least` of `size` for each rate, (rates,)."""
     counts = np.arange(least, size + 1)
-    ways = np.array([float(comb(size, int(count))) for count in counts])
+    binomials = [float(comb(size, int(count))) for count in counts]
+    ways = np.array(binomials)
     rate = rates[:, None]
     others = size - counts
     chances = ways * rate**counts * (1 - rate) ** others

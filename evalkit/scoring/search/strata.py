@@ -147,7 +147,8 @@ def _explained(slices: Slices, by_stratum: Floats) -> Followed | None:
     if share < DETERMINED:
         return None
     # The same of grades: n, y and yy.
-    is_label = bool(_share_of_variance(totals[:, (0, 2, 4)]) >= PROXY)
+    share_of_grades = _share_of_variance(totals[:, (0, 2, 4)])
+    is_label = bool(share_of_grades >= PROXY)
     return Followed(slices, share, n, is_label)
 
 
@@ -160,7 +161,8 @@ def _share_of_variance(sums: Floats) -> float:
     n, first, squares = sums.T
     # Sums of squares about the mean of each stratum, and about the mean of all units.
     inside = float((squares - first**2 / n).sum())
-    total = float(squares.sum() - first.sum() ** 2 / n.sum())
+    of_mean = first.sum() ** 2 / n.sum()
+    total = float(squares.sum() - of_mean)
     if total <= 1e-9:
         return 0.0
     units = float(n.sum())
@@ -207,14 +209,16 @@ def _of_confusion(
     mixed = (by_stratum > 0).sum(axis=1) > 1
     present = by_stratum.sum(axis=1) > 0
     # The share of labels that are the most frequent one of their stratum.
-    named = by_stratum.max(axis=1, initial=0.0).sum() / max(float(labels.sum()), 1e-9)
+    most_frequent = by_stratum.max(axis=1, initial=0.0).sum()
+    named = most_frequent / max(float(labels.sum()), 1e-9)
     # shape (classes,): labels of the mixed strata, the fewest first
     counts = np.sort(by_stratum[mixed].sum(axis=0))
     if present.sum() < 2:
         return None
     if is_followed:
-        contrary = (by_stratum.sum(axis=1) - by_stratum.max(axis=1))[mixed].sum()
-        if contrary < CONTRARY:
+        units = by_stratum.sum(axis=1)
+        contrary = units - by_stratum.max(axis=1)
+        if contrary[mixed].sum() < CONTRARY:
             return None
     elif named >= PROXY or counts.sum() < UNITS or counts[-2] < LABELS:
         return None
@@ -237,10 +241,11 @@ def _of_confusion(
         # By chance: the verdict on one unit equals the label of another one.
         pairs = (by_label * by_verdict).sum(axis=2) - agreed
         # n units make n * (n - 1) ordered pairs: n times the share of those that agree.
-        expected = np.where(some, pairs / np.where(some, n - 1, 1.0), 0.0)
-        top = np.where(some, agreed - expected, 0.0).sum(axis=1)
-        bottom = np.where(some, n - expected, 0.0).sum(axis=1)
-        return divide(top, bottom)
+        others = np.where(some, n - 1, 1.0)
+        expected = np.where(some, pairs / others, 0.0)
+        beyond_chance = np.where(some, agreed - expected, 0.0)
+        possible = np.where(some, n - expected, 0.0)
+        return divide(beyond_chance.sum(axis=1), possible.sum(axis=1))
 
     return _within(slices, agreement, sums, mixed, present, pooled)
 
@@ -255,9 +260,11 @@ def _of_moments(
     varied = (n > 2) & (spread > 1e-9 * n * n)
     present = n > 0
     # The share of the variance of the grades that is between strata.
-    explained = 1 - divide(spread, np.maximum(n, 1))[present].sum() / max(
-        float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / max(sums[:, 0].sum(), 1)), 1e-9
-    )
+    within = divide(spread, np.maximum(n, 1))[present].sum()
+    units = max(sums[:, 0].sum(), 1)
+    # Grades are column 2 of the moments, and their squares column 4.
+    total = float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / units)
+    explained = 1 - within / max(total, 1e-9)
     if present.sum() < 2 or n[varied].sum() < UNITS:
         return None
     if explained >= PROXY and not is_followed:
@@ -272,12 +279,15 @@ def _of_moments(
         spread_x = (xx - x * x / some).sum(axis=1)
         spread_y = (yy - y * y / some).sum(axis=1)
         both = (xy - x * y / some).sum(axis=1)
-        scale = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
+        squares = np.maximum(spread_x, 0) * np.maximum(spread_y, 0)
+        scale = np.sqrt(squares)
         # The smaller variance within strata: rounding leaves a little where it is 0.
-        least = np.minimum(spread_x, spread_y) / np.maximum(count.sum(axis=1), 1)
+        units = np.maximum(count.sum(axis=1), 1)
+        least = np.minimum(spread_x, spread_y) / units
         varies = least > 1e-9
+        scale = np.where(varies, scale, 1.0)
         # Scores that are equal within each stratum follow nothing in it.
-        return np.where(varies, both / np.where(varies, scale, 1.0), 0.0)
+        return np.where(varies, both / scale, 0.0)
 
     return _within(slices, agreement, sums, varied, present, pooled)
 
@@ -308,7 +318,9 @@ def _within(
         for column in sums.T
     ]
     omitted = int((present & ~used).sum())
-    covered = slices.members[:, used].any(axis=1) & (sums != 0).any(axis=1)
+    in_used = slices.members[:, used].any(axis=1)
+    has_units = (sums != 0).any(axis=1)
+    covered = in_used & has_units
     facts = {"column": slices.column, "strata": int(used.sum()), "omitted": omitted}
     statistic = Statistic(
         WITHIN,

@@ -31,7 +31,9 @@ def unlike_share(clusters: int, confidence: float) -> float:
     It is the exact bound of a share of which none was seen (Clopper and Pearson 1934, Biometrika
     26, 404-413).
     """
-    return float(1 - ((1 - confidence) / 2) ** (1 / clusters))
+    tail = (1 - confidence) / 2
+    alike = tail ** (1 / clusters)
+    return float(1 - alike)
 
 
 def toward(value: float, limits: Bounds) -> Reach:
@@ -41,10 +43,9 @@ def toward(value: float, limits: Bounds) -> Reach:
     """
 
     def reach(share: float) -> Bounds:
-        low, high = (
-            None if limit is None else value + share * (limit - value)
-            for limit in limits
-        )
+        bottom, top = limits
+        low = None if bottom is None else value + share * (bottom - value)
+        high = None if top is None else value + share * (top - value)
         return low, high
 
     return reach
@@ -102,11 +103,12 @@ def mixed(
             every = (rows[:][first] + rows[:][second]) / 2
         # Alternatives at a time, so that (alternatives, columns) stays small.
         size = max(1, _FLOATS // max(1, len(totals)))
-        parts = (every[start : start + size] for start in range(0, len(every), size))
-        ends = [
-            extremes(value((1 - share) * totals + share * units * part))
-            for part in parts
-        ]
+        seen = (1 - share) * totals
+        ends = []
+        for start in range(0, len(every), size):
+            part = every[start : start + size]
+            changed = seen + share * units * part
+            ends.append(extremes(value(changed)))
         return extremes(np.array(ends, dtype=np.float64))
 
     return reach
@@ -140,9 +142,9 @@ def debiased_sum(gaps: Floats, errors: Floats) -> float:
     def expected(t: float) -> float:
         size = np.abs(t * gaps)
         z = size / unit
-        folded = size * (1 - 2 * ndtr(-z)) + unit * np.sqrt(2 / np.pi) * np.exp(
-            -z * z / 2
-        )
+        by_size = size * (1 - 2 * ndtr(-z))
+        by_noise = unit * np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
+        folded = by_size + by_noise
         return float(np.where(noisy, folded, size).sum())
 
     observed = float(np.abs(gaps).sum())
@@ -180,11 +182,13 @@ def _first_crossing(increasing: Callable[[float], float], target: float) -> floa
     """Return the smallest t >= 0 at which an increasing function reaches `target`."""
     if target <= 0 or increasing(0.0) >= target:
         return 0.0
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while increasing(high) < target and high < 1e6:
         low = high
         high = 2 * high
-    return bisect(lambda t: increasing(t) >= target, low, high, STEPS)[1]
+    _, crossing = bisect(lambda t: increasing(t) >= target, low, high, STEPS)
+    return crossing
 
 
 def bounded_mean(
@@ -239,11 +243,12 @@ def bounded_mean(
     extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
     under = weights @ counts + extra
-    low, high = (
-        float(np.quantile((over + extra * end) / under, of))
-        for end, of in zip(ends, (tail, 1 - tail), strict=True)
-    )
-    return low, high
+    bottom, top = ends
+    lowest_means = (over + extra * bottom) / under
+    highest_means = (over + extra * top) / under
+    low = np.quantile(lowest_means, tail)
+    high = np.quantile(highest_means, 1 - tail)
+    return float(low), float(high)
 
 
 @frozen
@@ -310,10 +315,12 @@ class PseudoCounts:
             self.weights, size=(resamples, len(self.weights))
         )
         totals = weights @ sums
-        # Without rows, pseudo-clusters are one to one of the last columns.
-        totals[:, -len(self.weights) if self.rows is None else 0 :] += (
-            size * pseudo if self.rows is None else size * pseudo @ self.rows
-        )
+        added = size * pseudo
+        if self.rows is None:
+            # Pseudo-clusters are one to one of the last columns.
+            totals[:, -len(self.weights) :] += added
+        else:
+            totals += added @ self.rows
         return np.asarray(totals)
 
     def design_effect(

@@ -100,7 +100,8 @@ class VotePatterns:
         log_errors = np.log(np.maximum(errors, TINY))
         log_errors = log_errors.reshape(-1, codes, judges * codes)
         # Logs add over judges: votes are independent given the true code.
-        logs = logs + log_errors @ hot
+        of_votes = log_errors @ hot
+        logs = logs + of_votes
         # The largest log becomes 0, so that the exponentials do not all underflow.
         largest = logs.max(axis=1, keepdims=True)
         chances = np.exp(logs - largest)
@@ -122,4 +123,5 @@ def true_codes(cast: Bools) -> Floats:
     [by_pattern] = patterns.fit(counts[None])
     by_unit = by_pattern[:, patterns.of]
     has_votes = cast.any(axis=(0, 1))
-    return np.asarray(by_unit * has_votes)
+    probabilities = by_unit * has_votes
+    return np.asarray(probabilities)

@@ -71,7 +71,8 @@ class Verdicts(LazySequence[Verdict]):
         return verdict
 
     def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
-        rows = zip(*(read(units) for read in fields.values()), strict=True)
+        columns = [read(units) for read in fields.values()]
+        rows = zip(*columns, strict=True)
         return [
             Verdict(judge=self._judge, **dict(zip(fields, row, strict=True)))
             for row in rows
@@ -140,7 +141,8 @@ def verdict_objects(
     if passes is not None:
         # judgment -> its pair
         unit = pairs.rows(verdicts.judgments)
-        alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
+        single_pass = passes.read.sum(axis=1) == 1
+        alone = passes.both & verdicts.present & single_pass
         fields |= {
             "criteria": _criteria(
                 verdicts.judgments, unit, len(pairs), "mean" if judge_verdicts else rule
@@ -269,12 +271,11 @@ def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
 
 def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     """Return a dict of several values for each unit."""
-    columns = zip(*(read(units) for read in reads.values()), strict=True)
-    return (
-        [dict(zip(reads, row, strict=True)) for row in columns]
-        if reads
-        else [{} for _ in units]
-    )
+    if not reads:
+        return [{} for _ in units]
+    columns = [read(units) for read in reads.values()]
+    rows = zip(*columns, strict=True)
+    return [dict(zip(reads, row, strict=True)) for row in rows]
 
 
 def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:

@@ -62,7 +62,8 @@ def reward_margins(
     # shape (pairs,)
     folds = clusters.folds(cases)[pairs.case]
     log_odds = np.full(len(pairs), np.nan)
-    labeled_clusters = np.unique(clusters.of_rows(pairs.case[used]))
+    labeled_cases = pairs.case[used]
+    labeled_clusters = np.unique(clusters.of_rows(labeled_cases))
     if len(labeled_clusters) < MIN_CLUSTERS:
         return difference, log_odds, NO_UNIT + FEW
     for fold in range(FOLDS):
@@ -74,7 +75,8 @@ def reward_margins(
         if coefficients is None:
             coefficients = penalized_fit(design, outcome[trained]).coefficients
         if coefficients is None or coefficients[0] <= 0:
-            return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
+            unknown = np.full(len(pairs), np.nan)
+            return difference, unknown, NO_UNIT + REVERSED
         log_odds[held_out] = coefficients[0] * difference[held_out]
     margin = 2 * expit(log_odds) - 1
     confidence = expit(np.abs(log_odds))
