@@ -832,6 +832,16 @@ def test_bounds_by_numerator_and_denominator_apart_hold_every_filling_too(unread
             check(getattr(unread, name)(), value(every), value(own)[0], exact=())
 
 
+def test_one_class_and_a_missing_verdict_bound_nothing(monkeypatch):
+    """Where all verdicts may agree by chance alone, the least disagreement by chance is 0."""
+    monkeypatch.setattr(coefficients, "VERTICES", 0)
+    unread = Unread(np.array([[5.0, 0], [0, 0]]), np.array([1.0, 0]))
+    low, high = unread.scott_pi()
+    every = COEFFICIENTS["scott_pi"][0](fillings(unread))
+    assert low == -1
+    assert high >= np.nanmax(every)
+
+
 def test_bounds_of_many_missing_verdicts_are_close():
     # 30 labels of each of three classes, 20 of them read and 3 of these wrong.
     unread = Unread(np.array([[18.0, 1, 1], [1, 18, 1], [1, 1, 18]]), np.array([10.0, 10, 10]))

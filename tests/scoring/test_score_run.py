@@ -27,6 +27,7 @@ from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import resample
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.statistic import Statistic, Table, totals_of
+from evalkit.scoring.verdicts.objects import _by_name
 from evalkit.scoring.verdicts.pairs import coin
 from tests.support.counted_text import CountedText, most_texts
 
@@ -599,3 +600,7 @@ def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bou
 def test_clusters_are_told_only_where_there_are_any():
     assert Clusters.each(3).note() is None
     assert Clusters.by_key([1, 1, 2], "topic").note() is not None
+
+
+def test_units_without_criteria_have_no_values_by_criterion():
+    assert _by_name({}, np.arange(2)) == [{}, {}]

@@ -90,7 +90,6 @@ def test_a_search_can_be_restricted_or_left_out(german, capsys):
     assert "not where language is de" in result["conclusion"][0]
 
 
-@pytest.mark.thorough
 def test_a_gate_fails_unless_it_is_limited_to_the_rest(german, capsys, here):
     gate = "gate.decision=rates"
     found = checked(capsys, german, gate)

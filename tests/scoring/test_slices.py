@@ -20,6 +20,7 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.slices import (
     COUNTED,
+    _widened,
     check_slices,
     random_effects,
     slice_name,
@@ -308,6 +309,15 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
         assert words in " ".join(texts), name
         first = texts[0] if texts else ""
         assert first.count(" against ") == named, name
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [((None, None), (-0.2, 1.2)), ((0, None), (0, 1.2)), ((None, 1), (-0.2, 1)), ((0, 1), (0, 1))],
+)
+def test_an_interval_for_all_slices_stays_within_the_limits_of_its_metric(limits, expected):
+    row = {"estimate": 0.5, "low": 0.15, "high": 0.85}
+    assert _widened(row, limits, 2) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
