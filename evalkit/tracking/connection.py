@@ -299,14 +299,16 @@ def server_environment() -> dict[str, str]:
 
     MLflow's server imports LiteLLM if it is installed, and LiteLLM fetches its price list from the
     network when it is imported; without a network the server would not start. The current folder is
-    not searched for modules.
+    not searched for modules. Seven processes for jobs that no page of a run gives it are left out,
+    unless the user's environment asks for them: each imports MLflow.
     """
     quiet = {
         "PYTHONWARNINGS": "ignore",
         "PYTHONSAFEPATH": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
-    return {**os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return {**jobs, **os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def sqlite_file(uri: str) -> Path | None:
