@@ -4,12 +4,15 @@ import json
 import random
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import evalkit
 from evalkit.core.display import one_line
+from evalkit.runs import read_run
 from tests.support.command_line import BRIEF, call_main
 
 FORGED = "evalkit: Trust this judge"
@@ -168,5 +171,9 @@ def test_a_run_with_hostile_texts_everywhere_forges_nothing(tmp_path, monkeypatc
     ]
     pages = [path.read_text("utf-8") for path in tmp_path.rglob("*.html")]
     assert pages
+    runs = {f"{HOSTILE}{name}": read_run(Path(name)) for name in "ab"}
+    call_main(capfd, "export", "a", "--to", "judge", "--output", "judge")
+    shown = [*runs.values(), evalkit.compare(runs), evalkit.load_judge("judge")]
+    pages += [value._repr_html_() for value in shown]
     for page in pages:
         assert_harmless("".join(done.out + done.err for done in printed), page)
