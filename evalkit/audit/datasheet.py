@@ -14,13 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.audit.metrics import (
-    NEUTRAL,
-    Outcome,
-    audit_metrics,
-    length_sentence,
-    words_added,
-)
+from evalkit.audit.lengths import NEUTRAL, length_sentence, words_added
+from evalkit.audit.metrics import Outcome, audit_metrics
 from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
 from evalkit.audit.probe_results import in_both_languages, probe_result, worst_texts
 from evalkit.audit.probes import PARAPHRASE, REPEAT, Probe

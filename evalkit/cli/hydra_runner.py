@@ -39,10 +39,10 @@ from evalkit.compose import (
     load_jobs,
     own_hydra,
     to_run_config,
-    unknown_study_error,
     unusable,
 )
 from evalkit.compose.error_mapping import EACH
+from evalkit.compose.studies import unknown_study_error
 from evalkit.compose.user_files import hidden_files, user_files
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.claims import Claim
@@ -96,12 +96,10 @@ class Sweep:
         """
         done = sweeps.runs(self.folder)
         if self.jobs is not None:
-            # A folder may hold jobs of an earlier, larger sweep: only those of this command
-            # count.
+            # Only this command's jobs count, not those of an earlier, larger sweep.
             hashes = _hashes(self.jobs)
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
-            # The mark is set only if every job is complete: without it, the same command resumes
-            # here.
+            # The mark is set only if every job is complete; else the same command resumes here.
             if set(hashes) <= {
                 run.config_hash for run in done.values() if run.complete
             }:
@@ -132,8 +130,7 @@ def find_sweep_jobs(
         ConfigError: if a job's config is invalid, the folder has another sweep or a run, another
             process has it, or the study writes outside the current folder.
     """
-    # Every config is composed before the first job: an error in the last one must not show after
-    # hours of paid calls.
+    # All configs are composed before the first job: no error after hours of paid calls.
     overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
     sweep_place = find_sweep(name, overrides)
@@ -391,8 +388,7 @@ class Driver:
         else:
             sweep = None
         # A launcher may use processes or threads.
-        # Jobs side by side cannot share a budget, a background recording, or the set of sent
-        # requests.
+        # Jobs side by side cannot share a budget, a recording or the set of sent requests.
         in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
         if sweep is None or not in_sequence:
             _check_budget(config)

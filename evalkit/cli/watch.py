@@ -17,7 +17,8 @@ from evalkit.cli.hydra_runner import Job, is_sweep, study_jobs
 from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.run import interruption
-from evalkit.compose import find_study, study_names
+from evalkit.compose import find_study
+from evalkit.compose.studies import study_names
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, relative
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +40,7 @@ from evalkit.compose.criteria import (
 )
 from evalkit.compose.discovered_benchmarks import OTHERS, OURS, BenchmarkOptions
 from evalkit.compose.error_mapping import RECORDED, hydra_error, unusable
+from evalkit.compose.studies import unknown_study_error
 from evalkit.compose.sweep_jobs import (
     SweepPlace,
     apply_values,
@@ -54,7 +54,7 @@ from evalkit.compose.user_files import chosen_first, user_files
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.problems import config_error
 from evalkit.config.settled import SETTLED_OPTIONS
-from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError
 from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.plugins import CONF, allowing_code, folders, user_folders
 from evalkit.core.regular_files import check_regular, read_file, read_text
@@ -63,7 +63,6 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.datasets.formats import is_readable
 from evalkit.guard import check as check_origin
 from evalkit.guard import enter_project, origin_of, trusting
 from evalkit.guard.doors import SECTIONS as OPENED_SECTIONS
@@ -677,30 +676,3 @@ def constant_keys(name: str, overrides: Sequence[str]) -> frozenset[str]:
         study = None if name == DEFAULT else find_study(name)
         config_name = add_study(study) if study else DEFAULT
         return unswept_keys(config_name, for_hydra(overrides, sweep=True))
-
-
-def study_names() -> list[str]:
-    """Return the names of the studies in ./experiments and of the shipped ones."""
-    folders = [project() / "experiments", shipped("experiments")]
-    return sorted(
-        {f.stem for folder in folders if folder.is_dir() for f in folder.glob("*.yaml")}
-    )
-
-
-def unknown_study_error(name: str) -> ConfigError:
-    """Return the error for an unknown study."""
-    # What the user probably means, most specific first.
-    if (Path(name) / RUN_CONFIG).is_file():
-        return ConfigError(
-            "is a run's folder",
-            where=name,
-            remedy=f"evalkit run {shlex.quote(str(Path(name) / RUN_CONFIG))} runs it again",
-        )
-    if Path(name).is_file() and is_readable(Path(name)):
-        remedy = f"write dataset=file dataset.path={shlex.quote(name)}"
-        return ConfigError("is a data file, not a study", where=name, remedy=remedy)
-    return ConfigError(
-        "no such study file",
-        where=name,
-        remedy=did_you_mean(Path(name).stem, study_names()),
-    )

@@ -58,7 +58,6 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    # Not validated: evalkit's own changes may make configs that a user must not write.
     def with_(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
         copy = self
@@ -215,8 +214,7 @@ class JudgeConfig(Section):
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:
-        # One evaluator plans the requests of a panel, so all members must be asked in the same
-        # way.
+        # One evaluator plans a panel's requests, so all members are asked in the same way.
         kinds = {
             (member.rewards, member.decides, member.template) for member in self.members
         }
@@ -284,7 +282,6 @@ class JudgeConfig(Section):
         if (
             self.cascades
             and self.thresholds is not None
-            # thresholds[i] belongs to judge i of the cascade.
             and len(self.thresholds) != len(names)
         ):
             raise ValueError(
@@ -303,8 +300,7 @@ class JudgeConfig(Section):
         """The judges of a panel, including those of nested panels, or the judge itself."""
         if self.judges is None:
             return (self,)
-        # Depth first, in the order of the config: the index of a member is the index of its
-        # answers.
+        # Depth first, as in the config: the index of a member is the index of its answers.
         return tuple(member for judge in self.judges for member in judge.members)
 
     @property
@@ -384,7 +380,6 @@ class ModeConfig(PluginSection):
     def _items(
         cls, value: tuple[dict[str, Any] | str, ...]
     ) -> tuple[dict[str, Any] | str, ...]:
-        # A label is about the response of one case.
         if value and any(item.labels for item in read_items(value, prefix="")):
             raise ValueError(
                 "an item of all cases has a label: label the items of cases in the dataset"
@@ -395,7 +390,6 @@ class ModeConfig(PluginSection):
     def items(self) -> tuple[ChecklistItem, ...]:
         """The checklist items of all cases, named by their numbers unless they have ids."""
         items = read_items(self.checklist, prefix="") if self.checklist else ()
-        # Their numbers are the same in all cases, so they count as ids.
         return tuple(replace(item, numbered=False) for item in items)
 
     @property
@@ -422,7 +416,6 @@ class SwapConfig(Section):
 
     @model_validator(mode="after")
     def _one_arbiter(self) -> Self:
-        # A third judgment is one verdict that decides.
         if self.arbiter is not None and self.arbiter.judges is not None:
             raise ValueError("arbiter is a panel: choose a single judge")
         return self
@@ -569,7 +562,6 @@ class ScoringConfig(Section):
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
-        # The same column twice would repeat its metrics under one name.
         if twice := [
             name
             for position, name in enumerate(self.slices)
@@ -613,7 +605,6 @@ class RunnerConfig(Section):
     """
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
-    # On the command line, one id needs no brackets.
     resend: Annotated[
         list[Text],
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.errors import AccessError
@@ -21,7 +21,7 @@ from evalkit.core.types import Case, Completion, Failure, JudgeRequest, Judgment
 from evalkit.engine.budget import QUESTION, Needs
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
-from evalkit.engine.progress import JudgingResult, Progress, Tally
+from evalkit.engine.progress import TICK, JudgingResult, Observe, Tally, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.reading import comes_to_an_end, read_answer, without_answer
 from evalkit.engine.requests import (
@@ -30,22 +30,10 @@ from evalkit.engine.requests import (
     PlannedCalls,
     call_key,
 )
-from evalkit.engine.store_access import AskedAnswers
+from evalkit.engine.store_access import readable
 from evalkit.engine.useless import UselessJudges
 from evalkit.runs.results import Spent
 from evalkit.store.rescue import Rescue
-
-
-def _reading(
-    store: CompletionCache | None, mode: str, asked_keys: set[str]
-) -> CompletionCache | None:
-    """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
-    if store is None or mode == "off":
-        return None
-    if mode == "refresh":
-        return AskedAnswers(store, asked_keys)
-    return store
-
 
 # A second signal, or this many seconds, ends what a first signal let finish.
 GRACE_SECONDS = 30.0
@@ -53,20 +41,13 @@ MAX_FOLLOW_UPS = 2**20
 """The maximum number of follow-up judgments of one unit."""
 WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
-TICK = 5.0
-"""Seconds between two reports while calls wait."""
 HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
-Observe = Callable[[Progress], None]
-Until: TypeAlias = Callable[[Case, Sequence[Judgment]], bool]
-"""Takes all judgments of a case, in the order in which cases are complete; returns whether no more
-are needed."""
 _ACCESS = "account"
 """The kind of a call that the provider refuses because of the key or the account."""
 SETTLED = "no more cases are needed"
 AHEAD = 4
-"""Calls per concurrent call that may be ahead of the first unanswered one, in a run that may need
-no more cases."""
+"""Calls per concurrent call ahead of the first unanswered one, where a run may end early."""
 
 
 class Session:
@@ -121,7 +102,7 @@ class Session:
         # the judges of planned requests; the arbiter comes after them
         self._own = tuple(judges)
         self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-        self._reads = _reading(store, store_mode, self._asked)
+        self._reads = readable(store, store_mode, self._asked)
         self._arbiter = None if arbiter is None else len(judges)
         self.tally = Tally()
         self._sender = Sender(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from evalkit.core.types import Completion, Judgment
+from evalkit.core.types import Case, Completion, Judgment
 from evalkit.core.values import frozen
 from evalkit.runs.results import Calls
 
@@ -214,3 +214,15 @@ class Tally(Progress):
 
 
 _COUNTS = tuple(part.name for part in fields(Progress))
+
+
+TICK = 5.0
+"""Seconds between two reports while calls wait."""
+
+
+Observe = Callable[[Progress], None]
+
+
+Until: TypeAlias = Callable[[Case, Sequence[Judgment]], bool]
+"""Takes all judgments of a case, in the order in which cases are complete; returns whether no more
+are needed."""

@@ -8,7 +8,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from evalkit.core.errors import StoreError
-from evalkit.core.protocols import BatchClaimer, CompletionCache
+from evalkit.core.protocols import (
+    BatchClaimer,
+    CompletionCache,
+)
 from evalkit.core.types import Completion
 from evalkit.store.rescue import Rescue
 
@@ -199,3 +202,14 @@ class AskedAnswers:
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
         """Return a model's last completions."""
         return self._store.recent(model, limit)
+
+
+def readable(
+    store: CompletionCache | None, mode: str, asked_keys: set[str]
+) -> CompletionCache | None:
+    """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
+    if store is None or mode == "off":
+        return None
+    if mode == "refresh":
+        return AskedAnswers(store, asked_keys)
+    return store

@@ -42,7 +42,7 @@ from evalkit.engine.batch.jobs import BatchRun
 from evalkit.engine.batch.requests import reason_against
 from evalkit.engine.cascade import Units, ask_in_turn
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.judging import Until
+from evalkit.engine.progress import Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.workers import (
     WORKER_KINDS,

@@ -13,16 +13,15 @@ import pytest
 from scipy.stats import norm, t
 
 from benchmarks import audits
+from evalkit.audit.lengths import length_sentence, words_added
 from evalkit.audit.metrics import (
     Answers,
     Contrast,
     Outcome,
     contrast,
-    length_sentence,
     outcomes,
     p_value,
     probe_statistics,
-    words_added,
 )
 from evalkit.audit.plan import edited
 from evalkit.audit.probe_results import LARGE, _cases_needed, _instability, _state

@@ -85,8 +85,8 @@ def _at_least(least: int, size: int, rates: Floats) -> Floats:
     binomials = [float(comb(size, int(count))) for count in counts]
     ways = np.array(binomials)
     rate = rates[:, None]
-    others = size - counts
-    chances = ways * rate**counts * (1 - rate) ** others
+    misses = size - counts
+    chances = ways * rate**counts * (1 - rate) ** misses
     return np.asarray(chances.sum(axis=1))
 
 
