@@ -15,6 +15,7 @@ from evalkit.cli.parser import UsageError, is_override, study_words
 from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
 from evalkit.cli.store import check_store_words, configured_url
 from evalkit.core.claims import claim_file
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.protocols import Store
 from evalkit.core.redaction import without_password
@@ -108,7 +109,7 @@ def _write_requests(
     written = write_round(path, batch_round, store=shareable_url, **limits)
     for file, requests in written:
         print(
-            f"{path.with_name(file.name)}: {len(requests):,} requests to"
+            f"{path.with_name(file.name)}: {counted(len(requests), 'request')} to"
             f" {arguments.model or file.target.name}"
         )
     count = sum(len(requests) for _, requests in written)
@@ -117,7 +118,7 @@ def _write_requests(
     else:
         rounds = f"about {batch_round.rounds} rounds with this one"
     print(
-        f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about"
+        f"{counted(count, 'request')} in {counted(len(written), 'file')}, about"
         f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be"
         " requested again need"
         " one more"

@@ -19,6 +19,7 @@ from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.claims import claim_file
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
 from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
@@ -95,7 +96,9 @@ def drift(arguments: Namespace) -> int:
     else:
         console = plain_console()
         console.print(
-            print_heading(" → ".join(runs), f" ({measured.cases} cases compared)")
+            print_heading(
+                " → ".join(runs), f" ({counted(measured.cases, 'case')} compared)"
+            )
         )
         for text, _ in texts:
             console.print(
@@ -301,13 +304,14 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
     console = plain_console()
     console.print(
         print_heading(
-            " · ".join(comparison.runs), f" ({comparison.cases} shared cases)"
+            " · ".join(comparison.runs),
+            f" ({counted(comparison.cases, 'shared case')})",
         )
     )
     for name, count in comparison.left_out.items():
         if count:
             console.print(
-                f"note: {count} cases of {name} are not in every run and were omitted"
+                f"note: {counted(count, 'case')} of {name} omitted: not in every run"
             )
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")

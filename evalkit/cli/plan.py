@@ -34,7 +34,7 @@ from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, TrackingConfig
-from evalkit.core.display import dollars, interval
+from evalkit.core.display import counted, dollars, interval
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.protocols import Evaluator, Store
 from evalkit.core.spool import HashSet
@@ -221,7 +221,7 @@ def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
         plan_requests(job, job.evaluator, [spec], None, sample)
         log(
             "note",
-            f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored",
+            f"pilot: {counted(len(sample.calls), 'request')} to {spec.name}, unless stored",
         )
         # Only this judge, without third judgments: follow-ups cannot be sampled in advance.
         alone = {
@@ -252,7 +252,7 @@ def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     price = _price(spend.cost_usd)
     stored = "; stored for the run" if sent > failed else ""
     return (
-        f"pilot: {sampled:,} random requests, {sent:,} calls"
+        f"pilot: {counted(sampled, 'random request')}, {counted(sent, 'call')}"
         f" sent{f', {failed:,} failed' if failed else ''}, {spend.prompt_tokens:,} prompt and"
         f" {spend.completion_tokens:,} answer tokens, {price}{stored}"
     )

@@ -12,6 +12,7 @@ from evalkit.cli.console import plain_console, text_table
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.compose import DEFAULT, load_jobs
 from evalkit.core.claims import claim_file
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError
 from evalkit.store import backend_of, open_url, store_location, store_url
 from evalkit.store.maintenance import (
@@ -77,10 +78,12 @@ def _prune(url: str, arguments: Namespace) -> None:
     # A check would refuse the very answers that are to be deleted.
     with closing(open_url(url, verify=not arguments.damaged)) as store:
         if arguments.damaged:
-            print(f"{prune_damaged(store):,} damaged answers deleted from {where}")
+            print(
+                f"{counted(prune_damaged(store), 'damaged answer')} deleted from {where}"
+            )
         if age is not None:
             print(
-                f"{prune(store, age):,} answers older than {arguments.older_than} deleted from"
+                f"{counted(prune(store, age), 'answer')} older than {arguments.older_than} deleted from"
                 f" {where}"
             )
 
@@ -91,15 +94,15 @@ def _export(url: str, arguments: Namespace) -> None:
         claim_file(arguments.file, "choose another file"),
     ):
         written, damaged = export_to(store, arguments.file)
-    note = f"; {damaged:,} were damaged and omitted" if damaged else ""
-    print(f"{written:,} answers written to {arguments.file}{note}")
+    note = f"; damaged and omitted: {damaged:,}" if damaged else ""
+    print(f"{counted(written, 'answer')} written to {arguments.file}{note}")
 
 
 def _import(url: str, arguments: Namespace) -> None:
     with closing(open_url(url)) as store:
         added, present = import_from(store, arguments.file)
     print(
-        f"{added:,} answers added to {store_location(url)}, {present:,} were already stored"
+        f"{counted(added, 'answer')} added to {store_location(url)}; already stored: {present:,}"
     )
 
 
@@ -110,10 +113,10 @@ def _copy(_: str, arguments: Namespace) -> None:
         )
         target = stores.enter_context(closing(open_url(arguments.target)))
         added, present, damaged = copy_answers(source, target)
-    note = f"; {damaged:,} were damaged and omitted" if damaged else ""
+    note = f"; damaged and omitted: {damaged:,}" if damaged else ""
     print(
-        f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were already"
-        f" stored{note}"
+        f"{counted(added, 'answer')} added to {store_location(arguments.target)}; already stored:"
+        f" {present:,}{note}"
     )
 
 
@@ -140,7 +143,7 @@ def _age(text: str) -> float:
 def _print(stats: StoreStats) -> None:
     console = plain_console()
     size = "" if stats.size is None else f", {stats.size / 1e6:,.1f} MB"
-    console.print(f"{stats.path}: {stats.completions:,} answers{size}")
+    console.print(f"{stats.path}: {counted(stats.completions, 'answer')}{size}")
     if stats.oldest is not None and stats.newest is not None:
         console.print(f"stored between {_day(stats.oldest)} and {_day(stats.newest)}")
     if stats.damaged:

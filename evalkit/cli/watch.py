@@ -20,7 +20,7 @@ from evalkit.cli.run import interruption
 from evalkit.compose import find_study
 from evalkit.compose.studies import study_names
 from evalkit.config import RunConfig
-from evalkit.core.display import dollars, relative
+from evalkit.core.display import counted, dollars, relative
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.resources import project, shipped
@@ -179,8 +179,8 @@ def main(arguments: Namespace) -> int:
         cost = "" if last.cost_usd is None else f", {dollars(last.cost_usd)}"
         console = plain_console()
         console.print(
-            f"look {last.number} at {baseline.judge}: {baseline.cases:,} cases, {last.sent:,}"
-            f" calls{cost}"
+            f"look {last.number} at {baseline.judge}: {counted(baseline.cases, 'case')},"
+            f" {counted(last.sent, 'call')}{cost}"
         )
         for finding in findings:
             console.print(f"  • {redact(finding.text)}")

@@ -26,6 +26,11 @@ def shorten(text: str, limit: int) -> str:
     return text[: limit - 1] + "…"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 case`, `2 cases`, `1,000 cases`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def char_code(char: str) -> str:
     """Return a character's code as names of metrics show it, such as `_1b_`."""
     return f"_{ord(char):x}_"

@@ -136,7 +136,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
     )
     out = capsys.readouterr().out
     assert "x=1 · x=2 · x=3 (12 shared cases)" in out
-    assert "note: 12 cases of x=1 are not in every run and were omitted" in out
+    assert "note: 12 cases of x=1 omitted: not in every run" in out
     assert "No difference found between x=1 and x=3 in agreement/accuracy: +0.000 [" in out
     assert "; the runs are correct on the same cases." in " ".join(out.split())
     assert "No difference found between" in out

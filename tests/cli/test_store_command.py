@@ -35,8 +35,8 @@ def test_export_and_import_carry_answers_to_another_store(path, tmp_path, capsys
     assert main(["store", "import", str(file), f"store.url={other}"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 answers written to {file}",
-        f"2 answers added to {other}, 0 were already stored",
-        f"0 answers added to {other}, 2 were already stored",
+        f"2 answers added to {other}; already stored: 0",
+        f"0 answers added to {other}; already stored: 2",
     ]
 
 
@@ -46,7 +46,7 @@ def test_prune_takes_out_what_is_older(path, words, capsys):
     store.locked(lambda db: db.execute("UPDATE completions SET created = 0 WHERE key LIKE 'a%'"))
     store.close()
     assert main(["store", "prune", *words]) == 0
-    assert capsys.readouterr().out.startswith("1 answers older than 1h")
+    assert capsys.readouterr().out.startswith("1 answer older than 1h")
     reading = SqliteStore(path, read_only=True)
     assert list(reading.get_many(["a" * 64, "b" * 64])) == ["b" * 64]
     reading.close()

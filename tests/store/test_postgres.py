@@ -354,13 +354,13 @@ def test_answers_are_copied_between_stores_both_ways(call, url, tmp_path):
     where = store_location(url)
     assert (
         done.out
-        == f"2,498 answers added to {where}, 1 were already stored; 1 were damaged and omitted\n"
+        == f"2,498 answers added to {where}; already stored: 1; damaged and omitted: 1\n"
     )
     assert call("store", "copy", f"sqlite:///{tmp_path}/from.sqlite", url).out.startswith(
         "0 answers added"
     )
     assert call("store", "copy", url, "back.sqlite").out.startswith(
-        "2,499 answers added to back.sqlite, 0 were"
+        "2,499 answers added to back.sqlite; already stored: 0"
     )
     back = SqliteStore(tmp_path / "back.sqlite")
     assert [row.completion.text for row in back.scan()] == [
