@@ -225,7 +225,7 @@ def test_a_malformed_answer_costs_at_most_one_row(
     transport, within, commands, provider, monkeypatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
-    monkeypatch.setattr("evalkit.engine.dispatch.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("evalkit.engine.backoff.FIRST_WAIT", 0.001)
     assert len(KINDS) >= 60
     provider.rule = server = Malforming()
     commands.write("cases.jsonl", *(pair(n) for n in range(len(KINDS) * 5 // 3 + 5)))

@@ -197,7 +197,7 @@ def licenses_listed() -> dict[str, str]:
 def stated_license(package: str) -> str:
     """Return the license that the metadata of an installed package states."""
     about = metadata(package)
-    if about["License-Expression"]:
+    if about.get("License-Expression"):
         return about["License-Expression"]
     # Where the free text is the whole license, a classifier names it.
     named = [
@@ -205,7 +205,7 @@ def stated_license(package: str) -> str:
         for line in about.get_all("Classifier", [])
         if line.startswith("License :: ")
     ]
-    words = about["License"] or ""
+    words = about.get("License") or ""
     stated = SPDX.get(words, words)
     if stated in ACCEPTED | FOR_DEVELOPERS:
         return stated

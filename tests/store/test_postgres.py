@@ -353,8 +353,7 @@ def test_answers_are_copied_between_stores_both_ways(call, url, tmp_path):
     done = call("store", "copy", "from.sqlite", url)
     where = store_location(url)
     assert (
-        done.out
-        == f"2,498 answers added to {where}; already stored: 1; damaged and omitted: 1\n"
+        done.out == f"2,498 answers added to {where}; already stored: 1; damaged and omitted: 1\n"
     )
     assert call("store", "copy", f"sqlite:///{tmp_path}/from.sqlite", url).out.startswith(
         "0 answers added"
