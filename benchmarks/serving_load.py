@@ -297,17 +297,20 @@ def serve(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "evalkit", "serve", str(judge), "--port", port]
-    process = subprocess.Popen(
-        [*command, "--api-base", base, f"store.url={store}", *words],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    messages = judge.parent / f"messages-{seed}.txt"
+    with messages.open("w") as file:  # a pipe that nobody reads would fill
+        process = subprocess.Popen(
+            [*command, "--api-base", base, f"store.url={store}", *words],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+        )
     assert process.stdout is not None
     process.stdout.readline()
     if " on " not in process.stdout.readline():
-        raise SystemExit(process.communicate()[1])
+        process.wait(120)
+        raise SystemExit(messages.read_text())
     url = f"http://127.0.0.1:{port}"
 
     async def run() -> None:
@@ -331,8 +334,8 @@ def serve(
         if prober is not None:
             seen.health = json.loads(prober.communicate("")[0])
     process.send_signal(signal.SIGTERM)
-    _, log = process.communicate(timeout=120)
-    if found := re.search(r"(\d+) calls? .*unanswered", log):
+    process.communicate(timeout=120)
+    if found := re.search(r"(\d+) calls? .*unanswered", messages.read_text()):
         seen.unanswered = int(found[1])
     seen.answered = answered(base) - before
     with closing(sqlite3.connect(store)) as database:

@@ -7,10 +7,12 @@ import logging
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from queue import Full, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from evalkit.core.errors import EvalkitError, TrackingError
 from evalkit.core.plugins import allowing_code, code_allowed
@@ -108,11 +110,48 @@ class _LogHandler(logging.Handler):
             log("note", record.getMessage())
 
 
+_WAITING: Final = 1000
+"""The most warnings that wait to be printed; additional ones are dropped."""
+_LAST_SECONDS: Final = 1.0
+"""How long the end of a command waits for the last of them."""
+
+
+class _ThreadedHandler(logging.Handler):
+    """Hands warnings to another handler in a thread.
+
+    Clients of a server cause warnings. Whoever reads standard error may stall, and printing then
+    waits; the event loop must not.
+    """
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__(handler.level)
+        self._handler = handler
+        self._records = Queue[logging.LogRecord | None](_WAITING)
+        self._thread = Thread(target=self._print, daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Full):
+            self._records.put_nowait(record)
+
+    def close(self) -> None:
+        with suppress(Full):
+            self._records.put_nowait(None)
+        self._thread.join(_LAST_SECONDS)
+        super().close()
+
+    def _print(self) -> None:
+        while (record := self._records.get()) is not None:
+            self._handler.emit(record)
+
+
 @contextmanager
-def log_handler() -> Iterator[None]:
-    """Print the warnings that evalkit's modules log inside the block."""
+def log_handler(*, threaded: bool = False) -> Iterator[None]:
+    """Print the warnings that evalkit's modules log inside the block, in a thread if that must not wait."""
     logger = logging.getLogger("evalkit")
-    handler = _LogHandler()
+    handler: logging.Handler = _LogHandler()
+    if threaded:
+        handler = _ThreadedHandler(handler)
     logger.addHandler(handler)
     level = logger.level
     propagates = logger.propagate
@@ -124,6 +163,7 @@ def log_handler() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+        handler.close()
         logger.propagate = propagates
         logger.setLevel(level)
 

@@ -74,7 +74,7 @@ def main(arguments: Namespace) -> int:
     unsearched = judge.validation.unsearched()
     if unsearched is not None:
         log("warning", f"{arguments.judge}: {in_every_language(unsearched)[0]}")
-    with log_handler():
+    with log_handler(threaded=True):
         if arguments.mcp == "stdio":
             from evalkit.serving.mcp import serve_stdio
 

@@ -1,12 +1,15 @@
 """Control characters of data never reach the terminal."""
 
+import io
+import logging
 import sys
+import threading
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
-from evalkit.cli.console import plain_console
+from evalkit.cli.console import log_handler, plain_console
 from evalkit.cli.output import printable_output
 
 HOSTILE = "a\x1b[31mred\x07\x9b2J\r\u202eb\tc"
@@ -40,3 +43,24 @@ def test_styles_of_evalkit_pass(capsys):
     with printable_output():
         Console(force_terminal=True, color_system="standard").print("[bold]x[/bold]")
     assert "\x1b[1mx" in capsys.readouterr().out
+
+
+def test_who_does_not_read_standard_error_stops_no_event_loop(monkeypatch):
+    """A server's warnings wait, and beyond a limit they are dropped; the loop goes on."""
+    stalled, printing, read = io.StringIO(), threading.Event(), threading.Event()
+
+    def write(text: str) -> int:
+        printing.set()
+        assert read.wait(60)
+        return io.StringIO.write(stalled, text)
+
+    monkeypatch.setattr(stalled, "write", write, raising=False)
+    monkeypatch.setattr("sys.stderr", stalled)
+    with log_handler(threaded=True):
+        for number in range(3000):
+            logging.getLogger("evalkit.test").warning("warning %d", number)
+        assert printing.wait(60)
+        read.set()
+    lines = stalled.getvalue().splitlines()
+    assert lines[0] == "evalkit: note: warning 0"
+    assert len(lines) <= 1002
