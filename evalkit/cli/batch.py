@@ -248,7 +248,7 @@ def _print_report(report: ReadReport, url: str) -> None:
     for fault, count in report.faults.most_common():
         log(
             "note",
-            f"{count:,} line{'s' * (count > 1)} {fault}, for example {report.examples[fault]}",
+            f"{counted(count, 'line')} {fault}, for example {report.examples[fault]}",
         )
 
 

@@ -119,8 +119,8 @@ _LAST_SECONDS: Final = 1.0
 class _ThreadedHandler(logging.Handler):
     """Hands warnings to another handler in a thread.
 
-    Clients of a server cause warnings. Whoever reads standard error may stall, and printing then
-    waits; the event loop must not.
+    Clients of a server cause warnings. If nobody reads standard error, printing waits, and the
+    event loop must not. `logging.handlers.QueueListener` would wait without limit at the end.
     """
 
     def __init__(self, handler: logging.Handler) -> None:

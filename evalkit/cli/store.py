@@ -82,10 +82,8 @@ def _prune(url: str, arguments: Namespace) -> None:
                 f"{counted(prune_damaged(store), 'damaged answer')} deleted from {where}"
             )
         if age is not None:
-            print(
-                f"{counted(prune(store, age), 'answer')} older than {arguments.older_than} deleted from"
-                f" {where}"
-            )
+            deleted = counted(prune(store, age), "answer")
+            print(f"{deleted} older than {arguments.older_than} deleted from {where}")
 
 
 def _export(url: str, arguments: Namespace) -> None:

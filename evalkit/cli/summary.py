@@ -20,7 +20,7 @@ from evalkit.cli.console import (
     terminal_width,
     text_table,
 )
-from evalkit.core.display import dollars, estimate, fixed, number, relative
+from evalkit.core.display import counted, dollars, estimate, fixed, number, relative
 from evalkit.core.regular_files import read_text
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
@@ -267,9 +267,7 @@ def print_changes(before: RunResult, after: RunResult) -> None:
 def print_audit(console: Console, sheet: Json) -> None:
     """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
     probes = sheet["probes"]
-    console.print(
-        f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold"
-    )
+    console.print(f"Audit with {counted(len(probes), 'probe')}", style="bold")
     console.print(f"  • {sheet['noise']['text']}")
     for probe in probes:
         if probe["state"] in ("falls", "unstable"):
@@ -328,7 +326,7 @@ def _print_places(console: Console, result: RunResult, notes: int) -> None:
         count = sum(metric.value is not None for metric in result.metrics.values())
         content = f"all {count} metrics"
         if notes:
-            content += f" and {notes} more note{'s' * (notes != 1)}; -v prints them"
+            content += f" and {counted(notes, 'more note')}; -v prints them"
         page = link(Path(result.folder) / "report.html")
         console.print(Text.assemble("report: ", page, f" ({content})"))
         if is_audit(result.config):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.resources import project, shipped
 from evalkit.datasets.formats import is_readable
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
-
-if TYPE_CHECKING:
-    pass
 
 
 def study_names() -> list[str]:

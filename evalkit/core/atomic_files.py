@@ -1,6 +1,7 @@
 """Write files that are complete or absent, even after a full disk, a killed process or a power failure.
 
-Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and then moved.
+Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and then moved. Lines
+are added to a file all or none.
 """
 
 from __future__ import annotations
@@ -11,10 +12,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from typing import Final
 
 from evalkit.core.errors import ConfigError
 
 _SYNC_THREADS = 16
+APPENDING: Final = (
+    os.O_RDWR
+    | os.O_APPEND
+    | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""How a file is opened to add lines; not through a link, which may lead elsewhere."""
+
+
+def append_lines(descriptor: int, lines: bytes) -> None:
+    """Add lines to an open file, all or none: a line that was cut would make the file invalid.
+
+    Raises:
+        OSError: If they cannot be written; the file is then as it was.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        # A full disk may take a part of the bytes without an error.
+        if os.write(descriptor, lines) < len(lines):
+            raise OSError(0, "no space left")
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def write_file(path: Path, chunks: Iterable[bytes], *, private: bool = False) -> None:

@@ -96,7 +96,7 @@ def _evaluated(
     from evalkit.evaluators.prompting.bounds import bounded
 
     try:
-        # A template comes from a config that may be someone else's, so its work is limited.
+        # A template may come from elsewhere, so its work is limited.
         with bounded():
             return evaluate()
     except UndefinedError as bad:

@@ -172,7 +172,7 @@ def kept() -> Trust:
     words = [
         key if names is None else f"{key}={'+'.join(names)}"
         for key, names in (hosts if isinstance(hosts, dict) else {}).items()
-        # An empty list trusts the host with nothing, so it is left out.
+        # An empty list trusts the host with nothing, so it is omitted.
         if names is None or names
     ]
     words += [

@@ -12,12 +12,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from evalkit.core.annotations import INCLUSION, Label
+from evalkit.core.atomic_files import APPENDING, append_lines
 from evalkit.core.checklists import inherited
 from evalkit.core.claims import claim_file
 from evalkit.core.errors import ConfigError, DatasetError
@@ -49,13 +49,6 @@ _SHOWN = 8_000_000
 """The most bytes of the pictures of a task on the page."""
 _LAST_KEY: Final = 10
 """The highest score that has a key, which is 0 unless a score of 0 has it."""
-_FLAGS: Final = (
-    os.O_RDWR
-    | os.O_APPEND
-    | os.O_CREAT
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 _OTHER_PAGE: Final = "use that page, or --annotator NAME for another annotator"
 _REMEDY: Final = "check the folder's permissions and the free disk space"
 
@@ -259,17 +252,10 @@ class LabelSession:
             self.skipped.add(at)
 
     def _write(self, lines: bytes) -> None:
-        size = os.fstat(self._stream).st_size
+        # The page shows a label as saved, so it must survive a crash of the machine.
         try:
-            # A full disk may take a part of the bytes without an error.
-            if os.write(self._stream, lines) < len(lines):
-                raise OSError(0, "no space left")
-            # The page shows a label as saved, so it must survive a crash of the machine.
-            os.fsync(self._stream)
+            append_lines(self._stream, lines)
         except OSError as bad:
-            # a line that was cut would make the file invalid
-            with suppress(OSError):
-                os.ftruncate(self._stream, size)
             raise ConfigError(
                 f"cannot be written ({bad.strerror})",
                 where=str(self.file),
@@ -465,7 +451,7 @@ def _opened(file: Path) -> int:
         ConfigError: If it cannot be written.
     """
     try:
-        stream = os.open(file, _FLAGS, 0o666)
+        stream = os.open(file, APPENDING, 0o666)
         head, newline, tail = file.read_bytes().rpartition(b"\n")
         try:
             os.write(stream, b"\n" if tail and json.loads(tail) else b"")

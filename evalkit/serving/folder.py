@@ -119,7 +119,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     limits = RunnerConfig(
         concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries
     )
-    # What is left out names the user's data, paths and servers.
+    # The omitted values name the user's data, paths and servers.
     bare: dict[str, Any] = {
         "dataset": _units_of(config.dataset),
         "tracking": TrackingConfig(),

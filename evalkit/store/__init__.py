@@ -135,11 +135,8 @@ class _GuardedBackend(Guarded):
 
 
 def rescue_for(config: StoreConfig, folder: Path | None = None) -> Rescue:
-    """Return what keeps the answers that a store does not take, in a folder or else the current one.
-
-    A URL with a user is not repeated in the message, as everywhere; it is set as for the run.
-    """
+    """Return what keeps the answers that a store does not take, in a folder or else the current one."""
     url = config.url
-    if url is not None and "://" in url and url != without_password(url):
-        url = None
-    return Rescue(folder or Path.cwd(), url)
+    # A user in a URL is not printed, as in every message.
+    shown = url is None or "://" not in url or url == without_password(url)
+    return Rescue(folder or Path.cwd(), url, shown=shown)

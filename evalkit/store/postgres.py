@@ -320,7 +320,7 @@ class PostgresStore(DatabaseStore):
         keys_by_lock = {_place(key): key for key in reversed(keys)}
 
         def take(connection: Connection) -> set[str]:
-            # A session may take its own lock again, so locks that are held here are left out.
+            # A session may take its own lock again, so locks that it holds are omitted.
             free = [lock for lock in keys_by_lock if lock not in self._held]
             query = (
                 "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked"

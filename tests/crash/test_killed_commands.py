@@ -1,4 +1,4 @@
-"""Commands beside `run` that are killed while a judge answers: what was paid for is not asked again."""
+"""Commands other than `run` that are killed while a judge answers: what was paid for is not asked again."""
 
 import json
 import signal

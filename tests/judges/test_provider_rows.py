@@ -227,10 +227,8 @@ def test_what_no_call_can_get_past_ends_the_run_with_a_remedy(tmp_path, capfd, r
     assert "response_format=auto" not in played.output
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", ["a spent budget", "a wrong key"])
-def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, transport):
-    reply, _, remedy = ENDS[row]
+def ended_by_the_fourth(reply, tmp_path, capfd, transport):
+    """Play a run that its fourth answer ends: the three before it are written, and no more is asked."""
     played = play(
         tmp_path,
         capfd,
@@ -241,6 +239,14 @@ def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, 
     assert played.status == 2
     assert played.statuses == {"ok": 3, "failed": 3}
     assert len(played.provider.requests) == 4
+    return played
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", ["a spent budget", "a wrong key"])
+def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, transport):
+    reply, _, remedy = ENDS[row]
+    played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
     assert remedy in played.output
 
 
@@ -253,16 +259,7 @@ def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, 
     ],
 )
 def test_a_wait_longer_than_a_run_waits_ends_it_at_once(tmp_path, capfd, reply, words, transport):
-    played = play(
-        tmp_path,
-        capfd,
-        lambda _, number: verdict() if number < 4 else reply,
-        "judge.concurrency=1",
-        transport=transport,
-    )
-    assert played.status == 2
-    assert played.statuses == {"ok": 3, "failed": 3}
-    assert len(played.provider.requests) == 4
+    played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
     assert words in played.output
     assert "run again then" in played.output
 

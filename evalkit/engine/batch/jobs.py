@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from evalkit.config import RunConfig
+from evalkit.core.display import counted
 from evalkit.core.errors import CallError, ConfigError, StoreError, pasted
 from evalkit.core.hashing import is_content_key
 from evalkit.core.protocols import ClaimChecker, Evaluator, Judge, Store
@@ -472,7 +473,7 @@ class BatchRun:
 def _blocked(batch: PendingBatch, error: CallError, count: int) -> ConfigError:
     """Return the error for a batch whose answers the provider does not have, with what to do about it."""
     resend = pasted("runner.resend", batch.batch or "")
-    requests = f"the {count:,} request{'s' * (count > 1)} without an answer"
+    requests = f"the {counted(count, 'request')} without an answer"
     remedy = (
         f"use the key and address with which it was submitted, or send {requests} again with"
         f" {resend}"

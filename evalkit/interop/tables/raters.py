@@ -232,7 +232,7 @@ def _drop_aggregates(
 
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
     """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
-    # The words that remain without those of whose verdicts they are, such as `tone`.
+    # The words of the name that name no rater, such as `tone`.
     humans = {_rest(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
     machines = {_rest(name, _MACHINE) for name in raters.judges}
     for name in weak:
@@ -503,7 +503,7 @@ def _explain_no_judge(
         raters.judges[names[0]] = "the only verdicts"
         raters.unused.pop(names[0], None)
         return
-    # Only labels remain, so whose they are is the question.
+    # Only labels remain, so the question is who gave them.
     if not names or {*names} <= {*raters.labels}:
         ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
