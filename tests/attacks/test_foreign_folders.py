@@ -1,6 +1,7 @@
 """Run folders with damaged or foreign files, through each command that reads one: one line, and nothing changes."""
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -22,9 +23,9 @@ COMMANDS = {
     "align": ["align", "run", "tune=[threshold]"],
     "reproduce": ["reproduce", "run"],
     "track": ["track", "run"],
-    "gate": ["gate", "run", "gate={agreement/accuracy: {min: 0.1}}"],
+    "score with a gate": ["score", "run", "gate={agreement/accuracy: {value: '>= 0.1'}}"],
     "drift": ["drift", "run", "other"],
-    "plan": ["plan", "run/config.yaml"],
+    "plan": ["plan", "run/config.yaml", "judge=simulated/good"],
 }
 TEXTS = [
     '{"format": 99}', '{"format": "x"}', "[]", "null", "3", '"text"', "", "{", "\x00\x01", "[" * 5000,
@@ -40,6 +41,10 @@ def folders(tmp_path_factory):
     (folder / "judged.csv").write_text(JUDGED, "utf-8")
     words = ["generic", "judged.csv", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
     run_once(folder, "import", *words)
+    # Let it claim that evalkit asked its judge, so that there is a judge to export.
+    file = folder / "run" / "manifest.json"
+    manifest = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**manifest, "imported": None}), "utf-8")
     return folder
 
 
@@ -49,6 +54,17 @@ def contents(folder: Path) -> dict[str, str]:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_whole_run_folder_is_read(command, folders, tmp_path, monkeypatch, capsys):
+    """Else the commands below would fail for another reason than the foreign file."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folders / "run", "run")
+    shutil.copytree(folders / "run", "other")
+    Path("labels.csv").write_text("id,annotator,label\n0,me,A\n", "utf-8")
+    assert main(COMMANDS[command]) != 1, capsys.readouterr().err
 
 
 @pytest.mark.slow
