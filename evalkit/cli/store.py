@@ -78,9 +78,8 @@ def _prune(url: str, arguments: Namespace) -> None:
     # A check would refuse the very answers that are to be deleted.
     with closing(open_url(url, verify=not arguments.damaged)) as store:
         if arguments.damaged:
-            print(
-                f"{counted(prune_damaged(store), 'damaged answer')} deleted from {where}"
-            )
+            deleted = counted(prune_damaged(store), "damaged answer")
+            print(f"{deleted} deleted from {where}")
         if age is not None:
             deleted = counted(prune(store, age), "answer")
             print(f"{deleted} older than {arguments.older_than} deleted from {where}")
@@ -145,8 +144,9 @@ def _print(stats: StoreStats) -> None:
     if stats.oldest is not None and stats.newest is not None:
         console.print(f"stored between {_day(stats.oldest)} and {_day(stats.newest)}")
     if stats.damaged:
+        damaged = counted(stats.damaged, "damaged answer")
         console.print(
-            f"{stats.damaged:,} are damaged: `evalkit store prune --damaged` deletes them"
+            f"{damaged}: `evalkit store prune --damaged` deletes damaged answers"
         )
     rows = (
         (
