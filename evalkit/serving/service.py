@@ -37,7 +37,7 @@ _FIELDS: Final = {
     "prompt", "context", "response", "response_a", "response_b", "metadata",
 }  # fmt: skip
 """The arguments of a tool that are a case, not settings."""
-STOP_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 0.8
 """How long calls in flight may take after a stop, unless `--grace` allows more."""
 _CLOSE_SECONDS: Final = 0.5
 _STATUSES: Final = {
