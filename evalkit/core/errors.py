@@ -6,7 +6,7 @@ EvalkitError
 │   ├── PromptError        a template
 │   ├── PluginError        an evaluator, judge or format that is looked up by name
 │   └── JudgeSetupError    a key, model or endpoint that is rejected before any judging
-│       └── AccessError    a key that is refused, or an account without a budget, at any time
+│       └── AccessError    a key, an account or a model that ends a run, at any time
 ├── CallError              one failed call: retried, then a row, never shown as a traceback
 ├── StoreError             the answer store cannot be read or written; exit status 1
 └── TrackingError          the run is complete on disk but could not be logged; exit status 3
@@ -107,14 +107,39 @@ class JudgeSetupError(ConfigError):
 
 
 class AccessError(JudgeSetupError):
-    """The provider refuses the key, or the account has no budget left: no later call can succeed."""
+    """No later call of this run can succeed, whatever was answered before.
+
+    The key is refused, the account has no budget left, the model or its address is gone, or the
+    provider cannot be called for too long.
+
+    Args:
+        what: The problem, in one clause.
+        where: The key, shown first; may be empty.
+        remedy: How to fix it; may be empty.
+        kind: The kind of the failed call, as in `CallError`.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", remedy: str = "", kind: str = "account"
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.kind = kind
 
 
 Scope: TypeAlias = Literal[
-    "request", "capability", "model", "key", "account", "server", "outage", "loading"
+    "request",
+    "capability",
+    "model",
+    "address",
+    "key",
+    "account",
+    "server",
+    "outage",
+    "loading",
 ]
-"""What an error is about: this request, something that the endpoint cannot do, the model, the key,
-the account, the server for now, or a server that cannot be reached or still loads its model."""
+"""What an error is about: this request, something that the endpoint cannot do, the model, the
+address of the calls, the key, the account, the server for now, or a server that cannot be reached
+or still loads its model."""
 
 
 class CallError(EvalkitError):

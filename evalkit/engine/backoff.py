@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from evalkit.core.errors import CallError
+from evalkit.core.errors import AccessError, CallError
+from evalkit.core.types import Failure
 
 LONGEST_RETRY_AFTER = 600.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 NOTABLE = 5.0
 """Seconds from which on a wait is explained."""
+GONE = "the server could not be reached for the time of runner.outage"
+AFTERWARDS = "run again then: stored answers are kept"
+LATER = "start it and run again: stored answers are kept"
 _MOST = 1e9
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -43,6 +47,11 @@ def too_long(error: CallError) -> str | None:
     if not error.retryable or wait is None or wait <= LONGEST_RETRY_AFTER:
         return None
     return f"the provider asks to wait {_about(wait)} before the next call"
+
+
+def unavailable(why: str, failure: Failure, remedy: str) -> AccessError:
+    """Return the error of a provider that cannot be called for longer than a run waits."""
+    return AccessError(f"{why} ({failure.message})", remedy=remedy, kind=failure.kind)
 
 
 def _about(seconds: float) -> str:

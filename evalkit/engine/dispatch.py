@@ -17,15 +17,19 @@ from evalkit.core.redaction import redact
 from evalkit.core.spool import Spool
 from evalkit.core.types import Completion, Failure, JudgeRequest, Unit
 from evalkit.engine.backoff import (
+    AFTERWARDS,
+    GONE,
+    LATER,
     LONGEST_RETRY_AFTER,
     NOTABLE,
     asked_to_wait,
     backoff,
     too_long,
+    unavailable,
 )
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Needs
 from evalkit.engine.event_loop import Clock
-from evalkit.engine.outages import Outage
+from evalkit.engine.outages import Look, Outage
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall, call_key, steps_left
@@ -69,9 +73,6 @@ def _throttled(error: CallError) -> bool:
     return busy or (error.kind == "rate_limit" and error.retryable)
 
 
-_GONE = "the server could not be reached for the time of runner.outage"
-_AFTERWARDS = "run again then: stored answers are kept"
-_LATER = "start it and run again: stored answers are kept"
 _SLOW = 0.6
 """The share of the timeout from which on an answer is slow."""
 
@@ -382,11 +383,15 @@ class Sender:
         return None
 
     async def _retry(self, call: PlannedCall) -> Completion | Failure:
-        attempt = 1
         # Before the loop: a prompt that does not fit is never sent, so it costs nothing and no
         # retry.
         if (why := await self._prepare(call)) is not None:
             return Failure("too_long", why, attempts=0)
+        with self._outages[call.judge].look() as look:
+            return await self._attempts(call, look)
+
+    async def _attempts(self, call: PlannedCall, look: Look) -> Completion | Failure:
+        attempt = 1
         outage = self._outages[call.judge]
         failing: float | None = None  # since when the attempts fail
         looked = (
@@ -411,26 +416,19 @@ class Sender:
                 outage.refused(error)
                 if (why := too_long(error)) is not None:
                     # The others would be refused alike, one by one.
-                    self.give_up(f"{why} ({failure.message}); {_AFTERWARDS}")
-                    return failure
+                    raise unavailable(why, failure, AFTERWARDS) from fault
                 failing = self._clock.now() if failing is None else failing
                 last = attempt > max(1, self._runner.retries)
                 away = outage.explains(error, failing, last=last)
-            reason = asked_to_wait(error, wait)
+            look.end()
             if away:
-                wait = outage.wait()
-                reason = outage.describe()
-                if not wait:
-                    self.give_up(f"{_GONE} ({failure.message}); {_LATER}")
-                    return failure
+                await self._wait_for_server(outage, look, failure)
             elif wait is None or attempt > self._runner.retries:
                 return failure
-            if self.stopping:
+            elif self.stopping:
                 raise RunStopped
-            # Giving up ends the pause early: a run would otherwise wait out the longest backoff.
-            self._tally.wait_until(self._clock.now() + wait, reason)
-            self.changed()
-            await self._clock.pause_unless(self._aborted, wait)
+            else:
+                await self._pause(wait, asked_to_wait(error, wait))
             # The error that came last says more than that the run was given up.
             if self._aborted.is_set():
                 return failure
@@ -440,6 +438,33 @@ class Sender:
                 attempt += 1
                 self._tally.retried += 1
             self.changed()
+
+    async def _wait_for_server(
+        self, outage: Outage, look: Look, failure: Failure
+    ) -> None:
+        """Wait until a server is back, or until it is this call's turn to find out.
+
+        Raises:
+            AccessError: If it has been away for too long.
+            RunStopped: If the run is stopping.
+        """
+        outage.begin()
+        await look.begin()
+        if self.stopping:
+            raise RunStopped
+        if outage.over or self._aborted.is_set():
+            look.end()  # nobody needs to look
+            return
+        wait = outage.wait()
+        if not wait:
+            raise unavailable(GONE, failure, LATER)
+        await self._pause(wait, outage.describe())
+
+    async def _pause(self, seconds: float, reason: str) -> None:
+        """Wait, and say why; giving up ends the pause early, or a run would wait out the longest one."""
+        self._tally.wait_until(self._clock.now() + seconds, reason)
+        self.changed()
+        await self._clock.pause_unless(self._aborted, seconds)
 
     async def prepare(self, calls: Sequence[PlannedCall]) -> None:
         """Prepare the judges of calls that are not stored; a failure is reported by the calls themselves."""

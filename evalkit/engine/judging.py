@@ -43,8 +43,6 @@ WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
 HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
-_ACCESS = "account"
-"""The kind of a call that the provider refuses because of the key or the account."""
 SETTLED = "no more cases are needed"
 AHEAD = 4
 """Calls per concurrent call ahead of the first unanswered one, where a run may end early."""
@@ -666,11 +664,11 @@ class _Run:
             try:
                 return await self.sender.obtain(call, again=again)
             except AccessError as error:
-                # A refused key ends a run that has no answers, as an error. With answers, it ends
-                # only this call, and the run keeps what was paid for.
+                # What no call can get past ends a run that has no answers, as an error. With
+                # answers, it ends only this call, and the run keeps what was paid for.
                 if self.sender.empty or not self.sender.aborted:
                     raise
-                return Failure(_ACCESS, str(error), attempts=1), False
+                return Failure(error.kind, str(error), attempts=1), False
         self.answers += 1
         self.tally.stored += 1
         self.tally.keep(call.key)

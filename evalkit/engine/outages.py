@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import TracebackType
+
 from evalkit.core.errors import CallError
 from evalkit.engine.event_loop import Clock
 
 LOOK_EVERY = 2.0
 """Seconds between two calls that find out whether a server is back."""
 _GATEWAY = (502, 503, 504)
+
+
+class Look:
+    """A call's turn to find out whether the server is back; one call to a judge has it at a time.
+
+    Args:
+        turns: Held by the call whose turn it is.
+    """
+
+    def __init__(self, turns: asyncio.Lock) -> None:
+        self._turns = turns
+        self._held = False
+
+    def __enter__(self) -> Look:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    async def begin(self) -> None:
+        """Wait until no other call looks."""
+        await self._turns.acquire()
+        self._held = True
+
+    def end(self) -> None:
+        """Let another call look; do nothing if it is not this call's turn."""
+        if self._held:
+            self._held = False
+            self._turns.release()
 
 
 class Outage:
@@ -23,6 +60,21 @@ class Outage:
         self._longest = longest
         self._began: float | None = None
         self._answered: float | None = None
+        self._turns = asyncio.Lock()
+
+    def look(self) -> Look:
+        """Return a call's turn to look, which begins when the call asks for it."""
+        return Look(self._turns)
+
+    @property
+    def over(self) -> bool:
+        """Whether the server has said something since the outage began."""
+        return self._began is None
+
+    def begin(self) -> None:
+        """Record that a call failed because of an outage."""
+        if self._began is None:
+            self._began = self._clock.now()
 
     def answered(self) -> None:
         """Record that the server has answered a call."""
@@ -56,9 +108,8 @@ class Outage:
     def wait(self) -> float:
         """Return the seconds until the next look; 0 if the outage has lasted too long."""
         now = self._clock.now()
-        if self._began is None:
-            self._began = now
-        remaining = self._began + self._longest - now
+        began = now if self._began is None else self._began
+        remaining = began + self._longest - now
         return max(0.0, min(LOOK_EVERY, remaining))
 
     def describe(self) -> str:

@@ -256,9 +256,16 @@ _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
     r"model(?: name| id| identifier)?\b.{0,80}(?:not exist|not found|not available|decommissioned"
     r"|is invalid|deprecated|no longer|is not supported|not recognized)",
-    r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model",
+    r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model|(?m:^model: \S+$)",
     r"does not work with the specified model|on-demand throughput|模型.{0,20}不存在",
 )
+_NO_PAGE = _words(
+    r"(?m:^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
+    r"|invalid url\b.*|unknown url\b.*|cannot post\b.*|no route matched.*"
+    r"|(?:unexpected endpoint or method|unknown request url|unknown path)\b.*)\W*(?:\(post .*)?$)",
+    r"(?m:^(?:a web page|an empty response|an error without a message)\b.*\b40[45]\b)",
+)
+"""What is said of an address without chat completions, and not of a model."""
 _NO_ACCESS_CODES = _names(
     *("key_model_access_denied", "team_model_access_denied"),
     *("user_model_access_denied", "org_model_access_denied"),
@@ -323,6 +330,7 @@ _GARBLED = _words(
 _REFUSING = (400, 402, 403, 405, 406, 409, 412, 413, 415, 422, 429, 451)
 # `_REFUSING`: refusals of any kind. `_ASKING`: what can be about the request itself.
 _ASKING = (400, 403, 404, 413, 422, 451)
+_MISSING = (404, 405, 410)
 _CONNECTION_ERRORS = _names("APIConnectionError", "ConnectionError")
 _NEVER = (501, 505, 510)
 """What the server does not do, it will not do later."""
@@ -358,14 +366,16 @@ _RULES = (
     _Rule("bad_request", False, "request", (404,), text=_ROUTE),
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
-    _Rule("not_found", False, "model", (400, 403, 422), text=_NO_MODEL),
-    _Rule("not_found", False, "model", (400,), text=_NO_TLS),
+    _Rule("not_found", False, "request", (400, 403, 422), text=_NO_MODEL),
+    _Rule("not_found", False, "address", (400,), text=_NO_TLS),
     _Rule("auth", False, "key", (400,), text=_KEY_IN_REQUEST),
     _Rule("auth", False, "key", (422,), text=_NO_LOGIN),
     _Rule("auth", False, "key", (403,), text=_KEY),
     _Rule("auth", False, "model", (403,), text=_ACCESS),
     _Rule("auth", False, "request", (403,)),
-    _Rule("not_found", False, "model", (404, 405, 410)),
+    _Rule("not_found", False, "model", _MISSING, text=_NO_MODEL),
+    _Rule("not_found", False, "address", _MISSING, text=_NO_PAGE),
+    _Rule("not_found", False, "request", _MISSING),
     _Rule("not_found", False, "model", (500,), text=_TOO_BIG),
     _Rule("timeout", True, "server", (408,)),
     _Rule("rate_limit", True, "server", (429,)),
@@ -401,7 +411,7 @@ _STATUS_OF_CLASS = (
 def call_error(error: BaseException) -> CallError:
     """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
     message = clean_message(str(error))
-    fault = _fault(error)
+    fault = _fault(error, message)
     # Neither the status nor the words are known, for example 0 or 200 with a text of no rule.
     for rule in _RULES:
         if rule.matches(fault):
@@ -427,7 +437,7 @@ def call_error(error: BaseException) -> CallError:
     )
 
 
-def _fault(error: BaseException) -> _Fault:
+def _fault(error: BaseException, message: str) -> _Fault:
     classes = frozenset(kind.__name__ for kind in type(error).__mro__)
     # LiteLLM hides a failed connection behind its own exceptions
     if not _UNREACHED.isdisjoint(_cause_names(error)):
@@ -442,7 +452,7 @@ def _fault(error: BaseException) -> _Fault:
     texts = [text for name, text in details if name in _TEXT_FIELDS]
     # Links name pages such as `/rate-limits` or `/api-keys`, which are not what the error is
     # about.
-    text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *texts])))
+    text = _URL.sub("", "\n".join(dict.fromkeys([message, str(error), *texts])))
     parameters = [text.lower() for name, text in details if name == "param"]
     parameter = parameters[0] if parameters else ""
     headers = headers_of(error)

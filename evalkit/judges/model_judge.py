@@ -47,8 +47,9 @@ _ROUNDING = 8
 """Tokens by which servers count differently at the end of a context."""
 _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
 _ENDING = ("key", "account")
+_GONE = ("model", "address")
 _DENIALS = 3
-"""Requests that are denied, before any answer, until the key or a parameter is taken for the reason."""
+"""Requests that are denied, with no answer between them, until more than the requests is to blame."""
 
 
 @frozen
@@ -306,6 +307,7 @@ class ModelJudge:
         # From here on, a vague denial is about its own request: the key and the model have
         # worked.
         self._answered = True
+        self._denials = 0
         self._check_prompt(request, reply.answer)
         if request.answer is not None:
             # A format that has worked once is not given up for one failure.
@@ -442,19 +444,21 @@ class ModelJudge:
         rung = self.config.response_format
         if error.scope in _ENDING:
             return setup.setup_error(self._target, error, endpoint, rung)
-        if self._answered:  # so the key, the model and the format are right
-            return error
         fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
-        unproven = error.kind == "auth" and error.scope == "request"
-        blames = self._blames(error)
-        if unproven or (blames and not fixed):
-            # Nothing says whether the key, the parameter or this input is refused.
+        blames = not self._answered and self._blames(error)
+        if self._answered:  # so the key, the model and the format were right
+            ends = error.kind == "not_found"
+            unproven = error.scope not in _GONE
+        else:
+            ends = error.kind in ("auth", "not_found") or (
+                error.kind == "bad_request" and (fixed or blames)
+            )
+            vague = error.kind == "auth" and error.scope == "request"
+            unproven = vague or (blames and not fixed)
+        if ends and unproven:
+            # Nothing says whether the key, the parameter, the model or this input is refused.
             self._denials += 1
-            if self._denials < _DENIALS:
-                return error
-        ends = error.kind in ("auth", "not_found") or (
-            error.kind == "bad_request" and (fixed or blames)
-        )
+            ends = self._denials >= _DENIALS
         if ends:
             return setup.setup_error(self._target, error, endpoint, rung)
         return error

@@ -369,17 +369,6 @@ _RESPONSES_ONLY = re.compile(
 )
 
 
-_NO_PAGE = re.compile(
-    r"^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
-    r"|invalid url\b.*|unknown url\b.*|cannot post\b.*|no route matched.*"
-    r"|(?:unexpected endpoint or method|unknown request url|unknown path)\b.*)\W*(?:\(post .*)?$"
-    r"|^(?:a web page|an empty response|an error without a message)\b.*\b40[45]\b"
-    r"|plain http request was sent to https port",
-    re.IGNORECASE,
-)
-"""What is said of an address without chat completions, and not of a model."""
-
-
 def setup_error(
     target: Target, error: CallError, endpoint: str = "chat", rung: str = "auto"
 ) -> JudgeSetupError:
@@ -415,9 +404,10 @@ def setup_error(
         remedy = "check judge.endpoint, judge.model and judge.api_base"
         if re.search("chat.?template", error.message, re.IGNORECASE):
             remedy = "set judge.template to the path of the model's chat template (a Jinja file)"
-        return JudgeSetupError(
+        return _as_kind(
+            error,
             f"{target.model}: {address} has no {endpoint} of it ({error.message})",
-            remedy=remedy,
+            remedy,
         )
     if error.kind == "bad_request":
         about_format = rung not in ("auto", "text") and _ABOUT_FORMAT.search(
@@ -432,18 +422,27 @@ def setup_error(
             f"{target.model}: {address} rejects the request ({error.message})",
             remedy=remedy,
         )
-    if _NO_PAGE.search(error.message):
-        return JudgeSetupError(
+    if error.scope == "address":
+        return _as_kind(
+            error,
             f"{target.model}: {address} has no chat completions ({error.message})",
-            remedy="check judge.api_base: a server's address often ends with /v1; or judge.model",
+            "check judge.api_base: a server's address often ends with /v1; or judge.model",
         )
     remedy = "check judge.model and judge.api_base"
     if _RESPONSES_ONLY.search(error.message):
         remedy = "set judge.transport=litellm, or choose a chat model"
-    return JudgeSetupError(
+    return _as_kind(
+        error,
         f"{target.model}: {address} does not have this model ({error.message})",
-        remedy=remedy,
+        remedy,
     )
+
+
+def _as_kind(error: CallError, what: str, remedy: str) -> JudgeSetupError:
+    """Return the error of an endpoint; what is not there ends a run whenever it is missed."""
+    if error.kind == "not_found":
+        return AccessError(what, remedy=remedy, kind=error.kind)
+    return JudgeSetupError(what, remedy=remedy)
 
 
 _KEY_OF_JUDGE = re.compile(r"\bjudge\.(?!judges\b)(?=[a-z_])")
@@ -466,7 +465,10 @@ def _relocated(error: JudgeSetupError, key: str) -> JudgeSetupError:
         _KEY_OF_JUDGE.sub(f"{key}.", text).replace("model.model", "model")
         for text in (error.where, error.remedy)
     )
-    return type(error)(error.what, where=where or key, remedy=remedy)
+    relocated = type(error)(error.what, where=where or key, remedy=remedy)
+    if isinstance(error, AccessError) and isinstance(relocated, AccessError):
+        relocated.kind = error.kind
+    return relocated
 
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:

@@ -1,10 +1,13 @@
 """An outage is waited for, an expired one ends the run, and a server that has never answered has none."""
 
+from itertools import pairwise
+
 import pytest
 
 from evalkit.config import RunnerConfig
-from evalkit.core.errors import CallError
+from evalkit.core.errors import AccessError, CallError
 from evalkit.engine import judge
+from evalkit.engine.outages import LOOK_EVERY
 from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
 
 AWAY = {
@@ -47,17 +50,30 @@ async def test_an_outage_after_answers_fails_no_call(kind):
     assert any("runner.outage" in waiting for waiting in seen)
 
 
-async def test_an_outage_that_lasts_ends_the_run_once():
+@pytest.mark.parametrize("kind", AWAY)
+async def test_an_outage_that_lasts_ends_the_run_once_and_one_call_looks_at_a_time(kind):
     time = Time()
+    looks = []
 
     def answer(_, number):
-        return DONE if number <= 4 else fault(*AWAY["refused"])
+        if number > 30:
+            looks.append(time.now)
+        return DONE if number <= 4 else fault(*AWAY[kind])
 
-    judged, scripted, _ = await run(answer, time, outage=30)
+    judged, scripted, _ = await run(answer, time, outage=60, concurrency=4)
     assert "runner.outage" in judged.stopped
     assert sum(one.status == "ok" for one in judged.judgments) == 4
-    assert 30 <= time.now < 60
-    assert len(scripted.asked) < 60
+    assert scripted.most_at_once <= 4
+    assert all(later - look >= LOOK_EVERY for look, later in pairwise(looks))
+    assert len(looks) <= 60 / LOOK_EVERY
+
+
+@pytest.mark.parametrize("waits", [{"retry_after": 3600.0}, {"scope": "loading"}])
+async def test_a_server_that_cannot_be_called_before_any_answer_leaves_no_judgments(waits):
+    away = CallError("server", "later", retryable=True, status=503, **waits)
+    with pytest.raises(AccessError, match="run again") as caught:
+        await run(lambda *_: away, Time())
+    assert caught.value.kind == "server"
 
 
 @pytest.mark.parametrize("outage", [0, 120])

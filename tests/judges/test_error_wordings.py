@@ -147,7 +147,20 @@ OUTCOMES = [
     *(("auth", *row) for row in KEY),
     *(("not_found", *row) for row in MODEL),
 ]
-ENDING = ("key", "account", "model")
+ENDING = ("key", "account", "model", "address")
+ABSENT = [
+    ("model", 404, said("model 'm' not found")),
+    ("model", 404, coded("model_not_found", "no such thing")),
+    ("model", 404, said("The model `m` has been deprecated, learn more")),
+    ("model", 404, {"type": "error", "error": {"type": "not_found_error", "message": "model: c"}}),
+    ("model", 410, said("The model m has been decommissioned and is no longer supported.")),
+    ("address", 404, {"detail": "Not Found"}),
+    ("address", 405, {"detail": "Method Not Allowed"}),
+    ("address", 404, coded("404", "Resource not found")),
+    ("request", 404, said("no stored output")),
+    ("request", 404, said("file f-1 was not found")),
+    ("request", 400, said("the model m: pictures of this kind: a mode that is not supported")),
+]
 
 
 @pytest.mark.parametrize(("outcome", "status", "body"), OUTCOMES)
@@ -155,9 +168,15 @@ def test_an_error_means_what_it_says(outcome, status, body):
     error = error_in(status, json.dumps(body, ensure_ascii=False).encode(), {})
     assert error.retryable == (outcome == WAIT), error
     assert outcome in (WAIT, error.kind), error
-    ends = error.scope in ENDING
+    ends = error.scope in ENDING or error.kind == "not_found"
     assert ends == (outcome in ("account", "auth", "not_found")), error
     assert "\n" not in error.message
+
+
+@pytest.mark.parametrize(("scope", "status", "body"), ABSENT)
+def test_what_is_not_there_is_the_model_the_address_or_a_part_of_the_request(scope, status, body):
+    error = error_in(status, json.dumps(body).encode(), {})
+    assert (error.kind, error.scope) == ("not_found", scope)
     assert "{" not in error.message
 
 

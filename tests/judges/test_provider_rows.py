@@ -212,6 +212,12 @@ ENDS = {
         "check judge.api_base",
     ),
     "an unknown model": (refused(400, "Invalid model name passed in model=m"), TEXT, "judge.model"),
+    "a lost model": (
+        refused(404, "The model `m` has been deprecated", code="model_not_found"),
+        (),
+        "check judge.model",
+    ),
+    "a wait of hours": (refused(429, "slow", retry_after="7200"), (), "run again then"),
     "a bad grammar": (refused(400, "failed to parse grammar"), TEXT, "judge.params"),
 }
 
@@ -243,8 +249,10 @@ def ended_by_the_fourth(reply, tmp_path, capfd, transport):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", ["a spent budget", "a wrong key"])
-def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, transport):
+@pytest.mark.parametrize("row", ["a spent budget", "a wrong key", "a wrong path", "a lost model"])
+def test_answers_before_the_end_of_an_account_or_a_model_are_written(
+    tmp_path, capfd, row, transport
+):
     reply, _, remedy = ENDS[row]
     played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
     assert remedy in played.output
@@ -262,6 +270,25 @@ def test_a_wait_longer_than_a_run_waits_ends_it_at_once(tmp_path, capfd, reply, 
     played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
     assert words in played.output
     assert "run again then" in played.output
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(("absent", "calls"), [((2, 4), 8), ((2, 3, 4, 5, 6), 5)])
+def test_what_is_not_there_for_one_request_ends_the_run_only_if_it_goes_on(
+    tmp_path, capfd, absent, calls, transport
+):
+    played = play(
+        tmp_path,
+        capfd,
+        lambda body, _: refused(404, "no such file") if case_of(body) in absent else verdict(),
+        *("judge.concurrency=1", "runner.max_failure_rate=1"),
+        transport=transport,
+        cases=8,
+    )
+    assert len(played.provider.requests) == calls
+    answered = calls - min(3, len(absent))
+    assert played.statuses == {"ok": answered, "failed": 8 - answered}
+    assert ("does not have this model" in played.output) == (calls < 8)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
