@@ -60,7 +60,7 @@ async def test_an_outage_that_lasts_ends_the_run_once_and_one_call_looks_at_a_ti
             looks.append(time.now)
         return DONE if number <= 4 else fault(*AWAY[kind])
 
-    judged, scripted, _ = await run(answer, time, outage=60, concurrency=4)
+    judged, scripted, _ = await run(answer, time, outage=60, concurrency=4, retries=1)
     assert "runner.outage" in judged.stopped
     assert sum(one.status == "ok" for one in judged.judgments) == 4
     assert scripted.most_at_once <= 4
