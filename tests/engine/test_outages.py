@@ -64,7 +64,9 @@ async def test_an_outage_that_lasts_ends_the_run_once_and_one_call_looks_at_a_ti
     assert "runner.outage" in judged.stopped
     assert sum(one.status == "ok" for one in judged.judgments) == 4
     assert scripted.most_at_once <= 4
-    assert all(later - look >= LOOK_EVERY for look, later in pairwise(looks))
+    # The last look is at the end of the outage, whenever that is.
+    gaps = [later - look for look, later in pairwise(looks[:-1])]
+    assert min(gaps) > LOOK_EVERY - 1e-9
     assert len(looks) <= 60 / LOOK_EVERY
 
 
