@@ -3,6 +3,10 @@
 It runs the commands of README.md in a temporary folder, and opens their pages in Chromium. Chinese
 texts need a font with Chinese characters, such as Debian's package `fonts-noto-cjk`; without one
 they would be boxes, so it stops.
+
+The sweep replays published answers. It needs LLMBar's `Natural/dataset.json` as `LLMBAR_CASES`, and
+as `LLMBAR_SERVER` an OpenAI-compatible server that answers with LLMBar's stored texts for models
+named MODEL-PROMPT, such as `GPT-4-CoT`. Without them its image is not written.
 """
 
 from __future__ import annotations
@@ -17,7 +21,17 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
+LLMBAR = Path(__file__).parent.parent / "experiments" / "llmbar_replay.yaml"
+SWEEP = (
+    *("run", str(LLMBAR), "-m", "hydra.sweep.dir=sweep", "hydra.sweeper.params=null"),
+    "judge.name=GPT-4-Vanilla,GPT-4-CoT,PaLM2-Vanilla,PaLM2-CoT,ChatGPT-Vanilla,ChatGPT-CoT",
+    "judge.model=openai/${judge.name}",
+    "judge.api_base=${oc.env:LLMBAR_SERVER}",
+    "dataset.path=${oc.env:LLMBAR_CASES}",
+)
+"""Three models with two prompts each."""
 RUNS = (
+    ("sweep", SWEEP, "sweep/report.html", (1120, 1110)),
     ("demo", ("demo",), "evalkit-demo/sweep/report.html", (1120, 985)),
     ("report", ("run", "hydra.run.dir=report"), "report/report.html", (1000, 1000)),
     (
@@ -60,9 +74,11 @@ def write_images(folder: Path) -> None:
     """Write every image to a folder."""
     executable = browser()
     folder.mkdir(parents=True, exist_ok=True)
+    replayed = "LLMBAR_SERVER" in os.environ and "LLMBAR_CASES" in os.environ
+    runs = [run for run in RUNS if replayed or run[0] != "sweep"]
     with TemporaryDirectory() as work, sync_playwright() as playwright:
         environment = {**os.environ, "EVALKIT_STORE": str(Path(work, "store.sqlite"))}
-        for _, words, *_ in RUNS:
+        for _, words, *_ in runs:
             subprocess.run(
                 [sys.executable, "-m", "evalkit", *words],
                 cwd=work,
@@ -72,7 +88,7 @@ def write_images(folder: Path) -> None:
         chromium = playwright.chromium.launch(
             executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
         )
-        for name, _, file, (width, height) in RUNS:
+        for name, _, file, (width, height) in runs:
             page = chromium.new_page(viewport={"width": width, "height": height})
             page.goto(Path(work, file).as_uri())
             page.screenshot(path=str(folder / f"{name}.png"))

@@ -98,7 +98,13 @@ class Parser(argparse.ArgumentParser):
         if missing := re.fullmatch(
             "the following arguments are required: (.*)", message
         ):
-            message = f"needs {missing[1].replace(', ', ' and ')}"
+            # argparse also lists arguments that may be given any number of times, or never.
+            repeatable = {
+                action.metavar for action in self._actions if action.nargs == "*"
+            }
+            names = missing[1].split(", ")
+            needed = [name for name in names if name not in repeatable]
+            message = f"needs {' and '.join(needed)}"
         message = message.removeprefix("argument ").replace(
             "expected one argument", "needs a value"
         )

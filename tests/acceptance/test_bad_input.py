@@ -143,6 +143,8 @@ MISTAKES = {
         "mlflow.db: no runs are recorded yet; `evalkit run` records the first",
     ),
     "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),
+    "score without a run": (("score",), "evalkit score: needs RUN; try evalkit score --help"),
+    "import without a file": (("import", "llmbar"), "evalkit import: needs PATH; try evalkit"),
     "init where a file is": (("init", "file"), "file: cannot be written ("),
 }
 

@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import shlex
 import sys
 import tomllib
 from importlib import import_module
@@ -14,6 +15,7 @@ import yaml
 
 import evalkit
 from evalkit.cli import main
+from evalkit.cli.parser import COMMANDS
 from evalkit.config import DatasetConfig
 from evalkit.core.benchmark_discovery import own_benchmarks
 from evalkit.interop.importer_discovery import importers
@@ -242,8 +244,20 @@ def test_each_file_names_the_same_version():
 
 def test_readme_counts_what_there_is():
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"| Published benchmarks | {len(own_benchmarks())}, each" in readme
-    assert f"| Existing judgments | {len(importers())} layouts" in readme
+    assert f"| {len(own_benchmarks())} published benchmarks" in readme
+    assert f"| {len(importers())} layouts of judgments" in readme
+
+
+def test_the_commands_of_the_table_in_readme_are_read():
+    table = (
+        (ROOT / "README.md").read_text("utf-8").split("that others do not")[1].split("Measured")[0]
+    )
+    commands = re.findall(r"\| `evalkit (.+)` \|$", table, re.MULTILINE)
+    assert len(commands) == table.count("\n| ") - 2  # without the head and its line
+    for command in commands:
+        name, *words = shlex.split(command)
+        if words != ["--help"]:
+            assert COMMANDS[name].parser().read(words)
 
 
 def test_each_file_that_a_change_goes_into_exists():

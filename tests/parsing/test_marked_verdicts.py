@@ -1,8 +1,10 @@
 """Verdicts and ratings in marks, where they are, and refusals and thoughts around them."""
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -180,7 +182,15 @@ LLMBAR = OutputConfig(
 VICUNA = OutputConfig(
     format="regex", pattern=r"(?m)^\s*(?P<winner>[123])\s*\Z", map={"1": "A", "2": "B", "3": "TIE"}
 )
+STUDY = Path(__file__).parents[2] / "experiments" / "llmbar_replay.yaml"
+REPLAYED = OutputConfig(
+    format="regex", pattern=yaml.safe_load(STUDY.read_text())["output"]["pattern"]
+)
 REGEX: list[tuple[OutputConfig, str, str]] = [
+    (REPLAYED, "Output (b)", "B"),
+    (REPLAYED, "Output (a) drifts off. Output (b) is better.", "B"),
+    (REPLAYED, "Output (a) is better.\n\nOutput (b) is not about Mars.", "A"),
+    (REPLAYED, "Output (b) is better. Output (a) is short. Output (a) is better, then.", "A"),
     (LLMBAR, "Output (a)", "A"),
     (LLMBAR, "Output (a) is off topic. Therefore, Output (b) is better.", "B"),
     (
@@ -210,6 +220,7 @@ def test_patterns_of_the_users_own(output, text, winner):
             "no_answer",
         ),
         (LLMBAR, "", "no_answer"),
+        (REPLAYED, "So neither Output (a) nor Output (b)", "no_answer"),
         (VICUNA, "Therefore, I choose option 3, as both are equivalent.", "no_answer"),
         (VICUNA, "error", "no_answer"),
         (LLMBAR.model_copy(update={"map": {"a": "A"}}), "Output (b)", "invalid"),

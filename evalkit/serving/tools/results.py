@@ -338,4 +338,6 @@ def _why(judgments: Sequence[Judgment]) -> str:
         for judgment in judgments
         if not judgment.readable
     ]
-    return "; ".join(reasons) or "the judge gave no usable answer"
+    # Both orders often fail for the same reason, which is then named once.
+    different = dict.fromkeys(reasons)
+    return "; ".join(different) or "the judge gave no usable answer"
