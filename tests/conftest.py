@@ -9,7 +9,6 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.support.chromium import chromium
 from tests.support.command_line import call_main
 from tests.support.fake_provider import serving
 from tests.support.postgres import binaries, postgres_server
-from tests.support.quick_composition import quick_composition
 from tests.support.report_tables import summarise
 
 if sys.dont_write_bytecode:
@@ -145,13 +143,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     summarise(terminalreporter, config.getoption("--tables"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _composition(request):
-    """Compose in half the time, but as users do in the tests of composition and in processes."""
-    with nullcontext() if request.path.name == "test_quick_composition.py" else quick_composition():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ from evalkit.compose.criteria import (
 )
 from evalkit.compose.discovered_benchmarks import OTHERS, OURS, BenchmarkOptions
 from evalkit.compose.error_mapping import RECORDED, hydra_error, unusable
+from evalkit.compose.quick_loader import SCHEMA, QuickLoader, choices_if_read
 from evalkit.compose.studies import unknown_study_error
 from evalkit.compose.sweep_jobs import (
     SweepPlace,
@@ -201,9 +202,9 @@ def register() -> None:
     OmegaConf.register_new_resolver("evalkit.alone", name_alone, replace=True)
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
     if (
-        "schema.yaml" not in ConfigStore.instance().repo
+        f"{SCHEMA}.yaml" not in ConfigStore.instance().repo
     ):  # storing it takes as long as reading ten files
-        ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
+        ConfigStore.instance().store(name=SCHEMA, node=_schema(), provider="evalkit")
     Plugins.instance().register(BenchmarkOptions)
     Plugins.instance().register(EvalkitSearchPath)
 
@@ -513,8 +514,9 @@ def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
             ):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
-                hydra.config_loader = CheckedLoader(hydra.config_loader, words)
-                with checked_environment(words):
+                loader = QuickLoader(hydra.config_loader.get_search_path())
+                hydra.config_loader = CheckedLoader(loader, words)
+                with checked_environment(words), choices_if_read():
                     yield hydra
         finally:
             GlobalHydra.instance().hydra = before

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -331,6 +330,13 @@ def _code_named_by(
             yield key, "names code that Hydra would run"
     for key in ("job_logging", "hydra_logging"):
         logging = part.get(key) or {}
+        is_harmless = (
+            isinstance(logging, dict)
+            and set(logging) <= _NO_LOGGING
+            and logging.get("root") is None
+        )
+        if is_harmless:
+            continue
         # Not a danger, but a sign that evalkit's defaults are missing.
         if logging == _hydra_default(key):
             remedy = "write `- config` first, and `- override /GROUP: OPTION` for other options"
@@ -339,12 +345,7 @@ def _code_named_by(
                 where="defaults",
                 remedy=remedy,
             )
-        if (
-            not isinstance(logging, dict)
-            or set(logging) - _NO_LOGGING
-            or logging.get("root") is not None
-        ):
-            yield key, "sets up logging, which can name code"
+        yield key, "sets up logging, which can name code"
     if part["job"].get("env_set") or part["job"].get("env_copy"):
         yield "job.env_set", "sets environment variables, which can name code"
     if not _FOLDER.fullmatch(str(part.get("output_subdir") or "hydra")):
@@ -354,7 +355,6 @@ def _code_named_by(
         yield from ((where, f"names code ({target})") for where, target in targets)
 
 
-@cache
 def _hydra_default(key: str) -> Any:
     """Return Hydra's own logging, which only a study without evalkit's defaults has."""
     return OmegaConf.to_container(

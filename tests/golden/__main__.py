@@ -19,7 +19,6 @@ from tests.golden.harness import ANSWERS, accept, difference, make_store, named,
 from tests.golden.record import reply, write_answers
 from tests.golden.runs import GOLDEN, PORT
 from tests.support.fake_provider import serving
-from tests.support.quick_composition import quick_composition
 
 
 def main() -> int:
@@ -37,7 +36,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     goldens = named(arguments.names)
-    with TemporaryDirectory() as made, quick_composition():
+    with TemporaryDirectory() as made:
         folder = Path(made).resolve()
         if arguments.record:
             _record(folder)
