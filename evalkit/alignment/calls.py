@@ -32,8 +32,8 @@ from evalkit.evaluators.prompting import Prompts, neutralize
 from evalkit.judges.setup import keys_below
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult, Spent
+from evalkit.workflows.asking import Circumstances, ask_judges
 from evalkit.workflows.materials import build_evaluator
-from evalkit.workflows.run import ask_judges
 
 Read: TypeAlias = Callable[[str], Json]
 """What is in a text; raises UnreadableError if it cannot be used."""
@@ -186,7 +186,9 @@ class Asking:
         changed = config.with_(
             {**changes, "runner.kind": "online", "store.mode": "read_write"}
         )
-        judged = run_async(ask_judges(changed, cases, evaluator, spent=self.spent))
+        judged = run_async(
+            ask_judges(changed, cases, evaluator, Circumstances(spent=self.spent))
+        )
         # `None` would mean that the budget is reached.
         if judged.interrupted:
             raise Signaled(

@@ -21,7 +21,6 @@ from evalkit.audit.probe_results import in_both_languages, probe_result, worst_t
 from evalkit.audit.probes import PARAPHRASE, REPEAT, Probe
 from evalkit.audit.rewriting import (
     NO_REVIEWS,
-    Reviews,
     Rewriter,
     is_rejected,
     key_of,
@@ -34,6 +33,7 @@ from evalkit.core.spool import Spool
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.core.types import Case, Judgment, Metric
 from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.engine.designs import Reviews
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown

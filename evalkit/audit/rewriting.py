@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from evalkit.audit.plan import SEPARATOR, trimmed
 from evalkit.audit.probes import PARAPHRASE, find_probe, language_of
@@ -22,6 +22,7 @@ from evalkit.core.hashing import text_digest
 from evalkit.core.plugins import PROMPTS, folders
 from evalkit.core.resources import project
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
+from evalkit.engine.designs import Reviews
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.evaluators.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
@@ -29,9 +30,6 @@ from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.runs.records import as_csv
 
 SAME: Final = "same"
-Reviews: TypeAlias = Mapping[str, Mapping[str, bool]]
-"""Whether each annotator says that a paraphrase means the same, by the paraphrase's key and the
-annotator's name."""
 NO_REVIEWS: Final[Reviews] = MappingProxyType({})
 _MEANING: Final = {"same": True, "different": False, "相同": True, "不同": False}
 _COLUMNS: Final = ("id", "key", "original", "paraphrase", "annotator", "label")

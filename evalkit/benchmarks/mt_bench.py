@@ -21,8 +21,9 @@ from evalkit.benchmarks.shared.benchmark import (
     listed,
     published_rows,
 )
-from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, slug, with_all
+from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, with_all
 from evalkit.core.annotations import choice_for
+from evalkit.core.display import slug
 from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
 from evalkit.core.types import Annotation

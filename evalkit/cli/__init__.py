@@ -19,6 +19,7 @@ from evalkit.cli.parser import COMMANDS, parse, root_help
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.core.plain_errors import shows_everything
 from evalkit.core.plugins import ALLOW_FLAG
+from evalkit.core.rooms import no_room
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 
 __all__ = ["COMMANDS", "entry_point", "main"]
@@ -177,7 +178,13 @@ def _run(argv: Sequence[str]) -> int:
         module, _, function = arguments.run.partition(":")
 
         def command(arguments: Namespace) -> int:
-            status: int = or_ask(getattr(import_module(module), function), arguments)
+            try:
+                main = getattr(import_module(module), function)
+                status: int = or_ask(main, arguments)
+            except ModuleNotFoundError as error:
+                if error.name is None or not error.name.startswith("evalkit."):
+                    raise
+                raise no_room(error.name, f"evalkit {words[0]}") from None
             keep_unused(settings.trust)
             return status
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import UsageError, is_override, study_words
 from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
@@ -127,23 +126,17 @@ def _write_requests(
 
 
 async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:
-    """Record what can be sent now: first the rewriter's requests, whose answers are judged in the next round."""
-    # the paraphrases must exist before there are requests that judge them
-    if (config := job.config).probe.rewriter is not None:
-        rewriting_config = rewriting(config)
-        rewriter = Rewriter(config)
+    """Record what can be sent now: first an earlier step, whose answers are judged in the next round."""
+    # Texts of a rewriter must exist before there are requests that judge them.
+    if (step := job.questions.earlier_step()) is not None:
+        cases = stream_cases(step.config)
         first = await record_round(
-            rewriting_config,
-            stream_cases(rewriting_config),
-            rewriter,
-            store,
-            into,
-            later=1,
+            step.config, cases, step.evaluator, store, into, later=1
         )
         if first.interrupted:
             return first
-        job = replace(job, paraphrases=paraphrases(first.judgments))
-    return await record_round(config, job, job.evaluator, store, into)
+        job = replace(job, questions=job.questions.after(first.judgments))
+    return await record_round(job.config, job, job.evaluator, store, into)
 
 
 def _writable_url(job: PlannedJob) -> str:

@@ -101,7 +101,7 @@ def _sorted(arguments: Namespace) -> _Import:
 
 
 def _is_column(word: str) -> bool:
-    from evalkit.interop.importers.generic import is_field
+    from evalkit.interop.generic_importer import is_field
 
     key, equals, _ = word.partition("=")
     return bool(equals) and is_field(key)

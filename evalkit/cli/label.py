@@ -16,9 +16,9 @@ from evalkit.core.errors import ConfigError, Signaled
 from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
-    from evalkit.audit.rewriting import Reviews
     from evalkit.config import RunConfig
     from evalkit.core.annotations import Label
+    from evalkit.engine.designs import Reviews
 
 
 def label(arguments: Namespace) -> int:

@@ -262,7 +262,7 @@ _STUDY: Final = (
 
 def _shard(text: str) -> str:
     """Return a text that names a shard, such as 3/20."""
-    from evalkit.engine.workers import Shard
+    from evalkit.engine.shards import Shard
 
     try:
         return str(Shard.of(text))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import field, replace
 from functools import partial, reduce
-from itertools import islice
 from pathlib import Path
 from signal import SIGINT
 from tempfile import TemporaryDirectory
@@ -16,33 +15,22 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from evalkit.audit import (
-    Probe,
-    ProbedEvaluator,
-    Rewriter,
-    expand,
-    is_audit,
-    paraphrases,
-    probes_of,
-    rewriting,
-)
-from evalkit.audit.probes import PARAPHRASE
-from evalkit.audit.rewriting import original_of
+from evalkit.cli.audit import AUDIT, audit_words
 from evalkit.cli.console import log, plain_console, text_table
 from evalkit.cli.finished_run import apply_settings
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import UsageError, study_words
-from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, TrackingConfig
 from evalkit.core.display import counted, dollars, interval
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.protocols import Evaluator, Store
 from evalkit.core.spool import HashSet
 from evalkit.core.translation import in_every_language
-from evalkit.core.types import Case, Completion, JudgeSpec, Judgment
+from evalkit.core.types import Case, Completion, JudgeSpec
 from evalkit.core.values import frozen
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
+from evalkit.engine.designs import Questions
 from evalkit.engine.estimates import (
     Length,
     Origin,
@@ -55,7 +43,6 @@ from evalkit.engine.estimates import (
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
-from evalkit.engine.requests import PlannedCalls
 from evalkit.judges import spec_of
 from evalkit.judges.litellm_transport import check_provider
 from evalkit.report.findings.decisions import label_count, sentence
@@ -67,6 +54,8 @@ from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.store import backend_of, open_url, store_url
 from evalkit.tracking import find_run
+from evalkit.workflows.asking import ask_judges
+from evalkit.workflows.design_registry import design_of
 from evalkit.workflows.gating import (
     GATE,
     apply_gate,
@@ -75,7 +64,6 @@ from evalkit.workflows.gating import (
     check_rules,
 )
 from evalkit.workflows.materials import build_evaluator, stream_cases
-from evalkit.workflows.run import ask_judges
 from evalkit.workflows.stopping import first_clusters, span_of_stop, with_stop
 
 
@@ -83,16 +71,14 @@ from evalkit.workflows.stopping import first_clusters, span_of_stop, with_stop
 class PlannedJob:
     """A job with its overrides, config and evaluator. Each iteration reads its cases again.
 
-    `paraphrases` are those of `probe.rewriter`, by the case's id. `cases` are planned instead of
-    those of the data.
+    `questions` are the cases that are asked about because of one of the data. `cases` are planned
+    instead of those of the data.
     """
 
     name: Sequence[str]
     config: RunConfig
     evaluator: Evaluator
-    probes: Sequence[Probe] = ()
-    original: bool = True
-    paraphrases: Mapping[str, str] = field(default_factory=dict)
+    questions: Questions = field(default_factory=Questions)
     cases: Sequence[Case] | None = None
 
     @staticmethod
@@ -107,36 +93,23 @@ class PlannedJob:
             ConfigError: if a template or a plug-in cannot be used.
         """
         evaluator = build_evaluator(config, templates)
-        if not is_audit(config):
-            return PlannedJob(name, config, evaluator)
-        probes = probes_of(config)
-        return PlannedJob(
-            name, config, ProbedEvaluator(config, evaluator, probes), probes
-        )
+        questions = design_of(config).questions()
+        return PlannedJob(name, config, questions.evaluator(evaluator), questions)
 
     def __iter__(self) -> Iterator[Case]:
-        """Yield the cases: the original ones, unless only those of a probe are wanted, and the edited ones.
+        """Yield the cases that are asked about.
 
         Raises:
             ConfigError: if the dataset cannot be used.
         """
         for case in stream_cases(self.config) if self.cases is None else self.cases:
-            # Index 0 is the original case, and the edited ones follow it.
-            versions = expand(case, self.probes, self.config, self.paraphrases)
-            yield from islice(versions, 0 if self.original else 1, None)
+            yield from self.questions.expand(case)
 
-    def by_probe(self) -> Iterator[PlannedJob]:
-        """Yield the job without probes, and what each probe adds; of a job without probes, the job."""
-        yield replace(
-            self, probes=(), name=(*self.name, *(["no probe"] if self.probes else ()))
-        )
-        for probe in self.probes:
-            yield replace(
-                self,
-                probes=(probe,),
-                original=False,
-                name=(*self.name, f"probe={probe.name}"),
-            )
+    def parts(self) -> Iterator[PlannedJob]:
+        """Yield the parts that are listed separately: of an audit, what each probe adds."""
+        for label, questions in self.questions.parts():
+            name = [*self.name, *([label] if label else ())]
+            yield replace(self, name=name, questions=questions)
 
 
 def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
@@ -167,9 +140,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
             check_provider(judge)
         check_column(job.config.scoring.cluster, job)
         check_slices(job.config.scoring.slices, job)
-        if job.config.judge.calibrates:
-            cases = [*job]
-            check_labels(job.config, cases, Clusters.of(job.config, cases))
+        check_labels(job.config, job)
         if job.config.runner.stop is not None:
             with_stop(job.config, [*job])
         check_gate(job.config, job)
@@ -300,7 +271,7 @@ def main(arguments: Namespace) -> int:
         pilots = [result for job in jobs for result in pilot(job, arguments.pilot)]
     noted: set[str] = set()
     planned: list[JobPlan] = []
-    for job in (part for whole in jobs for part in whole.by_probe()):
+    for job in (part for whole in jobs for part in whole.parts()):
         # Within a job, judges may share requests, and across jobs, too; each is counted once.
         parts = sent_after(plan_job(job, noted))
         # a request that an earlier job sends is not sent again
@@ -350,17 +321,17 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
         if reads
         else nullcontext() as store
     ):
-        if any(probe.name == PARAPHRASE for probe in job.probes):
-            # Paraphrases come from a model. Those that are not stored yet are replaced by a text
-            # of the same length, so that lengths are right.
-            job = replace(job, paraphrases=_expected(config, store))
-            judge = rewriting(
-                config
-            ).judge  # its answers are estimated to be as long as the responses
+        if (step := job.questions.earlier_step()) is not None:
+            # Texts come from a model. Those that are not stored yet are replaced by others of the
+            # same length, so that lengths are right.
+            questions = job.questions.expecting(stream_cases(config), store)
+            job = replace(job, questions=questions)
+            # Its answers are estimated to be as long as the responses.
+            judge = step.config.judge
             planned = _requests(
-                config, stream_cases(config), Rewriter(config), spec_of(judge), store
+                config, stream_cases(config), step.evaluator, spec_of(judge), store
             )
-            parts.append(_part(config, judge, planned, list, "probe.rewriter"))
+            parts.append(_part(config, judge, planned, list, step.setting))
         for judge, spec in zip(
             config.judge.members, spec_of(config.judge), strict=True
         ):
@@ -376,8 +347,8 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     if benchmark is not None and benchmark.note not in noted:
         noted.add(benchmark.note)
         log("note", benchmark.note)
-    if config.judge.cascades:
-        later = ", ".join(member.label for member in config.judge.members[1:])
+    later = ", ".join(judge.label for judge in config.judge.in_turn[1:])
+    if later:
         log(
             "note",
             f"requests to {later} are at most these: for the cases that are not decided before",
@@ -409,23 +380,6 @@ def _part(
 ) -> Part:
     length = estimate_length(planned, recent, judge.max_tokens)
     return Part(judge, planned, length, config.runner.kind == "batch", key)
-
-
-def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
-    """Return the stored paraphrases, and for the others the original with a mark: a text of the same length."""
-    rewriter = Rewriter(config)
-    specs = spec_of(rewriting(config).judge)
-    calls = PlannedCalls(stream_cases(config), rewriter, specs, store)
-    paraphrased = dict[str, str]()
-    while batch := calls.batch():
-        for call in batch:
-            # The mark makes the text differ from the original: equal texts would be one request.
-            paraphrased[call.group.case.id] = f"{original_of(call.group.case, config)}…"
-            read = rewriter.read(call.request, call.stored) if call.stored else None
-            if isinstance(read, Judgment):
-                paraphrased.pop(call.group.case.id)
-                paraphrased |= paraphrases([read])
-    return paraphrased
 
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:

@@ -1,41 +1,32 @@
-"""`evalkit run`, `evalkit audit` and `evalkit work`: judge and score a dataset, edited cases, or a share of them."""
+"""`evalkit run`: judge, score and record each job of a study."""
 
 from __future__ import annotations
 
-import socket
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.audit import all_probes
 from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
-from evalkit.cli.hydra_runner import Job, run_jobs, split_study, study_jobs
+from evalkit.cli.hydra_runner import Job, run_jobs
 from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_job, print_summary
-from evalkit.compose.error_mapping import RECORDED
 from evalkit.config import RunConfig
-from evalkit.core.bounded_files import read_yaml
-from evalkit.core.display import dollars
-from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
-from evalkit.core.regular_files import read_text
+from evalkit.core.errors import ExitStatus, Signaled
 from evalkit.core.resources import own_version
-from evalkit.core.translation import rendered, translator
 from evalkit.core.types import Judgment
-from evalkit.core.values import Json
 from evalkit.engine import JudgingResult
-from evalkit.engine.workers import Shard, check_budget
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
-from evalkit.runs.results import RunResult, Spent
+from evalkit.runs.results import RunResult
 from evalkit.tracking import update_gate
 from evalkit.workflows.gating import shortfall, unusable
 from evalkit.workflows.materials import load_materials
 from evalkit.workflows.rescoring import rescore, track
-from evalkit.workflows.run import RunInterruption, judge_and_score, judge_shard
+from evalkit.workflows.run import RunInterruption, judge_and_score
 
 
 def main(arguments: Namespace) -> int:
@@ -224,140 +215,3 @@ def interruption(config: RunConfig, judged: JudgingResult) -> str:
     if unstored:
         return f"interrupted after {share} answers; none is stored, because store.mode is off"
     return f"interrupted: {share} answers are stored; run again to continue"
-
-
-STANDARD = "standard"
-AUDIT = "audit"
-"""The word after `evalkit plan` that plans an audit."""
-
-
-def audit(arguments: Namespace) -> int:
-    """Plant biases, judge, score and write each job as a run; or list the probes.
-
-    Return the exit status.
-    """
-    if arguments.probes:
-        return _list()
-    words = [*audit_words(study_words(arguments)), *study_flags(arguments)]
-    return run_study(words, output=arguments.output, overwrite=arguments.overwrite)
-
-
-def audit_words(words: Sequence[str]) -> list[str]:
-    """Return a command's words with the standard probes, unless they or the study choose probes."""
-    # A user's own choice counts, on the command line or in the study, also through `defaults`.
-    chosen = any(
-        word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words
-    )
-    if chosen:
-        return list(words)
-    study = _study_values(words)
-    defaults = [
-        str(key)
-        for entry in study.get("defaults") or ()
-        if isinstance(entry, dict)
-        for key in entry
-    ]
-    section = study.get("probe")
-    settings = section if isinstance(section, dict) else {}
-    if settings.get("probes") or any(key.endswith("probe") for key in defaults):
-        return list(words)
-    # The group's option would replace the whole section, so only the list is added.
-    if settings and "defaults" not in study:  # such as a rewriter, which is kept
-        return [*words, f"probe=[{STANDARD},{RECORDED}]"]
-    return [*words, f"probe={STANDARD}"]
-
-
-def _study_values(words: Sequence[str]) -> Json:
-    """Return what the study of a command's words sets; nothing if it cannot be read, which is reported later."""
-    study, _ = split_study(words)
-    if study is None:
-        return {}
-    try:
-        node = read_yaml(read_text(study))
-    except (OSError, ValueError):
-        return {}
-    if isinstance(node, dict):
-        return node
-    return {}
-
-
-def _list() -> int:
-    english = translator("en")
-    rows = sorted(all_probes().values(), key=lambda probe: probe.name)
-    width = max(len(probe.name) for probe in rows)
-    for probe in rows:
-        print(f"{probe.name:<{width}}  {rendered(probe.what, english)}")
-    return 0
-
-
-def work(arguments: Namespace) -> int:
-    """Judge the shard, of every job of a sweep; an error names the shard and the host."""
-    shard = Shard.of(arguments.shard)
-    prefix = f"shard {shard} on {socket.gethostname()}"
-    statuses: list[int] = [ExitStatus.DONE]
-    with reported(statuses, EvalkitError, f"{prefix}: "):
-        spent = Spent()
-        statuses += [
-            _judge(config, shard, prefix, spent)
-            for config in _shared_configs(arguments)
-        ]
-    return max(statuses)
-
-
-def _shared_configs(arguments: Namespace) -> list[RunConfig]:
-    """Return the config of each job.
-
-    Raises:
-        ConfigError: if a job would not keep the answers for the others, or has a budget that shards
-            cannot share.
-    """
-    configs = [
-        # All configs are checked before the first shard is judged.
-        config
-        for _, config in study_jobs(study_words(arguments), arguments.multirun)
-    ]
-    for config in configs:
-        if config.store.mode not in ("read_write", "refresh"):
-            problem = f"with '{config.store.mode}' the answers would be lost"
-            raise ConfigError(
-                problem, where="store.mode", remedy="set store.mode=read_write"
-            )
-        check_budget(config)
-    return configs
-
-
-def _judge(config: RunConfig, shard: Shard, prefix: str, spent: Spent) -> int:
-    with (
-        ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display,
-        log_handler(),
-    ):
-        judged = judge_shard(config, shard, display.update, spent)
-    calls = judged.calls
-    answers = sum(judgment.status != "failed" for judgment in judged.judgments)
-    if judged.interrupted:
-        text = f"{prefix}: interrupted: {judged.answers:,} answers are stored; start it again"
-        raise Signaled(judged.signal or SIGINT, text)
-    for line in failure_lines(judged.judgments):
-        log("failure", line)
-    if log_style() != "quiet":
-        cost = "" if not judged.cost_usd else f", {dollars(judged.cost_usd)}"
-        print(
-            f"{prefix}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,}"
-            f" sent{cost}",
-            flush=True,
-        )
-    if lacking := _lacking(config, judged):
-        log("error", f"{prefix}: {lacking}")
-        return ExitStatus.TOO_MANY_FAILURES
-    return ExitStatus.DONE
-
-
-def _lacking(config: RunConfig, judged: JudgingResult) -> str | None:
-    highest = config.runner.max_failure_rate
-    calls = judged.calls
-    if judged.stopped is None and calls.failed > highest * calls.planned:
-        return (
-            f"{calls.failed:,} requests failed, more than runner.max_failure_rate={highest:.1%}"
-            " allows"
-        )
-    return judged.stopped

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evalkit.audit import is_audit
 from evalkit.cli.console import (
     is_verbose,
     plain_console,
@@ -208,7 +207,7 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     subsets = details.get("panel", {}).get("subsets")
     if subsets and is_verbose():
         console.print(subset_table(subsets), "")
-    if is_audit(result.config) and result.folder:
+    if result.config.probe.probes and result.folder:
         sheet = Path(result.folder) / f"{DATASHEET}.json"
         print_audit(console, json.loads(read_text(sheet)))
     if gate := manifest.get(GATE):
@@ -329,7 +328,7 @@ def _print_places(console: Console, result: RunResult, notes: int) -> None:
             content += f" and {counted(notes, 'more note')}; -v prints them"
         page = link(Path(result.folder) / "report.html")
         console.print(Text.assemble("report: ", page, f" ({content})"))
-        if is_audit(result.config):
+        if result.config.probe.probes:
             page = link(Path(result.folder) / f"{DATASHEET}.html")
             console.print(Text.assemble("datasheet: ", page))
     if run_id := result.manifest.get("mlflow_run_id"):

@@ -304,6 +304,13 @@ class JudgeConfig(Section):
         return tuple(member for judge in self.judges for member in judge.members)
 
     @property
+    def in_turn(self) -> tuple[JudgeConfig, ...]:
+        """What is asked one after the other: each judge of a cascade, or the judge or panel itself."""
+        if self.cascades:
+            return self.members
+        return (self,)
+
+    @property
     def cascades(self) -> bool:
         """Whether the judges are asked in turn, each only where those before it are not sure enough."""
         return self.judges is not None and self.vote == "cascade"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import MappingProxyType
 
 from evalkit.core.errors import ConfigError, PluginError, did_you_mean
 from evalkit.core.plugins import BENCHMARKS, entry_points_in, load_only
 from evalkit.core.protocols import Benchmark
 from evalkit.core.regular_files import read_text
+from evalkit.core.rooms import modules_of
 from evalkit.core.values import Json
 
 _FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -62,9 +62,10 @@ def _names() -> Iterable[str]:
 @cache
 def own_benchmarks() -> Mapping[str, Benchmark]:
     """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
-    modules = iter_modules(import_module(BENCHMARKS).__path__)
     benchmarks = (
-        benchmark for module in modules for benchmark in benchmarks_in(module.name)
+        benchmark
+        for name in modules_of(BENCHMARKS)
+        for benchmark in benchmarks_in(name)
     )
     return MappingProxyType({benchmark.name: benchmark for benchmark in benchmarks})
 

@@ -31,6 +31,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def slug(text: str) -> str:
+    """Return a name for use in metrics: lower case, with `_` for anything but letters, digits, dots and dashes."""
+    return re.sub(r"[^\w.-]+", "_", text.strip()).strip("_").lower()
+
+
 def char_code(char: str) -> str:
     """Return a character's code as names of metrics show it, such as `_1b_`."""
     return f"_{ord(char):x}_"

@@ -57,7 +57,8 @@ async def ask_in_turn(
 ) -> JudgingResult:
     """Return the judgments of all judges in case order, with the calls of all.
 
-    Nothing is asked after a judge that was stopped: its unread cases would all go to the next one.
+    A single member, such as a panel, is asked about everything. Nothing is asked after a judge that
+    was stopped: its unread cases would all go to the next one.
 
     Args:
         members: the judges, in the order in which they are asked.
@@ -67,6 +68,8 @@ async def ask_in_turn(
         escalated: returns the units that the judgments so far do not decide.
         spool: the folder for a temporary file of many judgments.
     """
+    if len(members) == 1:
+        return await ask(members[0], evaluator)
     # case id -> its position
     positions = {case.id: number for number, case in enumerate(cases)}
     result = JudgingResult(())
@@ -88,7 +91,7 @@ async def ask_in_turn(
         if not (units := escalated(judgments)):
             break
         remaining = Escalated(evaluator, units)
-    if result.interrupted and len(members) > 1:
+    if result.interrupted:
         # How many units the later judges would have got is not known.
         return replace(result, whole=None)
     return result

@@ -76,7 +76,6 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
         *("testResults", "test_results"),
     ),
     "gemini_batch": _keys("response"),
-    "generic": Signs(parts=("",)),
     "helpsteer3": _keys("overall_preference"),
     "icescore": Signs(parts=("grade-",)),
     "inspect": Signs(frozenset({"eval"}), suffix=".eval"),

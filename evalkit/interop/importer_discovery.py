@@ -1,6 +1,7 @@
 """Which formats `evalkit import` knows, and which one a file has: each module of `importers` is one.
 
 The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
+`importers` is a room that an installation may lack, and any table can be read without it. Formats
 those of benchmarks are in their modules (`evalkit.benchmarks`). `format_signs` says which keys its
 files have.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from shlex import quote
+from typing import Final
 
 from evalkit.core.benchmark_discovery import (
     benchmark_named,
@@ -21,13 +22,15 @@ from evalkit.core.benchmark_discovery import (
 )
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.plugins import BENCHMARKS, entry_points_in
+from evalkit.core.rooms import modules_of
 from evalkit.datasets.named import recognize_benchmark
-from evalkit.interop import importers as package
+from evalkit.interop import generic_importer
 from evalkit.interop.format_signs import BENCHMARK_SIGNS, TOOL_SIGNS, Signs
 from evalkit.interop.layouts.judgment_files import Peek, peek
 from evalkit.interop.layouts.records import Importer
 
 GENERIC = "generic"
+_TOOLS: Final = "evalkit.interop.importers"
 DAMAGE = (
     TypeError,
     AttributeError,
@@ -46,25 +49,24 @@ UNKNOWN = "use another file"
 
 def importers() -> dict[str, Importer]:
     """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
-    tool_importers = tools()
     published = (
         benchmark.importer
         for benchmark in iter_benchmarks()
         if benchmark.importer is not None
     )
     return {
-        GENERIC: tool_importers[GENERIC],
+        GENERIC: generic_importer.IMPORTER,
         **{
             benchmark_importer.name: benchmark_importer
             for benchmark_importer in published
         },
-        **tool_importers,
+        **tools(),
     }
 
 
 def tools() -> dict[str, Importer]:
     """Return the importers that are modules of `importers`, by name."""
-    importers = (_tool(module.name) for module in iter_modules(package.__path__))
+    importers = map(_tool, modules_of(_TOOLS))
     return {tool.name: tool for tool in importers}
 
 
@@ -111,9 +113,9 @@ def candidates(start: Peek) -> Iterator[Importer]:
     """Yield the importers in the order of `importers`, without those whose signs a file lacks."""
     benchmarks = [
         benchmark
-        for module in iter_modules(import_module(BENCHMARKS).__path__)
-        if _is_possible(BENCHMARK_SIGNS.get(module.name), start)
-        for benchmark in benchmarks_in(module.name)
+        for name in modules_of(BENCHMARKS)
+        if _is_possible(BENCHMARK_SIGNS.get(name), start)
+        for benchmark in benchmarks_in(name)
     ]
     # Those of other packages have no signs.
     own_names = own_benchmark_names()
@@ -122,9 +124,9 @@ def candidates(start: Peek) -> Iterator[Importer]:
     for benchmark in (*benchmarks, *plugged_in):
         if benchmark is not None and benchmark.importer is not None:
             yield benchmark.importer
-    for module in iter_modules(package.__path__):
-        if _is_possible(TOOL_SIGNS.get(module.name), start):
-            yield _tool(module.name)
+    for name in modules_of(_TOOLS):
+        if _is_possible(TOOL_SIGNS.get(name), start):
+            yield _tool(name)
 
 
 def _is_possible(signs: Signs | None, start: Peek) -> bool:
@@ -132,7 +134,7 @@ def _is_possible(signs: Signs | None, start: Peek) -> bool:
 
 
 def _tool(name: str) -> Importer:
-    importer: Importer = import_module(f"{package.__name__}.{name}").IMPORTER
+    importer: Importer = import_module(f"{_TOOLS}.{name}").IMPORTER
     return importer
 
 

@@ -259,7 +259,7 @@ class Judge:
             self._evaluator = evaluator
         bare = replace(case, metadata=of_unit(case))
         # A cascade asks its first judge about all, and the others only if needed.
-        judges = 1 if self.config.judge.cascades else len(self.config.judge.members)
+        judges = len(self.config.judge.in_turn[0].members)
         planned = len(evaluator.plan(bare))
         orders = 1
         if self.config.mode.name == "pairwise" and self.config.swap.policy == "both":

@@ -16,8 +16,8 @@ from evalkit.runs.results import Spent
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.verdict_kinds import escalated
 from evalkit.store import open_store, rescue_for
+from evalkit.workflows.asking import shared_limits
 from evalkit.workflows.materials import build_evaluator
-from evalkit.workflows.run import shared_limits
 
 
 class JudgingSession:
@@ -51,13 +51,13 @@ class JudgingSession:
         self.evaluator = build_evaluator(self.config, templates)
         self._store = open_store(config.store)
         self.closed = False
-        # A budget is for all stages of a cascade together.
-        spent = Spent() if spent is None and config.judge.cascades else spent
-        judges = make_judges(config.judge, config.runner)
+        # A budget is for all judges of a cascade together.
+        if spent is None and len(config.judge.in_turn) > 1:
+            spent = Spent()
         self._sessions = [
             Session(
                 self.evaluator,
-                stage,
+                make_judges(judge, config.runner),
                 self._store,
                 config.runner,
                 store_mode=config.store.mode,
@@ -67,9 +67,7 @@ class JudgingSession:
                 rescue=rescue_for(config.store),
             )
             # A cascade has a session for each judge, and a panel one session for all of them.
-            for stage in (
-                [[judge] for judge in judges] if config.judge.cascades else [judges]
-            )
+            for judge in config.judge.in_turn
         ]
 
     @property
@@ -98,9 +96,10 @@ class JudgingSession:
         return judgments, await aside(verdicts_of, self.config, cases, judgments)
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
-        if self.config.judge.cascades:
-            return escalated(self.config, cases, judgments)
-        return ()
+        """Return what the judges so far have not decided, if others follow."""
+        if len(self._sessions) == 1:
+            return ()
+        return escalated(self.config, cases, judgments)
 
     def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
         """Return whether every request of some cases has a judgment, also after an error has ended the session."""
@@ -108,11 +107,9 @@ class JudgingSession:
         # As in `judge`, but counting: how far a cascade goes depends on its answers.
         expected = 0
         asked_judges = set[str]()
-        for judge in (
-            self.config.judge.members if self.config.judge.cascades else [None]
-        ):
+        for judge in self.config.judge.in_turn:
             expected += sum(len(evaluator.plan(case)) for case in cases)
-            asked_judges |= {judge.label} if judge else set()
+            asked_judges |= {member.label for member in judge.members}
             units = self._escalated(
                 cases,
                 [judgment for judgment in judgments if judgment.judge in asked_judges],

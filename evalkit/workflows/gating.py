@@ -14,10 +14,10 @@ from xml.etree import ElementTree as Xml
 
 from pydantic import ValidationError
 
-from evalkit.benchmarks.shared.scoring_rules import slug
 from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
+from evalkit.core.display import slug
 from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.core.image_files import is_image_file
 from evalkit.core.resources import project

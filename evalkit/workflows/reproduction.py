@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evalkit.audit import Audit
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.errors import JudgeSetupError
 from evalkit.core.protocols import Evaluator
@@ -22,7 +21,7 @@ from evalkit.datasets.load import fingerprint
 from evalkit.datasets.sources import STDIN
 from evalkit.engine import JudgingResult
 from evalkit.engine import judge as judge_cases
-from evalkit.engine.batch.requests import AnsweredJudge
+from evalkit.engine.answered import AnsweredJudge
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.evaluators.factory import make_evaluator
@@ -32,9 +31,10 @@ from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdict_kinds import escalated
+from evalkit.workflows.asking import ask_judges
+from evalkit.workflows.design_registry import design_of
 from evalkit.workflows.materials import Materials, load_materials
 from evalkit.workflows.rescoring import run_manifest
-from evalkit.workflows.run import ask_judges
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
@@ -146,12 +146,9 @@ def reproduce(
             *(("dataset",) if from_dataset else (CASES, PROMPTS)),
             "store" if from_store else JUDGMENTS,
         )
-    audit = Audit.read(
-        config, result
-    )  # its judgments are scored again, and not read again
     metrics = dict(score_run(config, materials.dataset.cases, judgments).metrics)
-    if audit:
-        metrics |= audit.metrics
+    # The judgments of an audit's edited cases are scored again, and not read again.
+    metrics |= design_of(config).rescore(result)
     # Bit for bit, without a tolerance: the same answers and the same code give the same numbers.
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (
@@ -220,22 +217,16 @@ def _own(
 def _from_run(
     result: RunResult, config: RunConfig, materials: Materials
 ) -> Sequence[Judgment]:
-    if config.judge.cascades:
-        cases = materials.dataset.cases
+    cases = materials.dataset.cases
 
-        async def ask(judge: JudgeConfig, evaluator: Evaluator) -> JudgingResult:
-            return await _replay(
-                result, config.with_({"judge": judge}), cases, evaluator
-            )
+    async def ask(judge: JudgeConfig, evaluator: Evaluator) -> JudgingResult:
+        return await _replay(result, config.with_({"judge": judge}), cases, evaluator)
 
-        waiting = partial(escalated, config, cases)
-        judging = ask_in_turn(
-            config.judge.members, cases, materials.evaluator, ask, waiting, Path.cwd()
-        )
-        return run_async(judging).judgments
-    return run_async(
-        _replay(result, config, materials.dataset.cases, materials.evaluator)
-    ).judgments
+    waiting = partial(escalated, config, cases)
+    judging = ask_in_turn(
+        config.judge.in_turn, cases, materials.evaluator, ask, waiting, Path.cwd()
+    )
+    return run_async(judging).judgments
 
 
 async def _replay(

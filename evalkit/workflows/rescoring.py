@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.claims import Claim
@@ -16,6 +16,7 @@ from evalkit.core.protocols import Evaluator
 from evalkit.core.splits import Split
 from evalkit.core.types import Case
 from evalkit.datasets import Dataset
+from evalkit.engine.designs import Reviews
 from evalkit.judges import describe_judges
 from evalkit.report import run_files
 from evalkit.runs import claim_run, claim_unused_run
@@ -25,12 +26,13 @@ from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.results import RunResult
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.pipeline import Scores, score_run
-from evalkit.scoring.stats.clusters import NOTE, Clusters
+from evalkit.scoring.stats.clusters import NOTE
 from evalkit.scoring.stopping import OTHERS
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.panel import UNASKED
 from evalkit.scoring.verdicts.rewards import REWARDS
+from evalkit.workflows.design_registry import design_of
 from evalkit.workflows.gating import (
     apply_gate,
     check_leads,
@@ -39,10 +41,6 @@ from evalkit.workflows.gating import (
 )
 from evalkit.workflows.holdout import read_split
 from evalkit.workflows.stopping import check_clusters
-
-if TYPE_CHECKING:
-    from evalkit.audit import Audit
-    from evalkit.audit.rewriting import Reviews
 
 _MOST_NAMED = 1_000
 """The most cases that a manifest names."""
@@ -94,11 +92,10 @@ def rescore(
         ConfigError: if the settings do not fit the run, such as a cascade with too few labels.
     """
     # Thresholds are chosen by labels, so a scoring without enough of them would fail later.
-    if config.judge.calibrates:
-        check_labels(config, result.cases, Clusters.of(config, result.cases))
+    check_labels(config, result.cases)
     check_clusters(config, result.config)
     scores = score_run(config, result.cases, result.judgments)
-    audit = _audit(config, result, reviews)
+    design = design_of(config)
     before = result.config.notes()
     now = config.notes()
     # Notes of the old settings go, unless the new ones have them too; all other notes stay.
@@ -112,9 +109,7 @@ def rescore(
         "notes": [*kept, *(note for note in now if note not in before)],
     }
     facts = scoring_facts(config, manifest, result.cases, scores, read_split(folder))
-    metrics = dict(scores.metrics)
-    if audit:
-        metrics |= audit.metrics
+    metrics = {**scores.metrics, **design.rescore(result, reviews)}
     again = replace(
         result,
         folder=str(folder.resolve()),
@@ -128,25 +123,12 @@ def rescore(
     # A run that an earlier gate names may be gone.
     if config.gate != result.config.gate:
         check_leads(config, again.cases)
-    files = dict(files or {})
-    if audit:
-        files = {**audit.files(again), **files}
+    files = {**design.files(again), **(files or {})}
     # The scoring is done by now; the folder is claimed only to write.
     with claim_run(folder):
         return write_scored(
             config, folder, again, scores, files, replace_run=replace_run
         )
-
-
-def _audit(
-    config: RunConfig, result: RunResult, reviews: Reviews | None
-) -> Audit | None:
-    # Most runs plant no biases, and the audit takes longer to import than a small table to score.
-    if not config.probe.probes:
-        return None
-    from evalkit.audit import Audit
-
-    return Audit.read(config, result, reviews or {})
 
 
 def write_scored(

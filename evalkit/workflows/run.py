@@ -11,49 +11,24 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from evalkit.audit import (
-    Audit,
-    AuditPlan,
-    Rewriter,
-    check_audit,
-    is_audit,
-    paraphrases,
-    rewriting,
-    split,
-)
-from evalkit.audit.datasheet import earlier_reviews
-from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
-from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
+from evalkit.config import RunConfig, ScoringConfig, refuse_cascade
 from evalkit.config.stopping import refuse_stop
 from evalkit.core.errors import ConfigError
 from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.plugins import allowing_code, check_options
-from evalkit.core.protocols import Evaluator, Judge, Store
+from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.core.types import Case, Judgment
-from evalkit.core.values import JsonObject
-from evalkit.datasets import (
-    with_examples,
-)
+from evalkit.core.types import Case
+from evalkit.core.values import JsonObject, frozen
+from evalkit.datasets import with_examples
 from evalkit.engine import JudgingResult, Progress
-from evalkit.engine import judge as judge_cases
-from evalkit.engine.batch.jobs import BatchRun
-from evalkit.engine.batch.requests import reason_against
-from evalkit.engine.cascade import Units, ask_in_turn
+from evalkit.engine.designs import Design
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.progress import Until
-from evalkit.engine.rate_limits import SharedLimits
-from evalkit.engine.workers import (
-    WORKER_KINDS,
-    Shard,
-    ShardReport,
-    add_spent,
-    judge_in_workers,
-)
-from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
-from evalkit.judges.factory import REWRITER
-from evalkit.judges.setup import keys_below
+from evalkit.engine.progress import Observe
+from evalkit.engine.runner_kinds import runner_kind
+from evalkit.engine.shards import Shard
+from evalkit.judges import describe_judges
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.manifest import describe_scoring
 from evalkit.runs.results import RunResult, Spent
@@ -63,16 +38,11 @@ from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdict_kinds import calibrated, escalated
 from evalkit.scoring.verdicts.cascade import check_labels
-from evalkit.store import open_store, rescue_for, shared_state
-from evalkit.tracking import (
-    running_run,
-    warm_up,
-)
-from evalkit.workflows.gating import (
-    check_gate,
-)
+from evalkit.tracking import running_run, warm_up
+from evalkit.workflows.asking import Circumstances, ask_judges
+from evalkit.workflows.design_registry import design_of
+from evalkit.workflows.gating import check_gate
 from evalkit.workflows.holdout import split_files, with_openings
 from evalkit.workflows.materials import (
     Materials,
@@ -87,10 +57,7 @@ from evalkit.workflows.rescoring import (
     track,
     write_scored,
 )
-from evalkit.workflows.stopping import (
-    StopRule,
-    with_stop,
-)
+from evalkit.workflows.stopping import StopRule, with_stop
 
 
 class RunInterruption(KeyboardInterrupt):
@@ -193,134 +160,170 @@ def judge_and_score(
         templates: the texts of the templates, if they are not the installed ones.
         asked_keys: the content keys of requests that this command has sent for other runs.
     """
-    if asked_keys is None:
-        asked_keys = set()
-    started = datetime.now(UTC)
-    # The order of these steps: everything that can fail without a judge is done before the first
-    # call.
-    config = with_examples(config, base=project())
-    materials = load_materials(config, folder, cases, templates)
-    given = cases is not None
-    config = with_stop(config, materials.dataset.cases)
-    _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
-    # Read before the run is replaced: annotators' work must survive a second run.
-    reviews = NO_REVIEWS
-    if is_audit(config):
-        reviews = earlier_reviews(folder)
-    cases = materials.dataset.cases
-    evaluator = materials.evaluator
-    rule = None
-    if config.runner.stop is not None:
-        rule = StopRule(config, cases, evaluator)
+    run = _prepare(
+        config, folder, cases, templates, in_sweep=bool(sweep), overwrite=overwrite
+    )
+    asked_keys = set() if asked_keys is None else asked_keys
+    shared = Circumstances(
+        observe, folder, spent, until=run.rule, asked_keys=asked_keys
+    )
     warm_up(config.tracking)
-    run_id = uuid4().hex
     # From here on the tracker knows the run, and is informed however it ends.
-    with running_run(config, folder, run_id):
-        return _judge_and_score(
-            config,
-            folder,
-            materials,
-            started,
-            run_id,
-            rule=rule,
-            reviews=reviews,
-            given=given,
-            sweep=sweep,
-            observe=observe,
-            spent=spent,
-            asked_keys=asked_keys,
-        )
+    with running_run(run.config, folder, run.id):
+        begun = time.perf_counter()
+        judged = _judge_run(run, shared)
+        seconds = time.perf_counter() - begun
+        run, judged, facts = _until_stop(run, judged)
+        manifest = _manifest(run, judged, sweep, facts, seconds)
+        return _score_and_write(run, judged, manifest)
 
 
-def _judge_and_score(
+@frozen
+class _PreparedRun:
+    """A run before its first call: what can fail without a judge has been done.
+
+    Attributes:
+        config: The config, with its examples and the rule of its stop.
+        folder: The run folder.
+        materials: The cases and the evaluator.
+        design: What is asked about the cases.
+        rule: When the run may stop; `None` if it asks about all cases.
+        in_memory: Whether the cases are rows that no file has.
+        started: When it started.
+        id: The identity of the run.
+    """
+
+    config: RunConfig
+    folder: Path
+    materials: Materials
+    design: Design
+    rule: StopRule | None
+    in_memory: bool
+    started: datetime
+    id: str
+
+
+def _prepare(
     config: RunConfig,
     folder: Path,
-    materials: Materials,
-    started: datetime,
-    run_id: str,
+    rows: Any,
+    templates: Mapping[str, str] | None,
     *,
-    rule: StopRule | None,
-    reviews: Reviews,
-    given: bool,
-    sweep: Mapping[str, Any] | None,
-    observe: Callable[[Progress], None] | None,
-    spent: Spent | None,
-    asked_keys: set[str],
-) -> RunResult:
-    """Judge and score the loaded cases, and write the run folder."""
+    in_sweep: bool,
+    overwrite: bool,
+) -> _PreparedRun:
+    """Load, and check everything that can fail without a judge.
+
+    Raises:
+        ConfigError: If the run could not be judged, scored or written.
+    """
+    started = datetime.now(UTC)
+    config = with_examples(config, base=project())
+    materials = load_materials(config, folder, rows, templates)
     cases = materials.dataset.cases
-    evaluator = materials.evaluator
-    begun = time.perf_counter()
-    reports, seconds = _judge_in_workers(
-        config, materials, folder, observe, given=given
+    config = with_stop(config, cases)
+    design = design_of(config)
+    _check(config, design, materials, folder, in_sweep=in_sweep, overwrite=overwrite)
+    # Read before the run is replaced: annotators' work must survive a second run.
+    design.remember(folder)
+    rule = None
+    if config.runner.stop is not None:
+        rule = StopRule(config, cases, materials.evaluator)
+    in_memory = rows is not None
+    return _PreparedRun(
+        config, folder, materials, design, rule, in_memory, started, uuid4().hex
     )
-    plan, judged, notes = run_async(
-        _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked_keys)
-    )
+
+
+def _judge_run(run: _PreparedRun, shared: Circumstances) -> JudgingResult:
+    """Have everything judged that the run asks.
+
+    Raises:
+        RunInterruption: On Ctrl-C; received answers are in the store.
+    """
+    with_workers = _judge_ahead(run, shared.observe)
+    cases = run.materials.dataset.cases
+    evaluator = run.materials.evaluator
+    judged = run_async(_judge(run.design, cases, evaluator, run.folder, shared))
     # What workers sent and paid is part of this run, whose own calls were then mostly stored.
-    if reports:
-        judged = add_spent(judged, reports, seconds)
+    judged = with_workers(judged)
     # No folder is written: half of the answers would look like a run, and they are in the store.
     if judged.interrupted:
         raise RunInterruption(judged)
-    facts: JsonObject = {}
-    if rule is not None:
-        # A run that stops consists of the clusters up to the stop; later answers would bias it.
-        dataset, judgments, facts = rule.part(
-            materials.dataset, judged.judgments, folder
-        )
-        materials = replace(materials, dataset=dataset)
-        cases = dataset.cases
-        judged = replace(judged, judgments=judgments)
-        if rule.settled:
-            judged = replace(judged, stopped=None)
-    timing = {
-        "judging": round(time.perf_counter() - begun, 4),
-        "sending": round(judged.sending, 4),
-    }
+    return judged
+
+
+def _until_stop(
+    run: _PreparedRun, judged: JudgingResult
+) -> tuple[_PreparedRun, JudgingResult, JsonObject]:
+    """Return the run and its judgments up to its stop, and what the manifest says about that."""
+    if run.rule is None:
+        return run, judged, {}
+    # A run that stops consists of the clusters up to the stop; later answers would bias it.
+    dataset, judgments, facts = run.rule.part(
+        run.materials.dataset, judged.judgments, run.folder
+    )
+    judged = replace(judged, judgments=judgments)
+    if run.rule.settled:
+        judged = replace(judged, stopped=None)
+    return (
+        replace(run, materials=replace(run.materials, dataset=dataset)),
+        judged,
+        facts,
+    )
+
+
+def _manifest(
+    run: _PreparedRun,
+    judged: JudgingResult,
+    sweep: Mapping[str, Any] | None,
+    facts: JsonObject,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the manifest of a judged run before scoring."""
+    timing = {"judging": round(seconds, 4), "sending": round(judged.sending, 4)}
+    judges = [
+        {**judge, "dropped": [*judged.dropped.get(judge["name"], ())]}
+        for judge in describe_judges(run.config)
+    ]
     manifest = run_manifest(
-        config,
-        materials.dataset,
-        materials.evaluator,
-        started,
-        run_id=run_id,
+        run.config,
+        run.materials.dataset,
+        run.materials.evaluator,
+        run.started,
+        run_id=run.id,
         sweep=sweep,
-        judges=[
-            {**one, "dropped": [*judged.dropped.get(one["name"], ())]}
-            for one in describe_judges(config)
-        ],
+        judges=judges,
         judging={
             "stopped": judged.stopped,
             "timing": timing,
             **_asked_again(judged),
             **facts,
-            **_rewriter(config),
+            **run.design.facts(),
         },
     )
-    manifest["notes"] += notes
+    manifest["notes"] += run.design.notes
     for name, changes in judged.adapted.items():
         manifest["notes"] += [f"judge {name}: {change}" for change in changes]
+    return manifest
+
+
+def _score_and_write(
+    run: _PreparedRun, judged: JudgingResult, manifest: dict[str, Any]
+) -> RunResult:
+    """Score a judged run and write its folder."""
+    config = run.config
+    cases = run.materials.dataset.cases
     begun = time.perf_counter()
-    judgments = judged.judgments
-    # The metrics of a run are those of the original cases; edited ones count in the audit only.
-    audit = None
-    if plan is not None:
-        judgments, answers = split(plan, judged.judgments, folder)
+    judgments = run.design.of_cases(judged.judgments, run.folder)
     scores = score_run(config, cases, judgments)
-    if plan is not None:
-        edits = plan.edits()
-        if reviews:
-            edits = with_reviews(edits, reviews)
-        audit = Audit.of(config, cases, judgments, edits, answers)
-    metrics = dict(scores.metrics)
-    if audit:
-        metrics |= audit.metrics
+    metrics = {**scores.metrics, **run.design.score(cases, judgments)}
     scoring = round(time.perf_counter() - begun, 4)
     sides = None
-    if materials.split is not None:
-        sides = with_openings(materials.split, folder)
+    if run.materials.split is not None:
+        sides = with_openings(run.materials.split, run.folder)
     result = RunResult(
-        folder=str(folder.resolve()),
+        folder=str(run.folder.resolve()),
         config=config,
         manifest=describe_scoring(
             manifest,
@@ -335,60 +338,54 @@ def _judge_and_score(
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
-    # The files of the audit and of the split are written together with the run, or not at all.
-    files: Mapping[str, str] = {}
-    if audit:
-        files = audit.files(result)
+    # These files are written together with the run, or not at all.
+    files = {**run.design.files(result)}
     if sides is not None:
-        files = {**files, **split_files(sides, materials.held_out)}
+        files |= split_files(sides, run.materials.held_out)
     return write_scored(
-        config, folder, result, scores, files, evaluator=evaluator, replace_run=True
+        config,
+        run.folder,
+        result,
+        scores,
+        files,
+        evaluator=run.materials.evaluator,
+        replace_run=True,
     )
 
 
-def _judge_in_workers(
-    config: RunConfig,
-    materials: Materials,
-    folder: Path,
-    observe: Callable[[Progress], None] | None,
-    *,
-    given: bool,
-) -> tuple[Sequence[ShardReport], float]:
-    """Let the workers of `runner.kind` judge first, if it has any: what they leave is judged here."""
-    if config.runner.kind not in WORKER_KINDS:
-        return (), 0.0
-    if given:
-        remedy = "write the cases to a file, and set dataset.path"
+def _judge_ahead(
+    run: _PreparedRun, observe: Observe | None
+) -> Callable[[JudgingResult], JudgingResult]:
+    """Let the workers of `runner.kind` judge first, if it has any: what they leave is judged here.
+
+    Returns:
+        A function that adds what they sent and paid to the result of the run.
+    """
+    kind = runner_kind(run.config)
+    if run.in_memory and not kind.takes_rows:
         raise ConfigError(
             "workers cannot read cases from memory",
-            where=f"runner={config.runner.kind}",
-            remedy=remedy,
+            where=f"runner={run.config.runner.kind}",
+            remedy="write the cases to a file, and set dataset.path",
         )
-
-    return judge_in_workers(
-        config,
-        folder,
-        judge_shard,
-        observe,
-        partial(stored_answers, config, materials, folder),
-    )
+    stored = partial(stored_answers, run.config, run.materials, run.folder)
+    return kind.judge_ahead(run.config, run.folder, judge_shard, observe, stored)
 
 
 def stored_answers(config: RunConfig, materials: Materials, folder: Path) -> int:
     """Return the number of different answers of a run that are in the store; nothing is sent."""
     # The run itself, with nothing sent: it counts what it finds.
     reading = config.with_({"store.mode": "read_only"})
-    return run_async(
-        _judge_all(
-            reading, materials.dataset.cases, materials.evaluator, None, folder, None
-        )
-    )[1].answers
+    shared = Circumstances(folder=folder)
+    cases = materials.dataset.cases
+    judging = _judge(design_of(reading), cases, materials.evaluator, folder, shared)
+    return run_async(judging).answers
 
 
 def judge_shard(
     config: RunConfig,
     shard: Shard,
-    observe: Callable[[Progress], None] | None = None,
+    observe: Observe | None = None,
     spent: Spent | None = None,
 ) -> JudgingResult:
     """Have one shard of the cases judged into the store, and nothing else."""
@@ -398,104 +395,44 @@ def judge_shard(
     )
     refuse_stop(config)
     evaluator = build_evaluator(config)
+    folder = Path.cwd()
     # In a file if they are many: workers on one machine share its memory.
     cases = Spool(
-        (case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd()
+        (case for case in stream_cases(config) if shard.holds(case)), folder=folder
     )
-    if is_audit(config):
-        check_audit(config, cases)
-    return run_async(_judge_all(config, cases, evaluator, observe, Path.cwd(), spent))[
-        1
-    ]
+    design = design_of(config)
+    design.check(cases)
+    shared = Circumstances(observe, folder, spent)
+    return run_async(_judge(design, cases, evaluator, folder, shared))
 
 
-async def _judge_all(
-    config: RunConfig,
+async def _judge(
+    design: Design,
     cases: Sequence[Case],
     evaluator: Evaluator,
-    observe: Callable[[Progress], None] | None,
     folder: Path,
-    spent: Spent | None,
-    until: Until | None = None,
-    asked_keys: set[str] | None = None,
-) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
-    """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
-
-    Returns the plan of an audit, the judgments with the calls of both steps, and notes for the
-    user.
-    """
-    # The steps of an audit share the budget of the run; one of the store counts what each step
-    # takes of it.
-    scope = config.runner.budget_scope
-    if scope == "store":
-        spent = None
-    elif spent is None or scope != "sweep":
-        spent = Spent()
-    if not is_audit(config):
-        return (
-            None,
-            await ask_judges(
-                config,
-                cases,
-                evaluator,
-                observe,
-                folder,
-                spent,
-                until=until,
-                asked_keys=asked_keys,
-            ),
-            [],
-        )
-    # Step 1 of an audit: paraphrases must exist before they can be judged.
-    first = None
-    rewritten: Sequence[Judgment] = ()
-    if config.probe.rewriter:
-        first = await _rewrite(config, cases, observe, folder, spent, asked_keys)
-        rewritten = first.judgments
-    # Step 2: original and edited cases are judged in one run of the engine.
-    plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(rewritten))
-    if first is not None and first.interrupted:
-        return plan, replace(first, whole=None), []
-    judged = await ask_judges(
-        config,
-        plan.cases,
-        plan.evaluator,
-        observe,
-        folder,
-        spent,
-        chosen_on=cases,
-        asked_keys=asked_keys,
-    )
-    if first is None:
-        return plan, judged, []
-    return plan, judged.after(first), note_missing(first.judgments)
-
-
-async def _rewrite(
-    config: RunConfig,
-    cases: Sequence[Case],
-    observe: Callable[[Progress], None] | None,
-    folder: Path,
-    spent: Spent | None,
-    asked_keys: set[str] | None,
+    shared: Circumstances,
 ) -> JudgingResult:
-    """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
-    rewriter_config = rewriting(config)
-    if rewriter_config.runner.kind == "batch" and any(
-        map(reason_against, make_judges(rewriter_config.judge, rewriter_config.runner))
-    ):
-        rewriter_config = rewriter_config.with_({"runner.kind": "online"})
-    with keys_below(REWRITER):
-        return await ask_judges(
-            rewriter_config,
-            cases,
-            Rewriter(config),
-            observe,
-            folder,
-            spent,
-            study=config,
-            asked_keys=asked_keys,
-        )
+    """Have all that a run asks judged, under one budget."""
+    scope = design.config.runner.budget_scope
+    # A budget of the store counts what each step takes of it.
+    if scope == "store":
+        shared = replace(shared, spent=None)
+    elif shared.spent is None or scope != "sweep":
+        shared = replace(shared, spent=Spent())
+
+    async def ask(
+        config: RunConfig,
+        asked: Sequence[Case],
+        planner: Evaluator,
+        *,
+        chosen_on: Sequence[Case] | None = None,
+    ) -> JudgingResult:
+        # Limits that workers share are those of the run, also in a step with another config.
+        step = replace(shared, study=design.config)
+        return await ask_judges(config, asked, planner, step, chosen_on=chosen_on)
+
+    return await design.judge(cases, evaluator, folder, ask)
 
 
 def _asked_again(judged: JudgingResult) -> dict[str, Any]:
@@ -506,19 +443,9 @@ def _asked_again(judged: JudgingResult) -> dict[str, Any]:
     return {"asked_again": {"count": judged.again, "share": round(share, 6)}}
 
 
-def _rewriter(config: RunConfig) -> dict[str, Any]:
-    described = describe_rewriter(config)
-    return (
-        {}
-        if described is None
-        else {
-            "rewriter": {**described, "prompt_hashes": Rewriter(config).prompt_hashes}
-        }
-    )
-
-
 def _check(
     config: RunConfig,
+    design: Design,
     materials: Materials,
     folder: Path,
     *,
@@ -531,13 +458,11 @@ def _check(
         ConfigError: if no case has a column of `scoring`, a gate cannot be decided, or the folder
             holds another run.
     """
-    if is_audit(config):
-        check_audit(config, materials.dataset.cases)
+    design.check(materials.dataset.cases)
     clusters = Clusters.of(config, materials.dataset.cases)
     check_slices(config.scoring.slices, materials.dataset.cases)
     custom_metrics()  # one that cannot be used is an error before anything is paid for
-    if config.judge.calibrates:
-        check_labels(config, materials.dataset.cases, clusters)
+    check_labels(config, materials.dataset.cases, clusters)
     check_gate(config, materials.dataset.cases)
     if overwrite:
         check_no_sweep(folder)
@@ -548,141 +473,3 @@ def _check(
             config,
             fingerprint=None if in_sweep else materials.dataset.fingerprint,
         )
-
-
-async def ask_judges(
-    config: RunConfig,
-    cases: Sequence[Case],
-    evaluator: Evaluator,
-    observe: Callable[[Progress], None] | None = None,
-    folder: Path | None = None,
-    spent: Spent | None = None,
-    study: RunConfig | None = None,
-    chosen_on: Sequence[Case] | None = None,
-    until: Until | None = None,
-    asked_keys: set[str] | None = None,
-) -> JudgingResult:
-    """Judge every case, from stored answers where possible; only the store is written.
-
-    Args:
-        config: judges, store and limits.
-        cases: the cases.
-        evaluator: plans and reads the requests.
-        observe: called with the progress.
-        folder: where many judgments are kept in a temporary file.
-        spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared
-            budget.
-        study: the config of the run that this is a step of, if it is another one.
-        chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
-        until: whether no more cases are needed; by default all are.
-        asked_keys: the content keys of requests that this command has sent already.
-    """
-    # A cascade calls this function again for each of its judges.
-    if config.judge.cascades:
-        return await _ask_cascade(
-            config,
-            cases,
-            evaluator,
-            observe,
-            folder,
-            spent,
-            chosen_on or cases,
-            asked_keys,
-        )
-    store = open_store(config.store)
-    judges = make_judges(config.judge, config.runner)
-    arbiter = make_arbiter(config)
-    batches = None
-    try:
-        if config.runner.kind == "batch" and config.store.mode != "read_only":
-            # With batches, the answers are collected first; the engine below then finds all of
-            # them in the store.
-            batches = BatchRun(config, cases, evaluator, store, observe, spent)
-        if batches is not None and (stopped := await batches.collect()) is not None:
-            return stopped
-        members: Sequence[Judge] = judges
-        if batches is not None:
-            members = [batches.judge(member) for member in judges]
-            spent = batches.spent
-            if arbiter is not None:
-                arbiter = batches.judge(arbiter)
-        judged = await judge_cases(
-            cases,
-            evaluator,
-            members,
-            store,
-            config.runner,
-            store_mode=config.store.mode,
-            arbiter=arbiter,
-            observe=observe,
-            spool=folder,
-            until=until,
-            spent=spent,
-            shared=shared_limits(study or config, store),
-            asked_keys=asked_keys,
-            rescue=rescue_for(config.store, folder),
-        )
-        if batches is not None:
-            judged = batches.counted(judged)
-        return judged
-    finally:
-        for judge in judges:
-            await judge.close()
-        # Judges first: their last answers are still written.
-        if store:
-            store.close()
-
-
-async def _ask_cascade(
-    config: RunConfig,
-    cases: Sequence[Case],
-    evaluator: Evaluator,
-    observe: Callable[[Progress], None] | None,
-    folder: Path | None,
-    spent: Spent | None,
-    chosen_on: Sequence[Case],
-    asked_keys: set[str] | None,
-) -> JudgingResult:
-    """Ask the judges of a cascade in turn, under one budget."""
-    if spent is None and config.runner.budget_scope != "store":
-        spent = Spent()
-
-    async def ask(judge: JudgeConfig, remaining: Evaluator) -> JudgingResult:
-        return await ask_judges(
-            config.with_({"judge": judge}),
-            cases,
-            remaining,
-            observe,
-            folder,
-            spent,
-            study=config,
-            asked_keys=asked_keys,
-        )
-
-    # Thresholds are chosen on the original cases only, since edited ones have no labels of their
-    # own.
-    def waiting(judgments: Sequence[Judgment]) -> Units:
-        return escalated(calibrated(config, chosen_on, judgments), cases, judgments)
-
-    return await ask_in_turn(
-        config.judge.members, cases, evaluator, ask, waiting, folder
-    )
-
-
-def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None:
-    """Return the limits that workers on the store share; `None` if the run does not write to one that has them.
-
-    Raises:
-        ConfigError: if the budget must be one of them.
-    """
-    state = None if config.store.mode == "read_only" else shared_state(store)
-    if state is None and config.runner.budget_scope == "store":
-        problem = "workers cannot share a budget without a writable SQLite or PostgreSQL store"
-        raise ConfigError(
-            problem,
-            where="runner.budget_scope",
-            remedy="set store.mode=read_write, or budget_scope=run",
-        )
-    if state is None:
-        return None
-    return SharedLimits(state, config.hash())

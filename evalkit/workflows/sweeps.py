@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.errors import ConfigError
 from evalkit.core.plain_errors import raises_plainly
+from evalkit.core.rooms import room
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
 from evalkit.core.values import Json, JsonObject
@@ -229,7 +229,7 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     # Job 10 comes after job 9, not after job 1.
     jobs = sorted((row.job for row in board.rows), key=_in_number_order)
     definition = sweep_definition(folder, jobs)
-    sheet = sweep_datasheet(folder, {row.job: row.name for row in board.rows})
+    sheet = _audit_files(folder, {row.job: row.name for row in board.rows})
     contents = {
         JSON: as_json(board, definition),
         **sheet,
@@ -239,6 +239,15 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     cases = side_by_side(folder, {row.job: row.name for row in board.rows})
     write_files(folder, {**contents, CASES: cases})
     return [folder / name for name in contents]
+
+
+def _audit_files(folder: Path, names: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the files of a sweep about the audits among its jobs, by name; nothing without audits."""
+    if not any((folder / job / f"{layout.DATASHEET}.json").is_file() for job in names):
+        return {}
+    sheet = room("evalkit.audit.sweep_datasheet", "the sweep's audits")
+    files: Mapping[str, str] = sheet.sweep_datasheet(folder, names)
+    return files
 
 
 def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) -> None:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from evalkit.cli import main
+from evalkit.cli.audit import audit_words
 from evalkit.cli.hydra_runner import study_jobs
-from evalkit.cli.run import audit_words
 from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of, values_of
 from evalkit.core.errors import ConfigError, DatasetError
@@ -212,7 +212,7 @@ import os, sys
 os.login_tty(int(sys.argv[1]))
 from evalkit.cli import main
 from evalkit.cli.hydra_runner import study_jobs
-from evalkit.cli.run import audit_words
+from evalkit.cli.audit import audit_words
 sys.exit(main(["plan", "study.yaml", "tracking=none", "dataset.limit=1"]))
 """
 

@@ -15,8 +15,8 @@ from evalkit.labels.session import LabelSession
 from evalkit.runs import read_run
 from evalkit.serving import load_judge
 from evalkit.serving.folder import write_judge
+from evalkit.workflows.asking import ask_judges
 from evalkit.workflows.materials import load_materials
-from evalkit.workflows.run import ask_judges
 from tests.support.fake_provider import Reply, said
 from tests.support.pictures import data_url, flat, label, part, png, prefers_picture, received, text
 

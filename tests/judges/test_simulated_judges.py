@@ -14,8 +14,8 @@ from evalkit.judges import make_judges
 from evalkit.judges.pricing import price_of
 from evalkit.scoring.decision import side
 from evalkit.scoring.pipeline import score_run
+from evalkit.workflows.asking import ask_judges
 from evalkit.workflows.materials import load_materials
-from evalkit.workflows.run import ask_judges
 
 BRIEF = ("tracking=none", "scoring.bootstrap=50")
 SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
+from evalkit.core.display import slug
 from evalkit.core.types import Case, Metric
 from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
@@ -197,11 +197,6 @@ def by_name(names: Sequence[str]) -> dict[str, Bools]:
     """Return the rows of each name, sorted; empty names are omitted."""
     column = np.array(names, dtype=object)
     return {name: np.asarray(column == name) for name in sorted(set(names) - {""})}
-
-
-def slug(text: str) -> str:
-    """Return a name for use in metrics: lower case, with `_` for anything but letters, digits, dots and dashes."""
-    return re.sub(r"[^\w.-]+", "_", text.strip()).strip("_").lower()
 
 
 NEEDS_CHECKLIST = "there are no answers to items: set mode=checklist"

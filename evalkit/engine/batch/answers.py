@@ -20,7 +20,8 @@ from evalkit.core.protocols import Store
 from evalkit.core.regular_files import open_file
 from evalkit.core.types import Completion, Rung, StoredCompletion
 from evalkit.core.values import Json
-from evalkit.engine.batch.requests import BatchTarget, Outcome, RequestIndex
+from evalkit.engine.answered import Outcome
+from evalkit.engine.batch.requests import BatchTarget, RequestIndex
 from evalkit.engine.progress import Tally
 from evalkit.judges.completions import check_logprobs, completion_of, priced, sane
 from evalkit.judges.error_mapping import clean_message

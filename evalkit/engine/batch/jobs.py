@@ -27,12 +27,11 @@ from evalkit.core.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.core.types import Case, Rung
 from evalkit.core.values import frozen
 from evalkit.engine import JudgingResult, Progress
+from evalkit.engine.answered import AnsweredJudge, Outcome
 from evalkit.engine.batch.answers import read_answers
 from evalkit.engine.batch.requests import (
-    AnsweredJudge,
     BatchRequest,
     BatchTarget,
-    Outcome,
     RequestFile,
     RequestIndex,
     Round,

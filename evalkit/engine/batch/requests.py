@@ -14,20 +14,20 @@ from functools import cache
 from glob import escape
 from itertools import chain, groupby
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from evalkit.config import RunConfig
 from evalkit.config.stopping import refuse_stop
 from evalkit.core.atomic_files import file_errors, write_files
-from evalkit.core.errors import CallError, ConfigError
+from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import is_content_key
 from evalkit.core.protocols import CompletionCache, Evaluator, Judge
 from evalkit.core.regular_files import open_file
 from evalkit.core.spool import Spool
-from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
+from evalkit.core.types import Case, Completion, JudgeRequest, Rung
 from evalkit.core.values import Json, frozen
 from evalkit.engine import JudgingResult, judge
+from evalkit.engine.answered import AnsweredJudge, not_stored
 from evalkit.engine.requests import call_key, prompt_tokens, steps_left
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.adaptations import RUNGS, Shape
@@ -47,9 +47,6 @@ INDEX = ".index.jsonl"
 _START = b'{"evalkit_batch"'
 MAX_REQUESTS, MAX_MEGABYTES = 50_000, 200
 """The limits of a file of OpenAI's batch API."""
-
-
-Outcome: TypeAlias = CallError | Completion
 
 
 @cache
@@ -224,38 +221,7 @@ class RecordingJudge(ModelJudge):
         )
         # A failure with this kind: the engine goes on, so that all requests of the round are
         # recorded.
-        raise _not_stored()
-
-
-class AnsweredJudge:
-    """A judge that sends nothing: what is not stored ends as in `outcomes`, by content key."""
-
-    free = True
-
-    def __init__(
-        self, spec: JudgeSpec, outcomes: Mapping[str, Outcome] = MappingProxyType({})
-    ) -> None:
-        self.spec, self._outcomes = spec, outcomes
-
-    def ceiling(self, _: JudgeRequest) -> float:
-        """Return 0: nothing is sent."""
-        return 0.0
-
-    async def complete(self, request: JudgeRequest) -> Completion:
-        """Return or raise what a request came to."""
-        outcome = self._outcomes.get(call_key(self.spec, request)) or _not_stored()
-        if isinstance(outcome, Completion):
-            return outcome
-        raise CallError(outcome.kind, outcome.message, retryable=False)
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-def _not_stored() -> CallError:
-    return CallError(
-        "not_stored", "no batch has the answer yet; repeat the run", retryable=False
-    )
+        raise not_stored()
 
 
 async def record_round(

@@ -7,7 +7,6 @@ the run that started them judges itself.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import threading
 import time
@@ -20,27 +19,23 @@ from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Any, TypeAlias
+from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
-from evalkit.core.hashing import text_digest
 from evalkit.core.plugins import allowing_code, code_allowed
 from evalkit.core.redaction import secret_in
 from evalkit.core.resources import PROJECT_VARIABLE, project
-from evalkit.core.types import Case
 from evalkit.core.values import frozen
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.event_loop import handled_signals, interrupt
 from evalkit.engine.progress import Spend, add
+from evalkit.engine.runner_kinds import Work
+from evalkit.engine.shards import Shard, check_budget
 from evalkit.guard.credentials import withheld_servers, withhold_all
 from evalkit.runs.results import Calls
 from evalkit.store import is_local, store_location, store_url
 
-Work: TypeAlias = Callable[
-    [RunConfig, "Shard", Callable[[Progress], None]], JudgingResult
-]
-WORKER_KINDS = ("slurm", "ray")
 ATTEMPTS = 3
 """How often a shard is started: again after its worker died."""
 POLL_SECONDS = 0.5
@@ -50,39 +45,6 @@ LAST_SECONDS = 10.0
 """How long workers may take to stop at once."""
 STOP_SECONDS = 0.2
 STOPPED = "stopped"
-_SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
-
-
-@frozen
-class Shard:
-    """One of `count` parts of a study's cases, numbered from 1; cases with the same prompt are in the same part."""
-
-    index: int
-    count: int
-
-    @staticmethod
-    def of(text: str) -> Shard:
-        """Return the shard that a text such as `3/20` names.
-
-        Raises:
-            ValueError: if it names none.
-        """
-        match = _SHARD.fullmatch(text)
-        if match is None or int(match[1]) > int(match[2]):
-            raise ValueError(f"'{text}' is not a shard such as 3/20, the third of 20")
-        return Shard(int(match[1]), int(match[2]))
-
-    def holds(self, case: Case) -> bool:
-        """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
-        return (
-            # 15 hexadecimal digits are 60 bits. By the prompt, because cases with the same prompt
-            # may share requests: two workers would wait for each other's claims.
-            int(text_digest(case.prompt or case.id)[:15], 16) % self.count
-            == self.index - 1
-        )
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
 
 
 @frozen
@@ -377,23 +339,6 @@ def add_spent(
     return replace(
         judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0)
     )
-
-
-def check_budget(config: RunConfig) -> None:
-    """Refuse a budget that workers do not share.
-
-    Raises:
-        ConfigError: if each worker would spend it.
-    """
-    runner = config.runner
-    if runner.budget_calls is not None or (
-        runner.budget_usd is not None and runner.budget_scope != "store"
-    ):
-        key = "budget_usd" if runner.budget_calls is None else "budget_calls"
-        remedy = "set runner.budget_usd and runner.budget_scope=store"
-        raise ConfigError(
-            "each worker would spend it", where=f"runner.{key}", remedy=remedy
-        )
 
 
 def _pool(config: RunConfig, folder: Path) -> Pool:

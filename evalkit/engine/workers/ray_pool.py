@@ -29,7 +29,8 @@ import ray
 
 from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.engine import Progress
-from evalkit.engine.workers import Lost, NoWorkers, Pool, Shard, ShardReport, ShardTask
+from evalkit.engine.shards import Shard
+from evalkit.engine.workers import Lost, NoWorkers, Pool, ShardReport, ShardTask
 
 _CLUSTER = ("address", "runtime_env", "namespace")
 _REACHABLE_SECONDS = 10.0

@@ -21,7 +21,8 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.values import Json
 from evalkit.engine import Progress
 from evalkit.engine.event_loop import handled_signals
-from evalkit.engine.workers import Lost, Pool, Shard, ShardReport, ShardTask
+from evalkit.engine.shards import Shard
+from evalkit.engine.workers import Lost, Pool, ShardReport, ShardTask
 
 FOLDER = "workers"
 _DAY = 24 * 60

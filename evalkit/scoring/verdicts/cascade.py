@@ -361,7 +361,9 @@ def _hash(*parts: object) -> float:
     return int(digest([*parts])[:8], 16) / 2**32
 
 
-def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -> None:
+def check_labels(
+    config: RunConfig, cases: Iterable[Case], clusters: Clusters | None = None
+) -> None:
     """Refuse a cascade with too few labels to choose a threshold, if labels choose it.
 
     Raises:
@@ -369,6 +371,8 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
     """
     if not config.judge.calibrates:
         return
+    cases = [*cases]
+    clusters = clusters or Clusters.of(config, cases)
     labeled = np.array([is_labeled(case) for case in cases], dtype=bool)
     judge = config.judge
     available = clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
