@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from evalkit.core.scale import Scale
@@ -32,6 +39,8 @@ def _listed(value: object) -> object:
 
 
 def _winner(value: object) -> Winner:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     try:
         return read_verdict(value if isinstance(value, str) else repr(value))
     except UnreadableError as error:
@@ -39,7 +48,7 @@ def _winner(value: object) -> Winner:
 
 
 _STATED = re.compile(
-    r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?)\s*(?:(?P<percent>%)|/\s*(?P<base>100|10|5|1))?"
+    r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?)\s*(?:(?P<percent>%|percent)|/\s*(?P<base>100|10|5|1))?"
 )
 _PERCENT_FROM = 10.0
 """A larger number can only be a percentage; one between 1 and it could be out of 5 or of 10."""
@@ -68,6 +77,23 @@ def read_confidence(value: object) -> float | None:
     return None
 
 
+def _listed_entries(value: object) -> object:
+    """Return entries by criterion as a list of them; anything else is unchanged."""
+    if isinstance(value, Mapping) and value:
+        parts = answer_entries(value)
+        if len(parts) == len(value):
+            return parts
+    return value
+
+
+_Entries = BeforeValidator(_listed_entries)
+
+
+def _letters(name: str) -> str:
+    """Return what is left of the name of a field that was written in another case."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Decision = Annotated[Winner, BeforeValidator(_winner)]
 Confidence = Annotated[float | None, BeforeValidator(read_confidence)]
@@ -83,6 +109,24 @@ class AnswerPart(BaseModel):
         populate_by_name=True,
         coerce_numbers_to_str=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_any_case(cls, answer: Any) -> Any:
+        """Return the answer with the names of this part, which models write in other cases."""
+        if not isinstance(answer, Mapping):
+            return answer
+        names = {
+            _letters(field.alias or name): field.alias or name
+            for name, field in cls.model_fields.items()
+        }
+        known = {*names.values(), *cls.model_fields}
+        renamed = {
+            name: names.get(_letters(str(name)), name)
+            for name in answer
+            if name not in known
+        }
+        return {renamed.get(name, name): part for name, part in answer.items()}
 
     @classmethod
     def read(cls, answer: Json) -> Self:
@@ -138,7 +182,7 @@ class PairwiseAnswer(AnswerPart):
     """A comparison of two responses."""
 
     analysis: Analysis = Analysis()
-    comparison: tuple[ComparedCriterion, ...]
+    comparison: Annotated[tuple[ComparedCriterion, ...], _Entries]
     result: Result
 
     def swapped(self) -> PairwiseAnswer:
@@ -183,7 +227,7 @@ class Summary(AnswerPart):
 class PointwiseAnswer(AnswerPart):
     """Scores of one response on each criterion."""
 
-    scores: tuple[ScoredCriterion, ...]
+    scores: Annotated[tuple[ScoredCriterion, ...], _Entries]
     summary: Summary = Summary()
 
 

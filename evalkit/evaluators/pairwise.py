@@ -28,8 +28,14 @@ from evalkit.evaluators.json_answers import (
     pairwise_format,
 )
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
-from evalkit.evaluators.parsing import MARGINS, AnswerTask, UnreadableError
-from evalkit.evaluators.prompting import Prompts, neutralize
+from evalkit.evaluators.parsing import (
+    MARGINS,
+    AnswerTask,
+    UnreadableError,
+    check_words,
+    read_verdict,
+)
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
 
 CLOSE = 1e-9
 """A margin closer than this to 0 is a tie."""
@@ -232,6 +238,8 @@ class Pairwise(TemplateEvaluator):
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answer_fields, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(answer_fields)
+        sources = marked_texts(request.messages)
+        check_words(completion.text, sources, read_verdict, answer.result.winner)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")
         winners = {

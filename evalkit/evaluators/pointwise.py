@@ -44,10 +44,11 @@ from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.evaluators.parsing import (
     AnswerTask,
     UnreadableError,
+    check_words,
     read_class,
     read_score,
 )
-from evalkit.evaluators.prompting import Prompts, neutralize
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
 from evalkit.evaluators.prompting.templates import PartialTemplate
 
 _TEXTS = (*SHARED, "response")
@@ -246,7 +247,9 @@ class PointwiseClass(SingleResponse):
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answer_fields, rung = read_object(request, completion, ("class",))
         answer = ClassAnswer.read(answer_fields)
-        name = read_class(answer.class_name, self._classes)
+        read = partial(read_class, classes=self._classes)
+        name = read(answer.class_name)
+        check_words(completion.text, marked_texts(request.messages), read, name)
         weighted = self._weighing.of_class(
             request, completion, answer_fields, ("class",)
         )

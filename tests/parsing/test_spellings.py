@@ -1,10 +1,19 @@
 """One meaning, many spellings: winners, confidences, criteria and punctuation, the same wherever they are written."""
 
 import json
+import re
 
 import pytest
 
-from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, SwapConfig
+from evalkit.config import (
+    Criterion,
+    JudgeConfig,
+    ModeConfig,
+    OutputConfig,
+    RubricConfig,
+    RunConfig,
+    SwapConfig,
+)
 from evalkit.core.types import Case, Completion, JudgeRequest, Response
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import read_confidence
@@ -16,22 +25,31 @@ WINNERS = {
     **dict.fromkeys(("A is better", "Response A wins", "A>B", "B < A", "答案 A", "A优于B"), A),
     **dict.fromkeys(("B", "model_b", "Assistant B", "second", "乙", "Answer: B", "A不如B"), B),
     **dict.fromkeys(("The second response", "B is better than A", "A<<B", "选项B"), B),
-    **dict.fromkeys(("TIE", "C", "A=B", "tie (both bad)", "平", "a tie"), TIE),
+    **dict.fromkeys(("选择 A", "我选A", "A略胜一筹", "甲更佳"), A),
+    **dict.fromkeys(("TIE", "C", "A=B", "tie (both bad)", "平", "a tie", "两者平局"), TIE),
     **dict.fromkeys(
         ("A is worse", "not A", "A or B", "D", "A>A", "A, but B", "AB", "maybe", "neither", "both"),
         NOTHING,
     ),
+    **dict.fromkeys(("不选A", "不是B"), NOTHING),
     **dict.fromkeys(("B is better than B", "A is not better", "neither A nor B is bad"), NOTHING),
 }
 
 
-def judge(output: OutputConfig, names: tuple[str, ...] = ("overall",)):
+POINT = ModeConfig(name="pointwise")
+CLASSES = RubricConfig(classes={"good": "it is", "bad": "it is not"})
+
+
+def judge(output: OutputConfig, names: tuple[str, ...] = ("overall",), **settings):
+    if "rubric" in settings:
+        settings["mode"] = POINT
     return make_evaluator(
         RunConfig(
             judge=JudgeConfig(model="a/b"),
             criteria={name: Criterion() for name in names},
             swap=SwapConfig(policy="none"),
             output=output,
+            **settings,
         )
     )
 
@@ -41,12 +59,24 @@ BRACKET = judge(OutputConfig(format="bracket"))
 LINE = judge(OutputConfig(format="regex", pattern=r"(?m)^Winner: (?P<winner>.+)$"))
 
 
-def value(evaluator, text, **settings):
+def judgment(evaluator, text, **settings):
     request = evaluator.plan(CASE)[0]
     read = evaluator.read(request, Completion(text, **settings))
     if isinstance(read, JudgeRequest):
         read = evaluator.read(read, Completion(text, **settings))
-    return read.value
+    return read
+
+
+def value(evaluator, text, **settings):
+    return judgment(evaluator, text, **settings).value
+
+
+def decision(evaluator, text):
+    """The winner's margin, the score or the class; `None` if there is none."""
+    read = judgment(evaluator, text)
+    if read.status not in ("ok", "repaired"):
+        return None
+    return read.class_name or read.criteria.get("overall", read.value)
 
 
 def answer(winner="A", confidence=0.8, criteria=("overall",)):
@@ -66,7 +96,16 @@ def test_a_winner_is_the_same_in_json_brackets_and_text(spelling):
 @pytest.mark.parametrize(
     ("stated", "confidence"),
     [
-        *((0.8, 0.8), (85, 0.85), ("80%", 0.8), ("8/10", 0.8), (1, 1.0), (0, 0.0), ("0,5", 0.5)),
+        *(
+            (0.8, 0.8),
+            (85, 0.85),
+            ("80%", 0.8),
+            ("80 percent", 0.8),
+            ("8/10", 0.8),
+            (1, 1.0),
+            (0, 0.0),
+            ("0,5", 0.5),
+        ),
         *((value, None) for value in ("high", 5, 150, -0.5, None, True, "very", [0.5], "1e3")),
     ],
 )
@@ -106,6 +145,92 @@ def test_an_answer_in_reasoning_counts_only_if_it_is_the_whole_of_it():
     assert value(JSON, "", reasoning=f"I could say {whole} but") is None
     assert value(BRACKET, "", reasoning="It is clear.\n[[B]]") == B
     assert value(BRACKET, "", reasoning="Perhaps [[A]].\n[[B]]") is None
+
+
+MARKED = {
+    "winner": (BRACKET, "[[A]]", "[[B]]"),
+    "class": (judge(OutputConfig(format="bracket"), rubric=CLASSES), "[[good]]", "[[bad]]"),
+    "score": (judge(OutputConfig(format="rating"), mode=POINT), "[[4]]", "[[3]]"),
+}
+DENIALS = ["not {}", "It isn't {}.", "I would not say {}", "rather than {}", "B over {}"]
+DENIALS += ["我不选{}。", "这不是 {}", "**not** {}", "Verdict: not {}"]
+LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
+
+
+@pytest.mark.parametrize("kind", MARKED)
+def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
+    evaluator, mark, other = MARKED[kind]
+    decided = decision(evaluator, mark)
+    assert decided is not None
+    for shape in DENIALS:
+        denied = shape.format(mark)
+        assert decision(evaluator, denied) is None, denied
+        assert decision(evaluator, f"{denied}\n{other}") == decision(evaluator, other), denied
+    for shape in LISTS:
+        listed = shape.format(other, mark)
+        assert decision(evaluator, listed) is None, listed
+        assert decision(evaluator, shape.format(mark, mark)) == decided
+
+
+def test_a_percentage_is_no_score_of_five():
+    assert decision(MARKED["score"][0], "[[4]]%") is None
+
+
+def wrapped(text):
+    """Ways in which models put an answer into something else."""
+    yield f'{{"evaluation": {text}}}'
+    yield f'{{"name": "answer", "arguments": {text}}}'
+    yield f'<tool_call>\n{{"name": "answer", "arguments": {text}}}\n</tool_call>'
+    yield f"Here it is:\n```json\n[{text}]\n```"
+
+
+CLASS_ANSWER = '{"reasoning": "r", "quotes": [], "class": "good"}'
+OBJECTS = {
+    "winner": (JSON, json.dumps(answer("B")), "Winner: {}", ("B", "A")),
+    "class": (judge(OutputConfig(), rubric=CLASSES), CLASS_ANSWER, "Class: {}", ("good", "bad")),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_an_object_in_another_or_with_names_in_another_case_is_read(kind):
+    evaluator, text, _, _ = OBJECTS[kind]
+    decided = decision(evaluator, text)
+    for put in wrapped(text):
+        assert decision(evaluator, put) == decided, put
+    names = re.sub(r'"(\w+)":', lambda name: f'"{name[1].title()}":', text)
+    assert decision(evaluator, names) == decided
+    assert decision(evaluator, names.replace('"Reasoning"', '"REASONING "')) == decided
+    two = f'{{"first": {text}, "second": {text}}}'
+    assert decision(evaluator, two) is None
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("before", [True, False])
+def test_an_object_and_words_that_state_another_decision_are_none(kind, before):
+    evaluator, text, label, (own, other) = OBJECTS[kind]
+    shapes = [f"**Final {label}**", "[[{}]]", "So my final verdict is {}.", "最终结论：{}"]
+    shapes += [] if before else [label]
+    for name, decided in ((own, decision(evaluator, text)), (other, None)):
+        for shape in shapes:
+            line = shape.format(name)
+            both = f"{line}\n{text}" if before else f"{text}\n\n{line}"
+            assert decision(evaluator, both) == decided, both
+    for line in (
+        f"## overall\n{label.format(other)}",
+        "The first one says that.",
+        f"It is not [[{other}]].",
+        "Verdict: see above",
+    ):
+        assert decision(evaluator, f"{line}\n{text}") is not None
+
+
+def test_entries_by_criterion_and_bare_percentages_are_read():
+    full = answer("B")
+    [entry] = full["comparison"]
+    by_name = {**full, "comparison": {entry.pop("criterion"): entry}}
+    assert value(JSON, json.dumps(by_name)) == B
+    read = JSON.read(JSON.plan(CASE)[0], Completion(json.dumps(answer("B")).replace("0.8", "80%")))
+    assert (read.value, read.confidence) == (B, 0.8)
 
 
 def test_two_different_verdicts_are_none():

@@ -1,5 +1,6 @@
 """Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
+from evalkit.evaluators.parsing.contradictions import check_words
 from evalkit.evaluators.parsing.decisions import (
     MARGINS,
     AnswerTask,
@@ -30,6 +31,7 @@ __all__ = [
     "Pattern",
     "Reply",
     "UnreadableError",
+    "check_words",
     "drop_thinking",
     "is_refusal",
     "read_class",

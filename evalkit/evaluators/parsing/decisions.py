@@ -13,6 +13,7 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import ItemAnswer, Winner
 from evalkit.core.values import frozen
+from evalkit.evaluators.parsing.mentions import is_denied, is_list
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
     drop_thinking,
@@ -121,9 +122,15 @@ def choose_mark(
     # Step 1: find the marks outside of thinking, which may try out several verdicts.
     text = drop_thinking(reply.text, reply.sources)
     cut_off = reply.cut_off
-    marks = find(text)
-    if not marks:
+    found = find(text)
+    if not found:
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
+    marks = found
+    if alone:
+        marks = [mark for mark in found if not is_denied(text, mark.start)]
+    if not marks:
+        problem = f"the only verdict is denied: write {form} for the one that you mean"
+        raise UnreadableError("no_answer", problem)
     if reply.drafts:
         _agree(_values(marks, read))
     # Step 2: if a text under judgment has a verdict in this form, only a mark that is alone
@@ -156,15 +163,29 @@ def choose_mark(
             problem = f"a verdict counts only at the end of a line: write {form} on the last line"
             raise UnreadableError("no_answer", problem)
         if take == "last":  # what is said after it must not contradict it
-            after = [mark for mark in marks if mark.start > ends[-1].start]
+            after = [mark for mark in found if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
-            _agree(_values(_on_their_own(text, marks), read))
+            _agree(_values(on_their_own(text, marks), read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
+    if alone:
+        _agree(_values(_listed(text, found, mark), read))
     # A capture at the very end may be incomplete: 1 could be the start of 10.
     if cut_off and mark.open:
         raise UnreadableError("truncated", "the verdict itself may be truncated")
     return read(mark.content)
+
+
+def _listed(text: str, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
+    """Return the marks that are listed with a mark, itself included."""
+    listed: list[Mark] = []
+    for candidate in marks:
+        if listed and not is_list(text, listed[-1].end, candidate.start):
+            if mark in listed:
+                break
+            listed = []
+        listed.append(candidate)
+    return listed
 
 
 def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
@@ -178,7 +199,7 @@ def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
     return ends
 
 
-def _on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
+def on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
     """Return the marks on lines of nothing but marks after a label: verdicts, not mentions."""
     by_line: dict[int, list[Mark]] = {}
     for mark in marks:
@@ -501,10 +522,11 @@ _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
         "cannot assess": "cannot_assess",
         "满足": "met",
         "不满足": "not_met",
+        "未满足": "not_met",
         "无法判断": "cannot_assess",
     }
 )
-_NUMBERED = re.compile(r"\A(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z")
+_NUMBERED = re.compile(r"\A(?:item ?)?(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z", re.I)
 _AFTER_ITEM = re.compile(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
 """What may follow an answer on its line: nothing, or the next answer."""
 _ENTRY = re.compile(r"item\W{0,3}:", re.I)
@@ -518,7 +540,8 @@ def read_item_answer(value: object) -> ItemAnswer:
         UnreadableError: If it is not a text, or any other text.
     """
     if isinstance(value, str):
-        spelt = " ".join(value.replace("_", " ").split()).strip("*.。").casefold()
+        words = re.split(r"[\s_-]+", value.strip(f"{_DECORATION}\"'"))
+        spelt = " ".join(words).casefold()
     else:
         spelt = None
     if spelt is None or spelt not in _ANSWERS:
@@ -634,6 +657,7 @@ def read_marked_items(
                 f"there is no item {number}: items are numbered from 1 to {count}",
             )
         within = reply.at_end and not _AFTER_ITEM.match(text, mark.end)
+        within = within or is_denied(text, mark.start)
         if within or mark.content in quoted:
             answer = None
         else:

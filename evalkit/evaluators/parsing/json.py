@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -119,7 +120,7 @@ def _find(
     if isinstance(whole, dict):
         if quoted.contain(whole):
             raise _quotation()
-        return _Found(whole, "json", text, len(text))
+        return _unwrapped(_Found(whole, "json", text, len(text)), keys)
     answer = drop_thinking(text, quoted.sources)
     if not answer.strip():
         raise UnreadableError(
@@ -137,7 +138,9 @@ def _find(
         )
     # Quotations of the material are never the answer, even if nothing else is there.
     own_objects = [
-        candidate for candidate in everything if not quoted.contain(candidate.value)
+        _unwrapped(candidate, keys)
+        for candidate in everything
+        if not quoted.contain(candidate.value)
     ]
     if chosen := _choose(own_objects, keys):
         return chosen
@@ -154,6 +157,23 @@ def _find(
     if own_objects and not cut_off:
         return own_objects[-1]
     raise UnreadableError("no_answer", "there is no complete JSON object in the answer")
+
+
+def _unwrapped(found: _Found, keys: Collection[str]) -> _Found:
+    """Return the only object within another one, if it has all keys and the other has none.
+
+    Models wrap an answer as `{"evaluation": {…}}`, or as the arguments of a tool call.
+    """
+    wanted = {_folded(key) for key in keys}
+    outer = found.value
+    lists = [part for part in outer.values() if isinstance(part, list)]
+    inner = [part for part in outer.values() if isinstance(part, dict)]
+    if lists or len(inner) != 1 or wanted & {_folded(name) for name in outer}:
+        return found
+    value = inner[0]
+    if wanted and wanted <= {_folded(name) for name in value}:
+        return replace(found, value=value, rung="repaired")
+    return found
 
 
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
@@ -352,28 +372,34 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
     return objects
 
 
-_PUNCTUATION = str.maketrans("｛｝［］：，＂", '{}[]:,"')
+_PUNCTUATION = str.maketrans("｛｝［］：，＂％", '{}[]:,"%')
+_PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,6})? ?%")
 
 
 def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
-    """Return the only object in a text whose punctuation is full-width; strings stay as they are."""
-    if not any(character in text for character in "｛｝［］：，＂"):
+    """Return the only object in a text with full-width punctuation or bare percentages; strings stay as they are."""
+    if not any(character in text for character in "｛｝［］：，＂％%"):
         return None
     pieces: list[str] = []
     end = 0
     for string in re.finditer(r'"(?:[^"\\\n]|\\.)*"|＂[^＂"\n]*＂', text):
-        pieces.append(text[end : string.start()].translate(_PUNCTUATION))
+        pieces.append(_plain(text[end : string.start()]))
         quoted = string[0]
         # Strings in full-width quotes become JSON strings; their content stays as it is.
         if quoted[0] == "＂":
             quoted = json.dumps(quoted[1:-1], ensure_ascii=False)
         pieces.append(quoted)
         end = string.end()
-    pieces.append(text[end:].translate(_PUNCTUATION))
+    pieces.append(_plain(text[end:]))
     json_object = _choose(_objects("".join(pieces)), keys)
     if json_object is None:
         return None
     return json_object.value
+
+
+def _plain(between: str) -> str:
+    """Return what is between strings with half-width punctuation, and percentages as strings."""
+    return _PERCENT.sub(r'"\g<0>"', between.translate(_PUNCTUATION))
 
 
 def _repaired(text: str) -> JsonObject | None:

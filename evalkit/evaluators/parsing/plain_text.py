@@ -221,7 +221,7 @@ _CHINESE_SCORE = re.compile(
     rf"(?:(?P<hundred>一百)|(?P<tens>[{_ONES}]?十)?(?P<ones>[{_ONES}零〇])?)(?:点(?P<decimals>[{_ONES}零〇]+))?"
 )
 _NUMERAL = f"[{_ONES}零〇十百]"
-_OUT_OF = r"[ \t]*(?:/|out of)[ \t]*\d+(?:\.\d+)?"
+_OUT_OF = r"[ \t]*(?:/|(?:out )?of)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
 _LONGEST = 64  # characters of a number and of its context
 _BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
@@ -229,7 +229,7 @@ _AFTER = re.compile(
     rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?",
     re.IGNORECASE,
 )
-_BASE = re.compile(_OUT_OF, re.IGNORECASE)
+_BASE = re.compile(rf"{_OUT_OF}|[ \t]*%", re.IGNORECASE)
 
 
 def chinese_number(text: str) -> float | None:
@@ -277,7 +277,7 @@ def extent(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def with_base(text: str, end: int) -> int:
-    """Return the end of "/5" or "out of 5" at `end`; `end` if there is none."""
+    """Return the end of "/5", "out of 5" or "%" at `end`; `end` if there is none."""
     match = _BASE.match(text, end)
     if match:
         return match.end()
@@ -286,7 +286,7 @@ def with_base(text: str, end: int) -> int:
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _WRITTEN = re.compile(
-    rf"(?P<score>{_NUMBER})\s*(?:(?:/|out of)\s*(?P<of>{_NUMBER})|(?P<percent>%))?"
+    rf"(?P<score>{_NUMBER})\s*(?:(?:/|(?:out )?of)\s*(?P<of>{_NUMBER})|(?P<percent>%))?"
     r"\s*(?:分|星|points?|stars?)?\s*[.。]?",
     re.IGNORECASE,
 )
@@ -382,7 +382,7 @@ def read_winner(text: str) -> Winner:
 
 _TITLES = (
     r"(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT|OPTION|MODEL|CANDIDATE|CHOICE|WINNER|TEXT)"
-    r"|响应|回答|回复|答案|选项|模型|候选|助手|胜者|获胜者"
+    r"|响应|回答|回复|答案|选项|模型|候选|助手|胜者|获胜者|我?选择?"
 )
 _SIDE = "(?:(?:" + _TITLES + r")[ :=]*)?[\[(]{{0,2}}(?P<side{0}>[AB甲乙])[\])]{{0,2}}"
 _PLACE = (
@@ -392,7 +392,7 @@ _PLACE = (
 _PRAISE = (
     r"(?:IS|WAS) (?:THE )?(?:SLIGHTLY |MUCH |CLEARLY |SIGNIFICANTLY |FAR |OVERALL )?"
     r"(?:BETTER|BEST|WINNER|PREFERRED|SUPERIOR)(?: (?:RESPONSE|ANSWER|ONE|OVERALL))?|WINS|WON"
-    r"|更好|更优|较好|较优|胜出|获胜|胜|赢"
+    r"|更好|更优|更佳|较好|较优|略好|稍好|[更略]胜一筹|胜出|获胜|胜|赢"
 )
 _FIRST_SIDE = _SIDE.format(1)
 _OTHER_SIDE = _SIDE.format(2)
@@ -406,7 +406,7 @@ _TIE = re.compile(
     r"(?:IT(?: I|')S )?(?:A )?(?:TIE|TIED|DRAW)(?: ?\((?:BOTH ?(?:BAD|GOOD)|EQUAL)\))?"
     r"|C|\[\[C\]\]|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
     r"|BOTH (?:ARE )?(?:EQUAL|EQUALLY GOOD|EQUALLY BAD|GOOD|BAD)"
-    r"|(?:平局|平手|打平|持平|平|相同|一样好|不相上下|两者相当)"
+    r"|(?:两者|双方)?(?:平局|平手|打平|持平|平|相同|一样好|不相上下|相当)"
 )
 _SIDES: MappingProxyType[str, Winner] = MappingProxyType(
     {
