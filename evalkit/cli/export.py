@@ -61,8 +61,8 @@ def export(arguments: Namespace) -> int:
             _register(result, folder, target, arguments.register)
         return 0
     if layout == ASSESSMENTS:
-        from evalkit.guard import check, origin_of
         from evalkit.guard.doors import EXPORT, SECTIONS
+        from evalkit.guard.policy import check, origin_of
         from evalkit.tracking.traces import log_assessments
 
         check(result.config, origin_of(folder), SECTIONS[EXPORT])
@@ -123,8 +123,8 @@ def export(arguments: Namespace) -> int:
 
 def _register(result: RunResult, run: Path, judge: Path, name: str) -> None:
     """Add a judge to the model registry of MLflow."""
-    from evalkit.guard import check, origin_of
     from evalkit.guard.doors import EXPORT, SECTIONS
+    from evalkit.guard.policy import check, origin_of
     from evalkit.serving.folder import LOADER
     from evalkit.tracking.registry import CHAMPION, SCHEME, register_judge
 

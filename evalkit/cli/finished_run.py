@@ -29,8 +29,8 @@ from evalkit.config.problems import config_error, known_keys
 from evalkit.core.claims import claim_file
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.core.values import Json, JsonObject
-from evalkit.guard import check, origin_of
 from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
+from evalkit.guard.policy import check, origin_of
 from evalkit.runs import claim_finished, read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
 from evalkit.runs.results import RunResult

@@ -37,8 +37,8 @@ def plain_settings(settings: Json, overrides: Sequence[str]) -> RunConfig | None
     from evalkit.config.settled import settled_values
     from evalkit.core.resources import project
     from evalkit.datasets import with_examples
-    from evalkit.guard import check, origin_of
     from evalkit.guard.doors import SECTIONS, SETTINGS
+    from evalkit.guard.policy import check, origin_of
 
     chosen = dict(PLAIN[word] for word in overrides)
     repeated = {group: [option] for group, option in chosen.items()}

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from evalkit.cli.console import log, log_style
-from evalkit.guard import FLAG, UntrustedError, keep, read_entries
-from evalkit.guard.known_hosts import Entry, Trust, kept
+from evalkit.guard.known_hosts import FLAG, Entry, Trust, keep, kept, read_entries
+from evalkit.guard.policy import UntrustedError
 
 T = TypeVar("T")
 _MOST_QUESTIONS = 10

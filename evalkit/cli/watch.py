@@ -25,7 +25,7 @@ from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.resources import project, shipped
 from evalkit.core.values import frozen
-from evalkit.guard import from_judge_folder
+from evalkit.guard.policy import from_judge_folder
 from evalkit.report.watch_page import watch_findings
 from evalkit.runs.layout import CONFIG, MANIFEST
 from evalkit.scoring.looks import Baseline

@@ -64,10 +64,11 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.guard import check as check_origin
-from evalkit.guard import enter_project, origin_of, trusting
 from evalkit.guard.doors import SECTIONS as OPENED_SECTIONS
 from evalkit.guard.doors import SETTINGS as OPENED
+from evalkit.guard.known_hosts import trusting
+from evalkit.guard.policy import check as check_origin
+from evalkit.guard.policy import enter_project, origin_of
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS

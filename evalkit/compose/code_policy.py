@@ -40,7 +40,8 @@ from evalkit.core.plugins import (
 )
 from evalkit.core.redaction import names_secret
 from evalkit.core.values import Json, JsonObject
-from evalkit.guard import check_read, may_read, origin_of
+from evalkit.guard.environment import may_read
+from evalkit.guard.policy import check_read, origin_of
 
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}

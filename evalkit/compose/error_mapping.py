@@ -25,7 +25,7 @@ from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.core.redaction import remedy_for
 from evalkit.core.regular_files import read_file
 from evalkit.core.resources import shipped
-from evalkit.guard import FLAG
+from evalkit.guard.known_hosts import FLAG
 
 EACH = "add -m to run a job for each"
 _SEVERAL = re.compile(

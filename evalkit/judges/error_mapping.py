@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from evalkit.core.display import shorten
@@ -75,6 +76,21 @@ class _Fault:
     """The parameter that a field of the body names; empty if none does."""
 
 
+class _Words:
+    """A pattern of words in an error, compiled when the first error is read: most commands meet none."""
+
+    def __init__(self, pattern: str) -> None:
+        self._source = pattern
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._source, re.IGNORECASE)
+
+    def are_in(self, text: str) -> bool:
+        """Return whether a text contains them."""
+        return self._pattern.search(text) is not None
+
+
 @frozen
 class _Rule:
     """An error with one of these statuses (or any), and one of these codes or classes, or a text.
@@ -98,7 +114,7 @@ class _Rule:
     statuses: Container[int] | None = None
     codes: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
-    text: re.Pattern[str] | None = None
+    text: _Words | None = None
     waits: bool | None = None
 
     def matches(self, fault: _Fault) -> bool:
@@ -113,13 +129,13 @@ class _Rule:
             return True
         if self.codes & fault.codes or self.classes & fault.classes:
             return True
-        return self.text is not None and self.text.search(fault.text) is not None
+        return self.text is not None and self.text.are_in(fault.text)
 
 
 # The lists below come from errors that providers and servers send. Codes are compared as a whole,
 # since a part of one may mean something else; texts are searched.
-def _words(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.IGNORECASE)
+def _words(*alternatives: str) -> _Words:
+    return _Words("|".join(alternatives))
 
 
 def _names(*names: str) -> frozenset[str]:

@@ -232,10 +232,6 @@ def render_prompts(
         specs: the judges.
         arbiter: the judge of third judgments, if it is another one.
     """
-    from evalkit.engine.requests import (
-        call_key,
-    )  # imported here because findings alone do not need the engine
-
     # {name of a judge: its specification}.
     by_name = {spec.name: spec for spec in specs}
 
@@ -262,6 +258,9 @@ def render_prompts(
         keys = {key for judgment in judgments for key in judgment.keys}
         if not keys:
             return {}
+        # Only here, because findings and imported judgments do not need the engine.
+        from evalkit.engine.requests import call_key
+
         try:
             keyed = [
                 (call_key(spec, request), request.messages)

@@ -28,7 +28,8 @@ from evalkit.datasets.images import Album, reading_images
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
 from evalkit.evaluators.json_answers import rationale
-from evalkit.guard import check, from_judge_folder, origin_of, trusting
+from evalkit.guard.known_hosts import trusting
+from evalkit.guard.policy import check, from_judge_folder, origin_of
 from evalkit.judges.images import check_images
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of

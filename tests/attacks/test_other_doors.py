@@ -17,7 +17,8 @@ from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of, values_of
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import sources
-from evalkit.guard import Origin, check, trusting
+from evalkit.guard.known_hosts import trusting
+from evalkit.guard.policy import Origin, check
 from tests.attacks.test_elsewhere import listening
 from tests.support.command_line import ROOT
 from tests.support.thorough import some_of

@@ -9,10 +9,11 @@ import pytest
 from evalkit.config import RunConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.resources import shipped
-from evalkit.guard import Origin, UntrustedError, check, may_read, origin_of, trusting
 from evalkit.guard.credentials import is_withheld
+from evalkit.guard.environment import may_read
 from evalkit.guard.hosts import host_of
-from evalkit.guard.known_hosts import keep, kept, read_entries, trust_file
+from evalkit.guard.known_hosts import keep, kept, read_entries, trust_file, trusting
+from evalkit.guard.policy import Origin, UntrustedError, check, origin_of
 from evalkit.guard.rules import risky_params
 
 CRITERIA = {"one": "is it good?"}
