@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -14,15 +15,34 @@ CONTEXT_FULL = "context_full"
 _WORDS: dict[End, tuple[str, ...]] = {
     "complete": (
         *("stop", "end_turn", "stop_sequence", "stop_token", "eos", "eos_token"),
-        *("complete", "completed", "finished", "done", "end_of_sequence"),
+        *("complete", "completed", "finish", "finished", "done", "normal", "succeeded"),
+        *(
+            "end_of_sequence",
+            "end_of_text",
+            "end_of_turn",
+            "end_of_message",
+            "eot",
+            "eom",
+        ),
+        *(
+            "eos_found",
+            "stop_string_found",
+            "stop_sequence_reached",
+            "stop_string",
+            "word",
+        ),
         *("tool_calls", "tool_call", "tool_use", "function_call", "function_calls"),
     ),
-    "length": ("length", "max_tokens", "max_new_tokens", CONTEXT_FULL),
+    "length": (
+        *("length", "max_tokens", "max_new_tokens", "maximum_tokens", "limit"),
+        *("max_predicted_tokens_reached", "max_len", CONTEXT_FULL),
+    ),
     "truncated": (
         *("model_length", "max_length", "context_length", "context_length_exceeded"),
         *("model_context_window_exceeded", "context_window_exceeded", "token_limit"),
         *("incomplete", "max_output_tokens", "max_completion_tokens", "error_limit"),
         *("pause_turn", "compaction", "continuation", "partial", "truncated"),
+        *("context_length_reached", "max_context", "repetition", "repetition_detected"),
     ),
     "refused": (
         *("content_filter", "content_filtered", "refusal", "refused", "sensitive"),
@@ -34,14 +54,24 @@ _WORDS: dict[End, tuple[str, ...]] = {
     "failed": (
         *("error", "network_error", "server_error", "internal_error", "failed"),
         *("insufficient_system_resource", "insufficient_system_resources"),
-        *("abort", "aborted", "cancel", "cancelled", "canceled", "user_cancel"),
-        *("timeout", "malformed_function_call", "malformed_response", "image_other"),
+        *("not_finished", "in_progress", "queued", "user_stopped", "unspecified"),
+        *("malformed_function_call", "malformed_response", "image_other"),
         *("malformed_tool_use", "malformed_model_output", "unexpected_tool_call"),
         *("too_many_tool_calls", "missing_thought_signature", "load"),
-        *("other", "finish_reason_unspecified", "finish_reason_other"),
+        *("other", "unload"),
     ),
 }
 _ENDS = MappingProxyType({word: end for end, words in _WORDS.items() for word in words})
+_FAILING = re.compile(
+    r"(?:.*_)?(?:error|exception|failure|fault|time_?out|timed_out|time_limit|deadline|unavailable"
+    r"|overload(?:ed)?|rate_limit(?:ed)?|throttl\w+|abort(?:ed)?|cancel(?:l?ed)?"
+    r"|disconnect(?:ed)?|interrupt(?:ed)?|crash(?:ed)?|killed|unloaded|preempt\w+|evicted"
+    r"|shutdown|out_of_memory|oom)(?:_.*)?"
+)
+"""A word with a part that names what goes wrong at a server: the same call may succeed later."""
+_SAYS_NOTHING = ("null", "none")
+_PREFIX = re.compile(r"^(?:finish_?)?reason[._]")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def end_of(reason: str | None) -> End:
@@ -52,5 +82,12 @@ def end_of(reason: str | None) -> End:
     """
     if not reason or not reason.strip():
         return "complete"
-    folded = reason.strip().lower().replace("-", "_").replace(" ", "_")
-    return _ENDS.get(folded, "unknown")
+    snake = _HUMP.sub("_", reason.strip()).lower()
+    folded = _PREFIX.sub("", re.sub(r"[-\s]", "_", snake))
+    if folded in _SAYS_NOTHING:
+        return "complete"
+    if folded in _ENDS:
+        return _ENDS[folded]
+    if _FAILING.fullmatch(folded):
+        return "failed"
+    return "unknown"

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from evalkit.cli import main
+from evalkit.core.finish_reasons import end_of
 from tests.support.fake_provider import Reply, completion, refused, said, serving
 from tests.support.provider_play import TRANSPORTS, case_of, play, verdict
 
@@ -341,6 +342,35 @@ def test_an_end_is_complete_only_if_it_is_known_to_be(tmp_path, capfd, transport
         assert judgment["status"] == status, reason
         assert status == "ok" or reason in judgment["error"]
     assert json.dumps(played.judgments)
+
+
+PASSING_ENDS = ("networkError", "server_error_internal", "time_limit", "engine-crashed", "OOM")
+ENDS_OF = {
+    **dict.fromkeys((*PASSING_ENDS, "FinishReason.OTHER", "request_timed_out"), "failed"),
+    **dict.fromkeys(("endTurn", "FINISH_REASON_STOP", "eosFound", "none", " Normal "), "complete"),
+    **dict.fromkeys(("MaxTokens", "REASON_MAX_LEN", "limit"), "length"),
+    **dict.fromkeys(("repetition", "contextLengthReached"), "truncated"),
+    **dict.fromkeys(("error_toxic", "CONTENT-FILTER"), "refused"),
+    **dict.fromkeys(("vendor_special", "terror", "erroneous", "mostly_done"), "unknown"),
+}
+
+
+@pytest.mark.parametrize("word", ENDS_OF)
+def test_the_word_for_an_end_means_the_same_in_any_case(word):
+    assert end_of(word) == ENDS_OF[word]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_end_by_an_error_of_the_server_is_asked_again(tmp_path, capfd, transport):
+    ends = iter(PASSING_ENDS)
+    played = play(
+        tmp_path,
+        capfd,
+        lambda *_: verdict(finish=next(ends, "stop")),
+        transport=transport,
+    )
+    assert played.statuses == {"ok": 6}, played.errors
+    assert len(played.provider.requests) == 6 + len(PASSING_ENDS)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
