@@ -8,12 +8,13 @@ from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from evalkit.core.display import letter, shorten
+from evalkit.core.image_files import picture_sources
 from evalkit.core.scale import Scale
 from evalkit.core.types import Case, Unit, Verdict
-from evalkit.core.values import JsonObject, frozen
+from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.evaluators.json_answers import rationale
 from evalkit.report.case_list import winner_letter
-from evalkit.report.page import filled, language_of, render
+from evalkit.report.page import filled, language_of, render, script_json
 from evalkit.report.texts import words
 from evalkit.runs.results import RunResult
 from evalkit.runs.side_by_side import LARGEST, letters
@@ -72,7 +73,7 @@ def cases_page(runs: Mapping[str, RunResult], title: str) -> CasesPage:
     listed = _listed(rows)
     texts = _cases(results, {row.key for row in listed})
     reasons = [_reasons(result, listed) for result in results]
-    values = {
+    values: JsonObject = {
         "title": title,
         "start": language_of(results[0].config),
         "facts": (),
@@ -94,8 +95,22 @@ def cases_page(runs: Mapping[str, RunResult], title: str) -> CasesPage:
             for row in listed
         ],
     }
-    html = render("cases.html.j2", values, script="cases.js", data={})
+    data = {}
+    # The page may be anywhere, so it has no files of a run folder: only small pictures.
+    sources = picture_sources(_texts(values["rows"]), files=False)
+    if sources:
+        values["pictures"] = True
+        data["images"] = script_json(sources)
+    html = render("cases.html.j2", values, script="cases.js", data=data)
     return CasesPage(html, counts)
+
+
+def _texts(rows: Iterable[Json]) -> Iterator[str]:
+    """Yield the texts on the page that can have pictures."""
+    for row in rows:
+        yield row["prompt"]
+        for _, text in row["responses"]:
+            yield text
 
 
 def _rows(results: Sequence[RunResult]) -> Iterator[Row]:

@@ -337,6 +337,19 @@ def test_a_batch_has_the_bytes_and_a_changed_picture_is_not_sent(here, call, pro
     assert png("another") not in [one for body in provider.requests for one in received(body)]
 
 
+def test_the_page_of_two_runs_embeds_small_pictures(here, call, provider):
+    provider.rule = prefers_picture()
+    write(here, rows())
+    common = ("dataset.path=data.jsonl", *judge(provider), "store.mode=off")
+    call("run", "hydra.run.dir=run", *common)
+    provider.rule = lambda body: said("[[B]]")
+    call("run", "hydra.run.dir=other", *common)
+    call("compare", "run", "other", "--output", "compared")
+    page = (here / "compared/cases.html").read_text()
+    assert data_url(png("good 0")) in page
+    assert "img-src data:" in page
+
+
 @pytest.mark.browser
 def test_the_page_shows_embedded_pictures_and_those_of_the_folder(here, call, provider, browser):
     provider.rule = prefers_picture()
@@ -362,6 +375,18 @@ def test_the_page_shows_embedded_pictures_and_those_of_the_folder(here, call, pr
     ]
     assert found[0][2].startswith("file:")
     assert found[1][2].startswith("data:")
+    provider.rule = lambda body: said("[[B]]")
+    call(
+        "run", "dataset.path=data.jsonl", "hydra.run.dir=other", "store.mode=off", *judge(provider)
+    )
+    call("compare", "run", "other", "--output", "compared")
+    page.goto((here / "compared/cases.html").as_uri())
+    page.locator(".case summary").first.click()
+    shown = page.locator(".case .side .text img")
+    shown.wait_for()
+    # The large picture is a file of the run, so this page has a word for it.
+    assert shown.evaluate("(one) => one.src.slice(0, 14)") == "data:image/png"
+    assert "[image 70 kB image/png]" in page.locator(".case").first.inner_text()
     assert complaints == []
     page.context.close()
 

@@ -3,6 +3,12 @@
   const cases = Array.from(document.querySelectorAll("#cases .case"));
   const buttons = Array.from(document.querySelectorAll("[data-filter]"));
   const shown = document.getElementById("shown");
+  const images = document.getElementById("images");
+  const sources = images ? JSON.parse(images.textContent) : {};
+  for (const box of document.querySelectorAll("#cases .text")) {
+    box.replaceChildren(...pictures.nodes(box.textContent, sources));
+  }
+  for (const ask of document.querySelectorAll("#cases .ask")) ask.textContent = pictures.short(ask.textContent);
   const show = (filter) => {
     let count = 0;
     for (const item of cases) {
