@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -19,9 +20,11 @@ INTRODUCTION = """# Metrics
 `worst_low` and `worst_high` are its value if every missing answer had gone against it, or for it.
 A metric without a value has a `note` that gives the reason.
 
-An entry names what differs from this: a metric is a share from 0 to 1, of all modes that give such verdicts.
+An entry names what differs from its group, and from this:
+a metric is a share from 0 to 1, of all modes that give such verdicts.
 Its interval, `low` to `high`, is the percentiles of a bootstrap that resamples clusters of cases.
 A share of exactly 0 or 1 has an exact binomial interval.
+A coefficient is from -1 to 1, and 0 by chance.
 
 Each judge of a panel also has its own metrics, named `judge/NAME/METRIC`.
 An arrow says whether higher (↑) or lower (↓) values are better.
@@ -35,6 +38,7 @@ A run has the metrics of the benchmark that `dataset.benchmark` names.
 SCOPES = {"comparison": "a comparison of runs", "sweep": "a sweep"}
 ARROWS = {"higher": "↑", "lower": "↓"}
 USUAL = {
+    "scope": "",
     "range": "Range: 0 to 1 (share).",
     "modes": "Modes: all.",
     "needs": "Needs nothing else.",
@@ -47,25 +51,26 @@ USUAL = {
 def page() -> str:
     """Return the page: evalkit's own metrics by group, then those of benchmarks."""
     published = [row for row in full_catalog().rows if row.benchmark]
+    cited: set[str] = set()
     return "\n".join(
         [
             INTRODUCTION,
-            *_groups(CATALOG.rows, "##"),
+            *_groups(CATALOG.rows, "##", cited),
             BENCHMARKS,
-            *_groups(published, "###"),
+            *_groups(published, "###", cited),
         ]
     )
 
 
-def _groups(rows: Sequence[MetricSpec], level: str) -> Iterator[str]:
+def _groups(rows: Sequence[MetricSpec], level: str, cited: set[str]) -> Iterator[str]:
     for group, members in groupby(rows, key=lambda row: row.group):
         entries = list(members)
         shared = _shared(entries)
         yield f"{level} {group}\n"
         if shared:
-            yield f"Unless an entry says otherwise: {' '.join(shared.values())}\n"
+            yield f"{' '.join(shared.values())}\n"
         for row in entries:
-            yield _entry(row, shared)
+            yield _entry(row, entries, shared, cited)
 
 
 def _shared(rows: Sequence[MetricSpec]) -> dict[str, str]:
@@ -83,7 +88,8 @@ def _details(row: MetricSpec) -> dict[str, str]:
     """Return the facts of a metric that a group can share, each as a sentence."""
     modes = f"Modes: {', '.join(row.modes)}."
     return {
-        "range": f"Range: {_range(row)}.",
+        "scope": f"Measured in {SCOPES[row.scope]}." if row.scope != "run" else "",
+        "range": "Coefficient." if _is_coefficient(row) else f"Range: {_range(row)}.",
         "modes": USUAL["modes"] if row.modes in (BOTH, EVERY) else modes,
         "needs": f"Needs {row.needs}." if row.needs else USUAL["needs"],
         "interval": USUAL["interval"]
@@ -93,27 +99,50 @@ def _details(row: MetricSpec) -> dict[str, str]:
     }
 
 
-def _entry(row: MetricSpec, shared: dict[str, str]) -> str:
+def _entry(
+    row: MetricSpec,
+    group: Sequence[MetricSpec],
+    shared: dict[str, str],
+    cited: set[str],
+) -> str:
     usual = USUAL | shared
     differing = {
         name: fact for name, fact in _details(row).items() if fact != usual[name]
     }
     source = differing.pop("source", None)
     arrow = f" {ARROWS[row.better]}" if row.better else ""
-    facts = [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
-    facts += [f"Measured in {SCOPES[row.scope]}."] if row.scope != "run" else []
+    by_chance = row.chance is not None and not _is_coefficient(row)
+    facts = [f"Chance level: {_number(row.chance)}."] if by_chance else []
     facts += differing.values()
     lines = [f"Formula: {row.formula}"] if row.formula else []
     lines += [" ".join(facts)] if facts else []
-    lines += [source] if source else []
+    if source:
+        # The first mention has the place of publication, later ones the authors and the year.
+        lines.append(
+            re.split(r"(?<=\d{4}), ", source)[0] if source in cited else source
+        )
+        cited.add(source)
     return "\n".join(
         [
             f"`{row.name}`{arrow}",
-            f":   {row.definition}",
+            f":   {_definition(row, group)}",
             "",
             *(part for line in lines for part in (f"    {line}", "")),
         ]
     )
+
+
+def _definition(row: MetricSpec, group: Sequence[MetricSpec]) -> str:
+    """Return the definition, which names the metric of the group that it repeats for a part."""
+    for other in group:
+        same, _, part = row.definition.partition("; for ")
+        if part and f"{same}." == other.definition:
+            return f"`{other.name}` for {part}"
+    return row.definition
+
+
+def _is_coefficient(row: MetricSpec) -> bool:
+    return (row.unit, row.low, row.high, row.chance) == ("coefficient", -1, 1, 0)
 
 
 def _range(row: MetricSpec) -> str:

@@ -231,8 +231,9 @@ def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     parts = ["# Commands", NOTE.format("evalkit/cli/parser.py")]
     parts.append(
-        "Every command also has `--help`, and `--allow-code`: it lets configs name code and set any"
-        " option of workers. Arguments that several commands have are explained first."
+        "Every command also has `--help`, `--trust HOST` and `--allow-code`: it lets configs name"
+        " code and set any option of workers. Arguments of several commands are explained first;"
+        " `options` are those in a command's own table."
     )
     parts.append(STATUS.replace("\n", " "))
     parsers = {name: command.parser() for name, command in COMMANDS.items()}
@@ -251,7 +252,7 @@ def commands_page() -> str:
                 str(part.description),
                 *_arguments(part, shared),
             ]
-        parts.append(f"Example:\n\n```text\n{command.example}\n```")
+        parts.append(f"```text\n{command.example}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -276,9 +277,15 @@ def _shared_rows(parsers: Iterable[argparse.ArgumentParser]) -> list[str]:
 
 
 def _arguments(parser: argparse.ArgumentParser, shared: Sequence[str]) -> Iterator[str]:
-    words = " ".join([parser.prog, *map(_usage, _actions(parser))])
-    yield f"```text\n{words}\n```"
     rows = [row for row in _rows(parser) if row not in shared]
+    words = [parser.prog]
+    optional = ""
+    for action, row in zip(_actions(parser), _rows(parser), strict=True):
+        if action.option_strings and not action.required and row in rows:
+            optional = "[options]"
+        elif action.dest != "trust":
+            words.append(_usage(action))
+    yield f"```text\n{' '.join(words)} {optional}".rstrip() + "\n```"
     if rows:
         yield _argument_table(rows)
 
@@ -327,7 +334,8 @@ def config_page() -> str:
     parts.append(
         "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a"
         " file of `conf/`. `evalkit run --cfg job` prints every key with its value. A group has"
-        " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`."
+        " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`. Without"
+        " a default, a key is `null`."
     )
     groups = config_groups()
     meanings = field_meanings(RunConfig)
@@ -339,14 +347,14 @@ def config_page() -> str:
             prefix = f"{name}.NAME." if name == "criteria" else f"{name}."
             parts.append(_table(model, prefix))
             parts += _nested(model, prefix, {JudgeConfig, model})
-        parts.append(f"Example:\n\n```text\nevalkit run {EXAMPLES[name]}\n```")
+        parts.append(f"```text\nevalkit run {EXAMPLES[name]}\n```")
     parts += [
         "## evalkit align",
         f"{AlignConfig.__doc__} These are settings of this command only; `tune` has no prefix.",
     ]
     parts.append(_table(AlignConfig, "align.").replace("`align.tune`", "`tune`"))
     parts.append(
-        "Example:\n\n```text\nevalkit align runs/first tune=prompt align.model=openai/gpt-4o"
+        "```text\nevalkit align runs/first tune=prompt align.model=openai/gpt-4o"
         " align.budget_usd=5\n```"
     )
     return "\n\n".join(parts) + "\n"
@@ -389,6 +397,7 @@ def _table(model: type[BaseModel], prefix: str) -> str:
         kind = _type(model, name)
         if default == "`null`":
             kind = kind.replace(" or null", "")
+            default = ""
         rows.append(
             f"| `{prefix}{name}` | {_cell(kind)} | {default} |"
             f" {_cell(meanings.get(name, ''))} |"
@@ -430,7 +439,7 @@ def _schema_type(schema: dict[str, Any]) -> str:
         "string": "text",
         "integer": "integer",
         "number": "number",
-        "boolean": "true or false",
+        "boolean": "boolean",
         "null": "null",
     }
     bounds = [
