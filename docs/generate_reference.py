@@ -62,8 +62,8 @@ EXAMPLES = {
 RUN_FILES = {
     "config.yaml": "The complete config. `evalkit run FOLDER/config.yaml` repeats the run.",
     "manifest.json": (
-        "Versions, hashes, judges, dataset, times, notes and the MLflow run id. It is written last:"
-        " a folder without it is not a finished run."
+        "Versions, hashes, judges, dataset, times, notes and the MLflow run id; written last, so a"
+        " folder without it is not a finished run."
     ),
     "cases.jsonl": "One case per line, as judged.",
     "judgments.jsonl": "One judgment per line: each completion after parsing, with its text.",
@@ -74,11 +74,9 @@ RUN_FILES = {
         "All metrics with intervals and bounds, the decision about the judge, the calls and tokens,"
         " and the cost in US dollars."
     ),
-    "findings.md": (
-        "The findings of the report, as a list. The first one says what to do with the judge."
-    ),
-    "report.html": "The report: one page that needs no network.",
-    "figures/*.svg": "The figures of the report, one file each.",
+    "findings.md": ("The findings of the report, the decision first."),
+    "report.html": "The report.",
+    "figures/*.svg": "The figures of the report.",
     "images/*": (
         "The pictures of the cases, named by the SHA-256 of their bytes; `.url` for one that the"
         " provider fetches."
@@ -144,7 +142,7 @@ COMMAND_FILES = {
         "The answers that the store did not take, because its server or disk was away; the error"
         " says how to add them (`evalkit store import`)."
     ),
-    "gate.json": "The gate's rules and their results (`evalkit gate`, or a run with `gate`).",
+    "gate.json": "The gate's rules and their results (a run with `gate`).",
     "gate.xml": "The same as JUnit XML.",
     "gate.md": "The same as Markdown.",
     "differences.jsonl": "The judgments that changed (`evalkit reproduce`).",
@@ -175,7 +173,7 @@ COMMAND_FILES = {
     ),
     "alignments.json": "The result of each `evalkit align`.",
     "labels-NAME.jsonl": (
-        "The labels of one annotator, one per line, in the order in which they were given "
+        "The labels of one annotator, in the order in which they were given "
         "(`evalkit label --page`). No command deletes it."
     ),
 }
@@ -317,10 +315,10 @@ def _usage(action: argparse.Action) -> str:
     value = (
         ""
         if action.nargs == 0
-        else f"{action.metavar}{' …' if action.nargs == '*' else ''}"
+        else f"{action.metavar}{' …' if action.nargs in ('*', '+') else ''}"
     )
     text = f"{word} {value}".strip()
-    required = action.required if action.option_strings else action.nargs is None
+    required = action.required if action.option_strings else action.nargs in (None, "+")
     return text if required else f"[{text}]"
 
 
@@ -520,11 +518,14 @@ METRICS_JSON = (
     " `cost_usd`.\n\n`decision` is what may be concluded about the judge. With a panel, `decisions`"
     " has the same of each judge, by the name that it has in metrics.\n\n| key | meaning |\n| --- |"
     " --- |\n| `use` | What the judge is good for: `single` verdicts, `rates` over many,"
-    " `rates_corrected` by labels, `none`, or `unknown`. |\n| `reason` | Why, as one word. |\n|"
+    " `rates_corrected` by labels, `order` only, `none`, or `unknown`. |\n| `reason` | Why, as one word. |\n|"
     " `unit` | What a verdict is about: a `pair`, `response` or `item`. |\n| `evidence` | The"
     " metric that decided, with its interval and `n`; `null` without labels. |\n| `limits` | What"
     " limits trust: the `kind`, its `subject`, and the metric that shows it. |\n| `labels_needed` |"
-    " How many more labels would probably decide; only if `use` is `unknown`. |\n| `possible` | The"
+    " How many more labels would probably decide; only if `use` is `unknown`. |\n"
+    "| `labels_range` | The least and the most that it could take. |\n"
+    "| `where` | The slices in which the judge cannot be used for `use`. |\n"
+    "| `order` | Whether scores put responses in the order of the labels; `null` if unknown. |\n| `possible` | The"
     " strongest use that the intervals do not exclude. |"
 )
 

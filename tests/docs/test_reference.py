@@ -13,6 +13,7 @@ from evalkit import config
 from evalkit.compose import load_config
 from evalkit.config import RunConfig, Section
 from evalkit.runs.layout import DERIVED, FILES
+from evalkit.scoring.decision import Decision
 from tests.support.command_line import BRIEF, call_main
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,12 @@ def test_every_field_of_a_record_is_on_the_page_of_files():
         for one in types:
             meanings = REFERENCE["attribute_meanings"](one)
             assert list(meanings) == [field.name for field in fields(one)], one
+
+
+def test_every_key_of_a_decision_is_on_the_page_of_files():
+    page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
+    keys = Decision("unknown", "no_labels", "pair").json()
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
 
 
 @pytest.mark.slow
