@@ -425,6 +425,16 @@ def test_noise_alone_is_no_calibration_error():
     assert covered > 0.93 * 200
 
 
+def test_a_sum_without_its_noise_has_the_observed_sum_of_folded_normals():
+    generator = np.random.default_rng(2)
+    gaps, errors = generator.normal(0, 0.1, 8), generator.uniform(0.01, 0.05, 8)
+    observed = np.abs(gaps).sum()
+    share = debiased_sum(gaps, errors) / observed
+    expected = stats.foldnorm(share * np.abs(gaps) / errors, scale=errors).mean().sum()
+    assert 0.5 < share < 1
+    assert expected == pytest.approx(observed, abs=1e-11)
+
+
 @pytest.mark.slow
 def test_a_planted_calibration_error_is_covered():
     generator = np.random.default_rng(1)
