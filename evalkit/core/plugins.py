@@ -355,12 +355,17 @@ def entry_points_in(group: str) -> list[EntryPoint]:
     return [point for point in points if _normalized(_package(point)) in allowed]
 
 
+def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group in all packages on `sys.path`."""
+    return tuple(_all_installed(path).select(group=group))
+
+
 @cache
 # The path is an argument only to be a part of the cache's key: a package that is installed or
 # removed changes it.
-def _installed(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group in all packages on `sys.path`; searching takes 10 ms."""
-    return tuple(entry_points(group=group))
+def _all_installed(_path: tuple[str, ...]) -> Any:
+    """Return the entry points of all packages on `sys.path`; searching takes 10 ms."""
+    return entry_points()
 
 
 def folders(group: str) -> list[Path]:
@@ -418,10 +423,9 @@ def _unknown_groups() -> Iterator[Offer]:
             yield Offer(group, point.name, point.value, _package(point), "", problem)
 
 
-@cache
-def _groups(_path: tuple[str, ...]) -> frozenset[str]:
+def _groups(path: tuple[str, ...]) -> frozenset[str]:
     """Return the groups in which the packages on `sys.path` register anything."""
-    return frozenset(entry_points().groups)
+    return frozenset(_all_installed(path).groups)
 
 
 def _place(group: str, point: EntryPoint) -> str:
