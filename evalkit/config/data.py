@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from evalkit.config.kinds import Program, ReadPath, Text
@@ -414,6 +415,16 @@ def _as_choice(value: Any) -> Any:
     }
 
 
+def _as_choices(value: Any) -> Any:
+    """Return a mapping that is written as a text: the command line has no other way to quote the name of a column."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
+
+
 Choice = Annotated[
     dict[Literal["in", "not"], list[Spelling]], BeforeValidator(_as_choice)
 ]
@@ -433,10 +444,10 @@ class GateConfig(Section):
     decision: Literal["order", "rates_corrected", "rates", "single"] | None = None
     """What the judge must at least be good for: `rates` over many, corrected by labels or not, or
     `single` verdicts."""
-    where: dict[str, Choice] = {}  # noqa: RUF012
+    where: Annotated[dict[str, Choice], BeforeValidator(_as_choices)] = {}  # noqa: RUF012
     """Cases that the gate is limited to, by column: `{language: [en, fr]}`, or all others with
-    `{language: {not: [de]}}`; bins are named as in the decision, such as `812..2300`. Every rule is
-    then about these cases alone.
+    `{language: {not: [de]}}`; bins are named as in the decision, such as `812..2300`, and two columns
+    as `{"language × channel": {not: ["de / web"]}}`. Every rule is then about these cases alone.
     """
     no_worse_than: Annotated[
         tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)

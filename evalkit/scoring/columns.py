@@ -16,7 +16,7 @@ from evalkit.core.display import visible_names
 from evalkit.core.scale import Scale
 from evalkit.core.types import Annotation, Case, Reason, Unit, Winner
 from evalkit.core.values import frozen
-from evalkit.scoring.decision import FEW, UNITS
+from evalkit.scoring.decision import FEW, NO_SCALE, UNITS
 from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.judgments import MISSING as UNCLASSED
 from evalkit.scoring.judgments import SPLIT as SPLIT_CLASS
@@ -34,7 +34,6 @@ CODES: dict[str | None, int] = {
     **{name: code for code, name in NAMES.items()},
     None: NONE,
 }
-NO_SCALE = "rewards have no scale to share with grades"
 NARROW = 0.45
 WIDE = 0.6
 STEEP = 1.5

@@ -342,7 +342,10 @@ def judge_decision(
     elif any(order(where.allows) < order(demanded) for where in decision.where):
         state = "failed"
         setting = limited_to_rest(decision.where, demanded, choices)
-        why = f"{why} To limit the gate to the rest: {setting}"
+        if setting:
+            why = f"{why} To limit the gate to the rest: {setting}"
+        else:
+            why = f"{why} Have people answer these checklist items, or leave them out."
     else:
         state = "held"
     # A judge without any metric still has a decision.

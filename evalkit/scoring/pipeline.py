@@ -34,7 +34,13 @@ from evalkit.scoring.metrics.refits import (
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
-from evalkit.scoring.search import SearchedColumns, search_slices, searched_columns
+from evalkit.scoring.search import (
+    SearchedColumns,
+    SearchRows,
+    by_item,
+    search_slices,
+    searched_columns,
+)
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import measure
@@ -113,7 +119,7 @@ def score_run(
     # Statistics first: their intervals are computed together, with the same resamples.
     scored = score_without_intervals(config, cases, judgments)
     columns = _searched(config, cases)
-    metrics = _metrics(config, scored, given_weights(cases), columns)
+    metrics = _metrics(config, cases, scored, columns)
     # A sequence is valid at every look, so its interval replaces that of a single look.
     metrics, sequence = with_sequences(
         config, metrics, scored.measures, scored.clusters
@@ -159,6 +165,7 @@ class ScoredRun:
     notes: tuple[str, ...] = ()
     fitted: FittedVote | None = None
     subsets: Sequence[Statistic] = ()
+    items: Mapping[str | None, ItemColumns] = field(default_factory=dict)
 
 
 def score_without_intervals(
@@ -219,6 +226,7 @@ def score_without_intervals(
         run.notes,
         fitted,
         subsets,
+        run.items,
     )
 
 
@@ -288,6 +296,7 @@ class _Run:
         verdicts: the verdicts of the judge, the panel or the cascade.
         notes: how settings were interpreted.
         checklists: the metrics of checklists; they replace those of the same names.
+        items: the items of checklists by judge; those of all judges together have no name.
     """
 
     kind: VerdictKind
@@ -299,6 +308,7 @@ class _Run:
     verdicts: Any
     notes: tuple[str, ...]
     checklists: Callable[[], Measures] | None
+    items: Mapping[str | None, ItemColumns]
 
     def values(self, clusters: Clusters | None = None) -> RunValues:
         """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
@@ -356,6 +366,7 @@ def _resolve_run(
     clusters: Clusters | None = None,
 ) -> _Run:
     cascade, checklists = None, None
+    items_by_judge: dict[str | None, ItemColumns] = {}
     items: Sequence[tuple[ItemVerdict, ...]] = ()
     if config.judge.cascades:
         cascade = cascade_of(
@@ -370,6 +381,11 @@ def _resolve_run(
             _checklist_metrics, config, cases, judgments, columns, by_name
         )
         items = columns.verdicts
+        items_by_judge = {None: columns}
+        if len(by_name) > 1:
+            items_by_judge |= {
+                metric_part(name): judged for name, judged in by_name.items()
+            }
         # Samples are combined by item, so a response has one score.
         # From here on a checklist is scored as a judge that gave these scores.
         config = config.with_({"mode.samples": 1})
@@ -416,6 +432,7 @@ def _resolve_run(
         verdicts,
         notes,
         checklists,
+        items_by_judge,
     )
 
 
@@ -547,10 +564,11 @@ def _if_unlabeled(
 
 def _metrics(
     config: RunConfig,
+    cases: Sequence[Case],
     scored: ScoredRun,
-    weights: Floats | None,
     columns: SearchedColumns,
 ) -> dict[str, Metric]:
+    weights = given_weights(cases)
     measures = scored.measures
     clusters = scored.clusters
     # Statistics are measured together; the others are metrics already.
@@ -587,7 +605,14 @@ def _metrics(
         }
         decision = decide(judge_metrics, config.scoring.confidence)
         # The search looks for slices where the decision does not hold.
-        searched = search_slices(config.scoring, columns, by_name, decision, clusters)
+        rows = SearchRows(columns, by_name, clusters)
+        # Verdicts on items are searched item by item.
+        if decision.unit == "item" and judge in scored.items:
+            items = scored.items[judge]
+            rows = by_item(items, rows, label_weights(cases)) or rows
+        searched = search_slices(
+            config.scoring, rows.columns, rows.statistics, decision, rows.clusters
+        )
         for name, metric in searched.items():
             metrics[start + name] = replace(metric, name=start + name)
         # Slices that were found may demand more labels.

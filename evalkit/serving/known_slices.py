@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from evalkit.core.translation import Message, gettext
 from evalkit.core.types import Case
@@ -11,8 +11,8 @@ from evalkit.core.values import JsonObject, frozen
 from evalkit.report.findings.places import slice_text
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import USES, Use
-from evalkit.scoring.search import searched_columns
-from evalkit.scoring.slices import is_member, mean_length
+from evalkit.scoring.search import Crossed, cell_of, computed_cell, searched_columns
+from evalkit.scoring.slices import is_member
 
 SLICE: Final = "slice"
 UNKNOWN: Final = "slice_unknown"
@@ -42,17 +42,28 @@ class _KnownSlice:
         """Return whether a case is in the slice; `None` if that is not known."""
         # Such as the length: known from the case itself, whatever its metadata are.
         if self.computed:
-            return is_member(mean_length(case), self.value, self.ends)
-        cell = case.metadata.get(self.column)
-        inside = is_member(cell, self.value, self.ends)
+            cell = computed_cell(case, self.column)
+        else:
+            cell = cell_of(case, self.column)
+        inside = _is_member(cell, self.value, self.ends)
         # Only for values by name: a number is in one of the bins, or outside all of them.
         if inside is False and self.ends is None:
             # A value that the validation did not have is like none.
-            new = not any(is_member(cell, value) for value in self.values)
+            new = not any(_is_member(cell, value) for value in self.values)
             if new:
                 return None
             return False
         return inside
+
+
+_Ends: TypeAlias = tuple[float | str | None, float | str | None] | None
+
+
+def _is_member(value: Any, name: str, ends: _Ends = None) -> bool | None:
+    """Return whether a cell belongs to a slice; `None` if it has no value of the kind."""
+    if isinstance(value, Crossed):
+        return value.is_named(name)
+    return is_member(value, name, ends)
 
 
 class KnownSlices:
@@ -160,7 +171,7 @@ def searched_slices(result: RunResult) -> JsonObject | None:
         "slices": columns.count,
         "values": {
             slices.column: [*slices.values]
-            for slices in columns.slices
+            for slices in (*columns.slices, *columns.crossed)
             if slices.column in named and not slices.ends
         },
         "omitted": [*columns.omitted],

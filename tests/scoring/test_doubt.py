@@ -11,6 +11,7 @@ from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.decision.evidence import (
     CLASSES,
+    NO_SCALE,
     PAIRS,
     SAME_TOOL,
     SCORES,
@@ -96,6 +97,49 @@ def test_a_constant_verdict_is_a_limit_while_the_rest_is_undecided():
     constant = Metric("class/pass/rate", 1.0, 0.97, 1.0, n=200)
     balanced = Metric("class/balanced_accuracy", 0.5, 0.5, 0.5, n=200)
     assert "constant" in limits(CLASSES, undecided, constant, balanced)
+
+
+def test_scores_without_a_scale_say_so():
+    slope = Metric("agreement/slope", None, n=200, note=NO_SCALE)
+    assert "no_scale" in limits(SCORES, TRUSTED, slope)
+
+
+@pytest.mark.parametrize(
+    ("systems", "reason"),
+    [
+        (("new", "old"), "one_class"),
+        (("new", None), "lean_unclear"),
+        (None, "lean_unclear"),
+    ],
+)
+def test_labels_of_one_side_show_nothing_if_it_is_always_the_same_system(
+    configure, make_case, passes, systems, reason
+):
+    cases = []
+    judgments = []
+    for number in range(40):
+        case = make_case(f"c{number}", label="A")
+        # Without names of systems, or with sides that change places.
+        names = systems or [("new", "old"), ("old", "new")][number % 2]
+        texts = zip(case.responses, names, strict=True)
+        responses = tuple(replace(text, model=name) for text, name in texts)
+        cases.append(replace(case, responses=responses))
+        judgments += passes(case.id, *((1, 1) if number % 20 else (-1, -1)))
+    decision = decide(score_run(configure(), cases, judgments).metrics)
+    assert decision.reason == reason
+    assert decision.trusted is (reason != "one_class")
+
+
+@pytest.mark.parametrize(("longest", "reason"), [(0.95, "leans"), (0.8, "stratum")])
+def test_a_judge_that_always_takes_the_longer_response_is_named_as_such(longest, reason):
+    note = '{"column": "longer_response"}'
+    metrics = [
+        Metric("agreement/accuracy", 0.9, 0.87, 0.93, n=400),
+        Metric("decision/within", 0.0, -0.1, 0.1, n=400, note=note),
+        Metric("decision/lean/longer", 0.2, 0.15, 0.25, n=400),
+        Metric("length/longer_rate", longest, longest - 0.03, longest + 0.03, n=400),
+    ]
+    assert decide(named(KAPPA, LEAN, ORDER, *metrics)).reason == reason
 
 
 def test_labels_that_are_the_judges_word_decide_nothing():

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from evalkit.config import ScoringConfig
+from evalkit.config import GateConfig, ScoringConfig
+from evalkit.core.checklists import read_items
 from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
-from evalkit.core.types import Case, Metric, Response
+from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import sentence
+from evalkit.report.findings.places import places_text
 from evalkit.scoring.decision import SCORES, Decision, Where, decide
+from evalkit.scoring.labels import LabelWeights
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.search import (
     SearchedColumns,
+    SearchRows,
+    by_item,
+    cell_of,
     check_choices,
     choices_text,
     limited_to_rest,
@@ -25,6 +32,7 @@ from evalkit.scoring.search import (
     strata,
 )
 from evalkit.scoring.search import columns as search_columns
+from evalkit.scoring.search import items as search_items
 from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.power import power_metrics
@@ -33,6 +41,9 @@ from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.scoring.stats.statistic import Statistic, Tally
+from evalkit.scoring.verdicts.checklists import read_items as read_run_items
+
+TRUSTED = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))
 
 
 def counted(labels, wrong, clusters=None):
@@ -251,19 +262,34 @@ def test_followed_columns_count_where_they_name_the_label():
 SCORING = ScoringConfig(bootstrap=200)
 
 
-def test_the_systems_are_strata_if_each_response_names_one():
-    def strata_of(*systems):
-        cases = [
-            Case(str(n), "p", tuple(Response("r", name) for name in names))
-            for n, names in enumerate(systems)
-        ]
-        return [column.values for column in searched_columns(cases).strata]
+def columns_by_system(*systems):
+    """Return the slices and the strata of responses by these systems."""
+    cases = [
+        Case(str(n), "p", tuple(Response("r", name) for name in names))
+        for n, names in enumerate(systems)
+    ]
+    found = searched_columns(cases)
+    slices = {one.column: one.values for one in found.slices}
+    return slices.get("model"), [one.values for one in found.strata]
 
-    assert strata_of("a", "b") == [("a", "b")]
-    assert strata_of(("a", "b"), ("b", "a")) == [("a / b", "b / a")]
-    assert strata_of("a", "a") == []
-    assert strata_of("abc", "b", ["a", None]) == []
-    assert strata_of(*([f"m{n}"] for n in range(101))) == []
+
+def test_systems_are_slices_and_both_of_a_pair_are_a_stratum():
+    assert columns_by_system("a", "b") == (("a", "b"), [])
+    assert columns_by_system(("a", "b"), ("b", "a")) == (("a", "b"), [("a / b", "b / a")])
+    assert columns_by_system("a", "a") == (None, [])
+    assert columns_by_system("abc", "b", ["a", None]) == (("a", "b", "c"), [])
+    assert columns_by_system(*([f"m{n}"] for n in range(101))) == (None, [])
+    many = [(f"m{n}", f"m{n + 1}") for n in range(101)]
+    assert columns_by_system(*many) == (None, [])
+
+
+def test_the_longer_response_of_a_pair_is_a_stratum():
+    texts = [("long", "no"), ("no", "long"), ("same", "size"), ("one",)]
+    cases = [Case(str(n), "p", tuple(map(Response, pair))) for n, pair in enumerate(texts)]
+    found = {one.column: one for one in searched_columns(cases).strata}
+    longer = found["longer_response"]
+    assert longer.values == ("A", "B")
+    assert longer.members.tolist() == [[True, False], [False, True], *[[False, False]] * 2]
 
 
 @pytest.mark.parametrize(("cases", "bins"), [(30, 4), (90, 9), (400, 20)])
@@ -282,9 +308,11 @@ def test_pairs_of_columns_and_repeated_prompts_are_crossed():
         fine=[f"v{n % 7}" for n in range(40)],
         several=[["a", "b"]] * 40,
     )
-    assert [one.column for one in searched_columns(cases).crossed] == ["tone × task"]
+    pairs = ["tone × task", "tone × length", "task × length"]
+    assert [one.column for one in searched_columns(cases).crossed] == pairs
     cases = [replace(one, prompt=f"Question {n % 8}?") for n, one in enumerate(cases)]
-    both, prompts = searched_columns(cases).crossed
+    both = searched_columns(cases).crossed[0]
+    (prompts,) = searched_columns(cases).prompts
     assert both.values == ("a / x", "a / y", "b / x", "b / y")
     assert both.members.sum(axis=0).tolist() == [10, 10, 10, 10]
     assert (prompts.column, prompts.members.sum(axis=0).tolist()) == ("prompt", [5] * 8)
@@ -310,6 +338,23 @@ def followed_metric(labels, verdicts, tasks):
     count = len(labels)
     metrics = search_slices(SCORING, columns, statistics, decision, Clusters.each(count))
     return metrics.get("decision/follows")
+
+
+@pytest.mark.parametrize(("present", "shown"), [(0.4, False), (0.6, True)])
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_column_that_most_units_do_not_have_is_no_stratum(present, shown, scored):
+    labels = np.arange(200) % 2
+    tasks = np.where(labels > 0, "code", "chat").astype(object)
+    tasks[int(present * 200) :] = None
+    verdicts = labels.copy()
+    labels = np.where(np.arange(200) % 9 == 0, 1 - labels, labels)
+    if scored:
+        agreement = moments(1.0 + verdicts, 1.0 + labels)
+    else:
+        agreement = confusion(labels, verdicts)
+    slices = column(tasks.tolist())
+    assert (strata.agreement_within(slices, agreement) is not None) is shown
+    assert (strata.followed(slices, agreement, 0.95) is not None) is shown
 
 
 def test_a_judge_that_finds_the_exceptions_knows_more_than_the_column():
@@ -445,9 +490,10 @@ def test_columns_are_searched_up_to_a_number_of_slices(monkeypatch):
     )
     found = searched_columns(cases)
     assert [one.column for one in found.slices] == ["tone", "length", "user"]
-    assert found.count == 26
+    assert found.count == 26 + len(["a", "b"]) * 4
     monkeypatch.setattr(search_columns, "LIMIT", 10)
     assert searched_columns(cases).omitted == ("user",)
+    assert not searched_columns(cases).crossed
     assert searched_columns(cases, ["tone"], only_listed=True).count == 2
     empty = [replace(one, responses=()) for one in cases]
     assert [one.column for one in searched_columns(empty).slices] == ["tone"]
@@ -510,6 +556,120 @@ def test_a_gate_is_limited_to_cases_with_a_value():
     ]
     setting = limited_to_rest(where, "rates", {"lang": {"in": ["en"]}})
     assert setting == 'gate.where={lang: {in: [en]}, tone: {not: ["a b"]}}'
+
+
+CHECKLIST = read_items([{"id": "polite", "criterion": "c", "tags": ["tone"]}, {"criterion": "d"}])
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "chosen"),
+    [
+        ("tone × task", {"in": ["a / x / y"]}, True),
+        ("tone × task", {"in": ["a / x"]}, False),
+        ("tone × length", {"not": ["a / 3..5"]}, False),
+        ("tone × length", {"not": ["a / 5..9", "b / 3..5"]}, True),
+        ("tone × absent", {"not": ["a / x"]}, False),
+        ("prompt_length", {"in": ["8..8"]}, True),
+        ("model", {"in": ["gpt"]}, True),
+        ("item", {"in": ["polite"]}, True),
+        ("tag", {"not": ["tone"]}, False),
+        ("absent", {"not": ["x"]}, False),
+    ],
+)
+def test_a_case_has_values_in_two_columns_and_in_computed_ones(name, choices, chosen):
+    case = Case(
+        "1",
+        "question",
+        (Response("text", "gpt"),),
+        checklist=CHECKLIST,
+        metadata={"tone": "a", "task": "x / y"},
+    )
+    assert selected([case], {name: choices}) == [chosen]
+    bare = replace(case, prompt="", responses=(), checklist=())
+    expected = chosen and name == "tone × task"
+    assert selected([bare], {name: choices}) == [expected]
+    assert str(cell_of(case, "tone × task")) == "a / x / y"
+
+
+def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
+    metric = Metric("m", 0.0)
+    crossed = Where("tone × task", "a / x", "none", metric, "")
+    setting = limited_to_rest([crossed], "rates", {})
+    text = setting.removeprefix("gate.where=")
+    assert GateConfig(decision="rates", where=text).where == {"tone × task": {"not": ["a / x"]}}
+    assert limited_to_rest([crossed, Where("item", "k", "none", metric, "")], "rates", {}) == ""
+    for wrong in ("x", "{a: ["):
+        with pytest.raises(ValueError, match="where"):
+            GateConfig(decision="rates", where=wrong)
+    decision = replace(TRUSTED, where=(crossed,))
+    english, chinese = in_every_language(places_text(decision))
+    assert "where tone is a and task is x:" in english
+    assert "tone 为 a 且 task 为 x" in chinese
+
+
+def items_of(count, judged, names=("i0", "i1", "i2", "i3")):
+    """Return a checklist run: labels are met in 90% of two items and in 10% of two others."""
+    generator = np.random.default_rng(5)
+    cases = []
+    judgments = []
+    for number in range(count):
+        labels = generator.random(4) < np.array([0.9, 0.1, 0.9, 0.1])
+        ids = [name.format(number) for name in names]
+        listed = [
+            {"id": name, "criterion": "c", "label": bool(label)}
+            for name, label in zip(ids, labels, strict=True)
+        ]
+        response = Response("r")
+        case = Case(str(number), f"p{number}", (response,), checklist=read_items(listed))
+        cases.append(case)
+        answers = {
+            name: "met" if judged(item, label, generator) else "not_met"
+            for item, (name, label) in enumerate(zip(ids, labels, strict=True))
+        }
+        judgments.append(Judgment(case.id, (0,), (0,), 0, "m", "ok", items=answers))
+    return cases, judgments
+
+
+def usual_of_item(item, label, generator):
+    return item in (0, 2)
+
+
+def coin_on_the_last(item, label, generator):
+    return generator.random() < 0.5 if item == 3 else label
+
+
+@pytest.mark.parametrize(
+    ("judged", "names", "expected"),
+    [
+        (usual_of_item, ("a", "b", "c", "d"), ("none", "stratum", [])),
+        (coin_on_the_last, ("a", "b", "c", "d"), ("rates_corrected", "leans", [("item", "d")])),
+        (usual_of_item, ("a{}", "b{}", "c{}", "d{}"), ("rates_corrected", "lean_unclear", [])),
+    ],
+)
+def test_items_that_cases_share_are_slices_and_strata(judged, names, expected, configure):
+    mode = {"mode": {"name": "checklist"}, "swap": {"policy": "none"}}
+    config = configure(**mode, rubric={"min": 0, "max": 1, "step": 0.01})
+    cases, judgments = items_of(100, judged, names)
+    decision = decide(score_run(config, cases, judgments).metrics)
+    where = [(one.column, one.value) for one in decision.where]
+    assert (decision.use, decision.reason, where) == expected
+
+
+def test_items_are_searched_up_to_a_size_with_the_weights_of_labels(monkeypatch):
+    cases, judgments = items_of(40, usual_of_item)
+    items, _ = read_run_items(cases, judgments, "share")
+    rows = SearchRows(searched_columns(cases), {}, Clusters.each(40))
+    chosen = LabelWeights(np.arange(40) + 1.0, 40, 0)
+    weighted = by_item(items, rows, chosen)
+    plain = by_item(items, rows, None)
+    assert plain is not None
+    assert weighted is not None
+    assert (plain.clusters.cases, plain.clusters.count) == (160, 40)
+    assert plain.statistics["checklist/kappa"].weights is None
+    given = weighted.statistics["checklist/kappa"].weights
+    assert given.tolist() == np.repeat(chosen.weights, 4).tolist()
+    monkeypatch.setattr(search_items, "MOST_CELLS", 100)
+    assert by_item(items, rows, None) is None
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from evalkit.core.translation import (
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.scoring.decision import Decision, Metrics, Where, known, searched, stratum
+from evalkit.scoring.search import BOTH, CROSS
 
 MOST: Final = 2
 """At most this many slices are named in a sentence."""
@@ -30,7 +31,16 @@ _COEFFICIENTS: Final[Mapping[str, Text]] = {
 
 
 def slice_text(column: str, value: str) -> Text:
-    """Return a slice in words: the column and its value, or the ends of a bin."""
+    """Return a slice in words: the column and its value, or the ends of a bin; or two columns with their values."""
+    columns = column.split(CROSS)
+    values = value.split(BOTH)
+    # A value that has the separator in it, too, cannot be read as two.
+    if len(columns) == len(values) == 2:
+        return gettext(
+            "{first} and {second}",
+            first=slice_text(columns[0], values[0]),
+            second=slice_text(columns[1], values[1]),
+        )
     return gettext("{column} is {slice}", column=quoted(column), slice=quoted(value))
 
 

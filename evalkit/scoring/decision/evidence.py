@@ -47,6 +47,10 @@ SCORE_LENGTH = "length/score_slope_at_grade"
 ONE_ORDER = "every pair in one order"
 UNITS = "units differ"
 """Prefix of the note of a metric that compares scores with grades of other units."""
+NO_SCALE = "rewards have no scale to share with grades"
+"""Note of metrics that compare scores without a scale with grades."""
+SAME_SIDES = "each labeled pair has the same system as A, and the same one as B"
+"""Prefix of the note of the rate of A by labels if its sides are not arbitrary."""
 SAME_TOOL = "the labels name the judge as their source"
 """Note of `labels/identical` if names say that the labels are the judge's own verdicts."""
 """Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
@@ -151,12 +155,17 @@ def deciding_agreement(kind: Kind, metrics: Metrics) -> Metric | None:
 
     If all labels of pairs name the same side, kappa is undefined. A judge that was shown each pair
     in both orders, or in random order, and ignores the responses is then right on half of the pairs
-    that it decides.
+    that it decides. If A is always the same system, it may prefer that one whatever the responses
+    are.
     """
     metric = next(
         (metric for name in kind.agreement if (metric := known(metrics, name))), None
     )
     if metric is None and kind is PAIRS and not one_order(metrics):
+        by_labels = metrics.get(f"{LABEL_RATE}a")
+        # The note may go on with how the interval was made.
+        if by_labels is not None and (by_labels.note or "").startswith(SAME_SIDES):
+            return None
         return known(metrics, DECIDED)
     return metric
 

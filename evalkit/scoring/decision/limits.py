@@ -18,6 +18,7 @@ from evalkit.scoring.decision.evidence import (
     KAPPA,
     LENGTH,
     MISSING_GAP,
+    NO_SCALE,
     ORDER_AGREEMENT,
     PAIRS,
     PICTURES,
@@ -51,7 +52,7 @@ from evalkit.scoring.decision.thresholds import (
     SOME_TIES,
     TOP_HEAVY,
 )
-from evalkit.scoring.decision.where import FOLLOWS, stratum
+from evalkit.scoring.decision.where import FOLLOWS, is_label, stratum
 
 _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
     ORDER_AGREEMENT: "orders_disagree",
@@ -175,7 +176,7 @@ def _source(metrics: Metrics) -> Iterator[Limit]:
 def _follows_column(metrics: Metrics) -> Iterator[Limit]:
     """Yield that verdicts follow a column that names the labels, too."""
     follows = known(metrics, FOLLOWS)
-    if follows is not None:
+    if follows is not None and is_label(follows):
         yield Limit("follows_column", follows, stratum(follows))
 
 
@@ -199,6 +200,9 @@ def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
         if shrunk is not None and decision.use in ("rates", "single"):
             yield Limit("shrinks", shrunk)
         return
+    without_scale = metrics.get(SLOPE)
+    if without_scale is not None and without_scale.note == NO_SCALE:
+        yield Limit("no_scale", without_scale)
     slope = known(metrics, SLOPE)
     spread = known(metrics, SPREAD)
     if slope is not None and spread is not None:

@@ -64,7 +64,14 @@ from evalkit.scoring.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.scoring.decision.where import FOLLOWS, WITHIN, is_label, places
+from evalkit.scoring.decision.where import (
+    FOLLOWS,
+    LONGER,
+    WITHIN,
+    is_label,
+    places,
+    stratum,
+)
 
 
 def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
@@ -89,7 +96,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         or _own_labels(kind, metrics, agreement)
         or _unlabeled(kind, metrics, agreement)
         or _constant(kind, metrics, agreement)
-        or _only_stratum(kind, metrics, agreement, confidence)
+        or _only_stratum(kind, metrics, agreement, leans, confidence)
         or _zone(kind, metrics, agreement, leans, confidence)
     )
     decision = replace(
@@ -268,11 +275,19 @@ def _unlabeled(
 
 
 def _only_stratum(
-    kind: Kind, metrics: Metrics, agreement: Metric | None, confidence: float
+    kind: Kind,
+    metrics: Metrics,
+    agreement: Metric | None,
+    leans: Leans,
+    confidence: float,
 ) -> Decision | None:
     """Find that a judge agrees with the labels no more than the values of a column do."""
     within = known(metrics, WITHIN)
     follows = known(metrics, FOLLOWS)
+    # A limit says it better: the judge takes the longer response.
+    if any(limit.kind == "always_longer" for limit in leans.limits):
+        within = _not_of(LONGER, within)
+        follows = _not_of(LONGER, follows)
     if agreement is None or (within is None and follows is None):
         return None
     low, _, lowest, _ = _ends(beyond_chance(agreement), confidence)
@@ -286,6 +301,13 @@ def _only_stratum(
     if follows is not None and not is_label(follows):
         return _decision(kind, "unknown", "stratum_followed", follows)
     return None
+
+
+def _not_of(column: str, metric: Metric | None) -> Metric | None:
+    """Return a metric about a column unless it is about this one."""
+    if metric is None or stratum(metric) == column:
+        return None
+    return metric
 
 
 def _equal_scores(kind: Kind, metrics: Metrics) -> Decision | None:

@@ -14,6 +14,8 @@ WHERE: Final = "decision/where/"
 """Prefix of the metrics of slices that allow less than other cases; their notes say which cases."""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
+LONGER: Final = "longer_response"
+"""The column that says which response of a pair is the longer one."""
 FOLLOWS: Final = "decision/follows"
 """How many verdicts are those usual for a column, if nothing shows that the judge knows more."""
 

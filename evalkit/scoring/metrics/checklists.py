@@ -91,7 +91,7 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
                 why=why,
             )
         )
-    return measures + _agreement(items, tally)
+    return measures + agreement_of_items(items)
 
 
 def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
@@ -188,10 +188,11 @@ def metric_name(name: str) -> str:
     )
 
 
-def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
+def agreement_of_items(columns: ItemColumns) -> Measures:
     """Return the agreement of the judge's own answers with the labels, both met or not met."""
     if not columns.labeled.any():
         return []
+    tally = columns.tally
     label = columns.label
     judged = columns.judged
     read = columns.read

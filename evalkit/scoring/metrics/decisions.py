@@ -34,6 +34,7 @@ from evalkit.scoring.decision import (
     MISSING_GAP,
     ORDER_AGREEMENT,
     RIGHT,
+    SAME_SIDES,
     SAME_TOOL,
     SPLIT,
     WRONG,
@@ -68,7 +69,12 @@ def decision_statistics(
         yield from _score_leans(config, cases, verdicts)
     # Scores without a label of a winner have no rates of right and wrong.
     if verdicts.passes is not None or _named(verdicts).any():
-        yield from _labeled_rates(verdicts)
+        same_sides = _sides_are_systems(cases, verdicts)
+        for statistic in _labeled_rates(verdicts):
+            if same_sides and statistic.name == f"{LABEL_RATE}a":
+                yield replace(statistic, note=SAME_SIDES)
+            else:
+                yield statistic
 
 
 def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
@@ -106,6 +112,20 @@ def _lean_to(units: Units, name: str, code: int) -> Statistic:
         units.labeled,
         units.tally,
     )
+
+
+def _sides_are_systems(cases: Sequence[Case], verdicts: VerdictColumns) -> bool:
+    """Return whether all labels name one side, and that side and the other are the same systems in each pair."""
+    labeled = _named(verdicts)
+    if labeled.sum() < FEW or len(np.unique(verdicts.truth[labeled])) > 1:
+        return False
+    _, system = system_codes(cases)
+    for codes in verdicts.pairs.sides(system):
+        names = np.unique(codes[labeled])
+        # A code of -1 is of an unknown system.
+        if len(names) != 1 or names[0] < 0:
+            return False
+    return True
 
 
 def _named(verdicts: VerdictColumns) -> Bools:

@@ -12,12 +12,12 @@ import numpy as np
 from evalkit.core.display import visible
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
+from evalkit.scoring.decision.where import LONGER
+from evalkit.scoring.search.cells import BOTH, COMPUTED, CROSS, SYSTEMS, computed_cell
 from evalkit.scoring.slices import (
     BINS,
-    LENGTH,
     Slices,
     TooManySlicesError,
-    mean_length,
     slices_of,
     slices_of_values,
 )
@@ -25,13 +25,11 @@ from evalkit.scoring.slices import (
 LIMIT: Final = 1000
 """The most slices of all columns together; columns with few slices come first."""
 OTHERS: Final = "others"
-SYSTEMS: Final = "model"
-"""The name of the systems in sentences."""
 PROMPTS: Final = "prompt"
 """The name of the prompts in sentences."""
 CROSSED_COLUMNS: Final = 5
 CROSSED_VALUES: Final = 6
-"""Pairs of at most so many columns, each with at most so many values, are strata too."""
+"""Pairs of at most so many columns, each with at most so many values, are searched too."""
 NARROW_BINS: Final = 20
 PER_BIN: Final = 10
 """Cases of a narrow bin, at least."""
@@ -94,18 +92,21 @@ class SearchedColumns:
         omitted: the columns that are not searched because they have too many values.
         strata: what is no slice, but what verdicts may follow alone: the systems whose responses are
             judged, and numbers in narrower bins.
-        crossed: pairs of columns, and prompts with several responses, which verdicts may follow alone.
+        crossed: pairs of columns, whose pairs of values are slices, too.
+        prompts: prompts with several responses, which verdicts may follow alone.
     """
 
     slices: tuple[Slices, ...]
     omitted: tuple[str, ...] = ()
     strata: tuple[Slices, ...] = ()
     crossed: tuple[Slices, ...] = ()
+    prompts: tuple[Slices, ...] = ()
 
     @property
     def count(self) -> int:
         """The number of slices."""
-        return sum(len(column.values) for column in self.slices)
+        columns = (*self.slices, *self.crossed)
+        return sum(len(column.values) for column in columns)
 
 
 def searched_columns(
@@ -126,14 +127,18 @@ def searched_columns(
     """
     chosen = [slices_of(column, cases) for column in listed]
     values: dict[str, list[Any]] = {}
-    lengths: list[float] = []
+    computed: dict[str, list[Any]] = {name: [] for name in (*COMPUTED, SYSTEMS)}
     systems: list[str | None] = []
+    longer: list[str | None] = []
     prompts: list[str] = []
     numbers: dict[str, str] = {}
+    number = -1
     # Cases may be read from a file each time, so this reads them once.
     for number, case in enumerate(() if only_listed else cases):
-        lengths.append(mean_length(case) if case.responses else 0.0)
+        for name, cells in computed.items():
+            cells.append(computed_cell(case, name))
         systems.append(_systems(case))
+        longer.append(_longer(case))
         if len(case.responses) == 1:
             prompts.append(numbers.setdefault(case.prompt, f"prompt {len(numbers)}"))
         for column, value in case.metadata.items():
@@ -142,13 +147,15 @@ def searched_columns(
                 # Cases before this one, and after the last one, have no value in the column.
                 cells.extend([None] * (number - len(cells)))
                 cells.append(value)
+    count = number + 1
     for cells in values.values():
-        cells.extend([None] * (len(lengths) - len(cells)))
-    if LENGTH not in (*values, *listed) and any(lengths):
-        values[LENGTH] = [*lengths]
-        computed = True
-    else:
-        computed = False
+        cells.extend([None] * (count - len(cells)))
+    computed = {
+        name: cells
+        for name, cells in computed.items()
+        if name not in (*values, *listed) and any(cells)
+    }
+    values |= computed
     omitted: list[str] = []
     candidates: list[Slices] = []
     searchable: list[str] = []
@@ -160,14 +167,14 @@ def searched_columns(
             continue
         if len(slices.values) > 1 and not _names_units(slices):
             searchable.append(column)
-            by_length = computed and column == LENGTH
+            is_known = column in computed and column in COMPUTED
             candidates.append(
                 Slices(
                     slices.column,
                     slices.values,
                     slices.members,
                     slices.ends,
-                    by_length,
+                    is_known,
                 )
             )
     kept = list(chosen)
@@ -184,30 +191,44 @@ def searched_columns(
         for name, slices in zip(searchable, candidates, strict=True)
         if slices.ends
     ]
-    strata = (*_strata(systems), *narrow)
-    crossed = [*_crossed(kept)]
-    if len(prompts) == len(lengths) and 1 < 2 * len(numbers) <= len(prompts):
-        crossed += _strata(prompts, PROMPTS)
-    return SearchedColumns(tuple(kept), tuple(omitted), strata, tuple(crossed))
+    crossed = []
+    for pair in _crossed(kept):
+        if len(pair.values) <= room:
+            room -= len(pair.values)
+            crossed.append(pair)
+    repeated: list[Slices] = []
+    if len(prompts) == count and 1 < 2 * len(numbers) <= len(prompts):
+        repeated = [*_strata(prompts, PROMPTS)]
+    return SearchedColumns(
+        tuple(kept),
+        tuple(omitted),
+        (*_strata(systems), *_strata(longer, LONGER), *narrow),
+        tuple(crossed),
+        tuple(repeated),
+    )
 
 
 def _crossed(columns: Sequence[Slices]) -> Iterator[Slices]:
-    """Yield pairs of columns with few values as one column, with a value for each pair of values."""
+    """Yield pairs of columns with few values as one column, with a value for each pair of values.
+
+    Columns of names come before those in bins.
+    """
     few = [
         slices
-        for slices in columns
-        if not slices.ends
-        and 1 < len(slices.values) <= CROSSED_VALUES
+        for slices in sorted(columns, key=lambda slices: bool(slices.ends))
+        if 1 < len(slices.values) <= CROSSED_VALUES
         and (slices.members.sum(axis=1) <= 1).all()
     ]
     for first, second in combinations(few[:CROSSED_COLUMNS], 2):
         # (cases, values of the first, values of the second)
         both = first.members[:, :, None] & second.members[:, None, :]
         members = both.reshape(len(both), -1)
-        values = [f"{one} / {other}" for one in first.values for other in second.values]
+        values = [
+            f"{one}{BOTH}{other}" for one in first.values for other in second.values
+        ]
         occurs = np.flatnonzero(members.any(axis=0))
         yield Slices(
-            f"{first.column} × {second.column}",
+            f"{first.column}{CROSS}{second.column}",
             tuple(values[index] for index in occurs),
             members[:, occurs],
         )
@@ -220,11 +241,23 @@ def _narrower(column: str, cells: Sequence[Any]) -> Slices:
 
 
 def _systems(case: Case) -> str | None:
-    """Return the system of a response, or both of a pair in their order; `None` for an unknown one, or for more."""
+    """Return both systems of a pair in their order; `None` if one is unknown, or for another number of them."""
     names = [response.model for response in case.responses if response.model]
-    if not 0 < len(names) == len(case.responses) <= 2:
+    if not len(names) == len(case.responses) == 2:
         return None
-    return " / ".join(names)
+    return BOTH.join(names)
+
+
+def _longer(case: Case) -> str | None:
+    """Return which response of a pair is the longer one; `None` if they are equally long, or no pair."""
+    if len(case.responses) != 2:
+        return None
+    first, second = (len(response.text) for response in case.responses)
+    if first == second:
+        return None
+    if first > second:
+        return "A"
+    return "B"
 
 
 def _strata(names: Sequence[str | None], column: str = SYSTEMS) -> Iterator[Slices]:

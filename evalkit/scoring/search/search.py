@@ -24,6 +24,7 @@ from evalkit.scoring.decision import (
     Decision,
     Use,
 )
+from evalkit.scoring.search.cells import CROSS
 from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
@@ -91,7 +92,7 @@ class _FlatSlices:
     """The slices of all columns, one after the other.
 
     Attributes:
-        columns: the columns.
+        columns: the columns, without pairs of them.
         of: for each slice, its column and its number there.
         members: (cases, slices) which cases are in each slice.
     """
@@ -114,8 +115,15 @@ def _flat(
     ]
     if not used:
         return None
-    of = [(column, index) for column in used for index in range(len(column.values))]
-    members = np.concatenate([column.members for column in used], axis=1)
+    names = {column.column for column in used}
+    pairs = [
+        column
+        for column in columns.crossed
+        if names.issuperset(column.column.split(CROSS))
+    ]
+    every = [*used, *pairs]
+    of = [(column, index) for column in every for index in range(len(column.values))]
+    members = np.concatenate([column.members for column in every], axis=1)
     return _FlatSlices(used, of, members)
 
 
@@ -154,7 +162,7 @@ class _Judge:
         followed_alone: list[Followed] = []
         narrow = [column for column in self.columns.strata if column.ends]
         systems = [column for column in self.columns.strata if not column.ends]
-        crossed = self.columns.crossed
+        crossed = (*self.columns.crossed, *self.columns.prompts)
         for column in (*columns, *systems, *narrow, *crossed):
             if followed_alone and any(column is pair for pair in crossed):
                 continue  # a pair of columns shows what one of them does
@@ -309,7 +317,10 @@ class _Judge:
     def _small(self, slices: _FlatSlices, tested: FamilyTest) -> list[int]:
         """Return the slices without enough labels that seem worse, by a test of all of them (Bonferroni)."""
         outcomes = self.outcomes
-        small = np.flatnonzero(~tested.enough & (tested.units >= FEW))
+        # Pairs of columns have many small slices, which would hide those of the columns.
+        count = sum(len(column.values) for column in slices.columns)
+        simple = np.arange(len(slices.of)) < count
+        small = np.flatnonzero(~tested.enough & simple & (tested.units >= FEW))
         if not len(small):
             return []
         # shape (units, small slices)

@@ -10,7 +10,14 @@ from typing import Any, Final
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.types import Case
 from evalkit.scoring.decision import USES, Use, Where
-from evalkit.scoring.slices import LENGTH, is_named, mean_length
+from evalkit.scoring.search.cells import (
+    COMPUTED,
+    ITEM,
+    TAG,
+    cell_of,
+    is_called,
+    is_empty,
+)
 
 Choices = Mapping[str, Mapping[Any, Sequence[str]]]
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.-]*")
@@ -32,24 +39,16 @@ def selected(cases: Iterable[Case], choices: Choices) -> list[bool]:
     ]
 
 
-def cell_of(case: Case, column: str) -> Any:
-    """Return the value of a case in a column; without any, `length` is the mean length of its responses."""
-    value = case.metadata.get(column)
-    if value is None and column == LENGTH and case.responses:
-        return mean_length(case)
-    return value
-
-
 def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
-    if value in (None, "", []):
+    if is_empty(value):
         return False
     listed = choice.get("in")
     excluded = choice.get("not", ())
     if listed is not None:
-        is_listed = any(is_named(value, name) for name in listed)
+        is_listed = any(is_called(value, name) for name in listed)
         if not is_listed:
             return False
-    return not any(is_named(value, name) for name in excluded)
+    return not any(is_called(value, name) for name in excluded)
 
 
 def check_choices(cases: Iterable[Case], choices: Choices) -> None:
@@ -64,12 +63,12 @@ def check_choices(cases: Iterable[Case], choices: Choices) -> None:
     for column, choice in choices.items():
         cells = [cell_of(case, column) for case in every_case]
         where = f"gate.where.{column}"
-        if all(value in (None, "", []) for value in cells):
+        if all(is_empty(value) for value in cells):
             names = dict.fromkeys(name for case in every_case for name in case.metadata)
-            remedy = did_you_mean(column, [LENGTH, *names])
+            remedy = did_you_mean(column, [*COMPUTED, *names])
             raise ConfigError("no case has this column", where=where, remedy=remedy)
         for name in choice.get("in", ()):
-            if not any(is_named(value, name) for value in cells):
+            if not any(is_called(value, name) for value in cells):
                 values = dict.fromkeys(str(value) for value in cells)
                 remedy = did_you_mean(name, list(values))
                 raise ConfigError(f"no case has '{name}'", where=where, remedy=remedy)
@@ -91,21 +90,27 @@ def choices_text(choices: Choices) -> str:
 
 
 def limited_to_rest(where: Iterable[Where], demanded: Use, choices: Choices) -> str:
-    """Return the setting that limits a gate to the cases in which a judge can be used as wanted.
+    """Return the setting that limits a gate to the cases in which a judge can be used as wanted; empty if none does.
+
+    A gate is limited to cases, so it cannot leave items of their checklists out.
 
     Args:
         where: the slices in which it allows less.
         demanded: what it must be good for.
         choices: what the gate is limited to already.
     """
+    weak = [
+        slice_ for slice_ in where if USES.index(slice_.allows) < USES.index(demanded)
+    ]
+    if any(slice_.column in (ITEM, TAG) for slice_ in weak):
+        return ""
     merged: dict[str, dict[str, list[str]]] = {
         column: {str(key): [*values] for key, values in choice.items()}
         for column, choice in choices.items()
     }
-    for slice_ in where:
-        if USES.index(slice_.allows) < USES.index(demanded):
-            excluded = merged.setdefault(slice_.column, {}).setdefault("not", [])
-            excluded.append(slice_.value)
+    for slice_ in weak:
+        excluded = merged.setdefault(slice_.column, {}).setdefault("not", [])
+        excluded.append(slice_.value)
     parts = [
         f"{_word(column)}: {{{', '.join(_listed(key, values) for key, values in choice.items())}}}"
         for column, choice in merged.items()

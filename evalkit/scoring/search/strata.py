@@ -37,6 +37,8 @@ their value reaches this."""
 REDUCED: Final = 0.5
 """A column determines verdicts only if it avoids this share of the errors of naming the most frequent
 verdict everywhere (Goodman and Kruskal 1954, J. Am. Stat. Assoc. 49, 732-764: lambda)."""
+COVERED: Final = 0.5
+"""A column is no reason for the verdicts if fewer of the labeled units have a value in it."""
 CONTRARY: Final = 5
 """With fewer labels that are not the usual one, agreement within a column shows nothing."""
 
@@ -98,17 +100,21 @@ def followed(
     # shape (strata, columns): each column summed over the cases of a stratum
     by_stratum = members.T.astype(np.float64) @ columns_of(agreement)
     if agreement.name == MOMENTS:
-        return _explained(slices, by_stratum)
+        units = columns_of(agreement)[:, 0].sum()
+        return _explained(slices, by_stratum, float(units))
     size = isqrt(by_stratum.shape[1])
     tables = by_stratum.reshape(len(by_stratum), size, size)  # stratum, label, verdict
     # shape (strata, classes) both: the units with each verdict, and with each label
     verdicts = tables.sum(axis=1)
     labels = tables.sum(axis=2)
     n = round(float(verdicts.sum()))
+    units = columns_of(agreement).sum()
     # How many verdicts a guess gets right that knows the value, and one that does not.
     usual = _usual(verdicts)
     everywhere = _usual(verdicts.sum(axis=0)[None])
-    if n < FEW or usual - everywhere <= REDUCED * (n - everywhere):
+    if n < max(FEW, COVERED * units) or usual - everywhere <= REDUCED * (
+        n - everywhere
+    ):
         return None
     # Last, because it imports SciPy, which takes longer than the search of a small table.
     if clopper_pearson(usual / n, n, confidence)[1] < DETERMINED:
@@ -131,16 +137,17 @@ def _usual(counts: Floats) -> float:
     return float(most[most - 1 > second].sum())
 
 
-def _explained(slices: Slices, by_stratum: Floats) -> Followed | None:
+def _explained(slices: Slices, by_stratum: Floats, units: float) -> Followed | None:
     """Return a column that explains the scores.
 
     Args:
         slices: the values of the column.
         by_stratum: (strata, 6) the moments of scores and grades of each value.
+        units: the number of labeled units, with those that have no value.
     """
     totals = by_stratum[by_stratum[:, 0] > 0]
     n = round(float(totals[:, 0].sum()))
-    if n < max(FEW, 2 * len(totals)) or len(totals) < 2:
+    if n < max(FEW, 2 * len(totals), COVERED * units) or len(totals) < 2:
         return None
     # The moments are n, x, y, xx, yy and xy, of scores x and grades y; here n, x and xx.
     share = _share_of_variance(totals[:, (0, 1, 3)])
@@ -213,7 +220,7 @@ def _of_confusion(
     named = most_frequent / max(float(labels.sum()), 1e-9)
     # shape (classes,): labels of the mixed strata, the fewest first
     counts = np.sort(by_stratum[mixed].sum(axis=0))
-    if present.sum() < 2:
+    if present.sum() < 2 or by_stratum.sum() < COVERED * labels.sum():
         return None
     if is_followed:
         units = by_stratum.sum(axis=1)
@@ -266,6 +273,8 @@ def _of_moments(
     total = float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / units)
     explained = 1 - within / max(total, 1e-9)
     if present.sum() < 2 or n[varied].sum() < UNITS:
+        return None
+    if n.sum() < COVERED * sums[:, 0].sum():
         return None
     if explained >= PROXY and not is_followed:
         return None

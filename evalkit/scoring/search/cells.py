@@ -1,0 +1,103 @@
+"""The value of a case in a column: of the data, computed from the case, or of two columns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from evalkit.core.types import Case
+from evalkit.scoring.slices import LENGTH, is_named, mean_length
+
+PROMPT_LENGTH: Final = "prompt_length"
+SYSTEMS: Final = "model"
+"""The systems whose responses a case has."""
+ITEM: Final = "item"
+TAG: Final = "tag"
+"""The ids and the tags of the items of a case's checklist."""
+COMPUTED: Final = (LENGTH, PROMPT_LENGTH)
+"""Columns that every case has, whatever its metadata are."""
+CROSS: Final = " × "
+"""Between the names of two columns that are searched at once."""
+BOTH: Final = " / "
+"""Between the values of a case in two such columns."""
+
+
+def cell_of(case: Case, column: str) -> Any:
+    """Return the value of a case in a column; a column of the data goes before a computed one.
+
+    Args:
+        case: the case.
+        column: the column; `length` is the mean length of its responses, `prompt_length` that of its
+            prompt, `model` the systems of its responses, and `item` and `tag` are those of its
+            checklist.
+    """
+    value = case.metadata.get(column)
+    if value is not None:
+        return value
+    if column == LENGTH and case.responses:
+        return mean_length(case)
+    if column == PROMPT_LENGTH and case.prompt:
+        return len(case.prompt)
+    if column == SYSTEMS:
+        return [response.model for response in case.responses if response.model]
+    if column == ITEM:
+        return [item.id for item in case.checklist if not item.numbered]
+    if column == TAG:
+        return [tag for item in case.checklist for tag in item.tags]
+    first, crosses, second = column.partition(CROSS)
+    if not crosses:
+        return None
+    cells = [cell_of(case, first), cell_of(case, second)]
+    if any(is_empty(cell) for cell in cells):
+        return None
+    return Crossed(*cells)
+
+
+def computed_cell(case: Case, column: str) -> Any:
+    """Return the value of a case in a column that is computed from it."""
+    return cell_of(replace(case, metadata={}), column)
+
+
+class Crossed:
+    """The values of a case in two columns.
+
+    Args:
+        first: the value in the first column.
+        second: the value in the second one.
+    """
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first = first
+        self.second = second
+
+    def __str__(self) -> str:
+        return f"{self.first}{BOTH}{self.second}"
+
+    def is_named(self, name: str) -> bool:
+        """Return whether both values have the names that `name` is made of."""
+        return any(
+            is_named(self.first, first) and is_named(self.second, second)
+            for first, second in _halves(name)
+        )
+
+
+def is_called(value: Any, name: str) -> bool:
+    """Return whether a cell has a value of this name, or is in the range `low..high`."""
+    if isinstance(value, Crossed):
+        return value.is_named(name)
+    return is_named(value, name)
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a case has no value in a column."""
+    return value is None or value == "" or value == []
+
+
+def _halves(name: str) -> Iterator[tuple[str, str]]:
+    """Yield each way to read a name as two values; a value may have the separator in it, too."""
+    start = name.find(BOTH)
+    while start >= 0:
+        # Before the separator, and after it.
+        yield name[:start], name[start + len(BOTH) :]
+        start = name.find(BOTH, start + 1)
