@@ -22,7 +22,8 @@ SYSTEM_NOTE = (
 _FORMAT = r"response_?format|input should be .{0,40}'(?:text|json_object)'"
 _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
     "json_schema": re.compile(
-        rf"{_FORMAT}|json_?schema|schema|structured.?output|guided|grammar",
+        rf"{_FORMAT}|json_?schema|schema|structured.?output|guided|grammar"
+        r"|additional_?properties|\bstrict\b|\$(?:defs|ref)",
         re.IGNORECASE,
     ),
     "tool": re.compile(r"\btools?\b|tool_choice|tool.?call|function", re.IGNORECASE),

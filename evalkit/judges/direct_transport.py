@@ -246,6 +246,9 @@ def _without_strictness(schema: Any) -> Any:
     }
 
 
+_LONGEST_HEADER = 65_536
+
+
 def _session(
     target: setup.Target, timeout: float, headers: Mapping[str, str]
 ) -> ClientSession:
@@ -262,6 +265,8 @@ def _session(
         timeout=ClientTimeout(total=timeout),
         # A few bytes can decompress to gigabytes, so `read_body` decompresses with a limit.
         auto_decompress=False,
+        # Gateways add headers, such as policies, beyond the 8 kB that are allowed by default.
+        max_field_size=_LONGEST_HEADER,
         headers={
             **headers,
             "Accept-Encoding": ENCODINGS,

@@ -170,6 +170,8 @@ _SPENT = _words(
     r"free allocation|overdue balance|requires billing|enable billing",
     r"free (?:tier|quota|trial).{0,40}(?:exhausted|used up)",
     r"(?:calls|requests) ?(?:/|per) ?month",
+    r"daily (?:\w+ ){0,2}(?:limit|quota) (?:is |was |has been )?(?:reached|exceeded|exhausted)",
+    r"(?:reached|exceeded|exhausted) (?:the |your |its )?daily",
     r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
     r"(?:reached|exceeded|exceeds) (?:its|your|the) "
     r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage) ?(?:limits?|cap)",
@@ -270,7 +272,7 @@ _MODEL_CODES = _names(
 )
 _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
-    r"model(?: name| id| identifier)?\b.{0,80}(?:not exist|not found|not available|decommissioned"
+    r"models?(?: name| id| identifier)?\b.{0,80}(?:not exist|not found|not available|decommissioned"
     r"|is invalid|deprecated|no longer|is not supported|not recognized)",
     r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model|(?m:^model: \S+$)",
     r"does not work with the specified model|on-demand throughput|模型.{0,20}不存在",
@@ -318,6 +320,9 @@ _BUSY_CODES = _names(
         "serviceunavailableexception",
     ),
     *("unavailable", "engine_overloaded_error", "modelnotreadyexception"),
+)
+_BUSY = _words(
+    r"(?:overloaded|too busy|(?:at|out of|over) capacity|high demand).{0,60}(?:try again|retry|later)"
 )
 _LOADING = _words(
     r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
@@ -382,6 +387,8 @@ _RULES = (
     _Rule("bad_request", False, "request", (404,), text=_ROUTE),
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
+    _Rule("server", True, "loading", (404, 409), text=_LOADING),
+    _Rule("server", True, "server", (400, 404, 422), text=_BUSY),
     _Rule("not_found", False, "request", (400, 403, 422), text=_NO_MODEL),
     _Rule("not_found", False, "address", (400,), text=_NO_TLS),
     _Rule("auth", False, "key", (400,), text=_KEY_IN_REQUEST),

@@ -55,7 +55,7 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
     """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
 
     Raises:
-        CallError: Of kind `bad_response`, if the status is a redirect.
+        CallError: Of kind `bad_response` and about the address, if the status is a redirect.
     """
     if 300 <= status < 400:
         target = (
@@ -63,10 +63,9 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
             or "an unnamed address"
         )
         message = (
-            f"status {status} redirects to {target}, and redirects are not followed; check"
-            " judge.api_base"
+            f"status {status} redirects to {target}, and redirects are not followed"
         )
-        raise bad_response(message, retryable=False)
+        raise CallError("bad_response", message, retryable=False, scope="address")
 
 
 async def body_of(

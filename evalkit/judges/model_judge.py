@@ -447,12 +447,11 @@ class ModelJudge:
         fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
         blames = not self._answered and self._blames(error)
         if self._answered:  # so the key, the model and the format were right
-            ends = error.kind == "not_found"
+            ends = error.kind == "not_found" or error.scope in _GONE
             unproven = error.scope not in _GONE
         else:
-            ends = error.kind in ("auth", "not_found") or (
-                error.kind == "bad_request" and (fixed or blames)
-            )
+            refused = error.kind in ("auth", "not_found") or error.scope == "address"
+            ends = refused or (error.kind == "bad_request" and (fixed or blames))
             vague = error.kind == "auth" and error.scope == "request"
             unproven = vague or (blames and not fixed)
         if ends and unproven:

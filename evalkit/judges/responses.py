@@ -83,12 +83,16 @@ def answer_of(
             did not finish the answer.
     """
     choices = _get(response, "choices")
+    if isinstance(choices, Mapping):
+        choices = [choices]  # as SGLang writes its only choice
     if not _is_list(choices) or not choices:
         raise bad_response("the answer has no choices")
     # evalkit never asks for more than one choice, so index 0 is the answer.
     choice = choices[0]
     _check_choice(choice)
     message = _get(choice, "message")
+    if message is None and isinstance(_get(choice, "text"), str):
+        message = {"content": _get(choice, "text")}  # in the form of a text completion
     if message is None or isinstance(message, str | int | float) or _is_list(message):
         raise bad_response("the answer's first choice has no message")
     content = _content(_get(message, "content"))
@@ -457,11 +461,6 @@ def answer_in_line(row: Json) -> Answer:
         # 422: an error without a status is about the request, not the key or the server.
         return _answer_from(status if status >= 400 else 422, {"error": error})
     body = response.get("body", response)
-    if isinstance(body, Mapping) and isinstance(body.get("choices"), Mapping):
-        body = {
-            **body,
-            "choices": [body["choices"]],
-        }  # SGLang writes its only choice without a list
     return _answer_from(status, body)
 
 
@@ -473,6 +472,7 @@ def _answer_from(
     read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
     start = start_of(body, status)
+    parsed = _within(parsed)
     error = error_of(parsed)
     if status >= 400:
         raise _error_from(status, parsed, start, headers)
@@ -485,6 +485,20 @@ def _answer_from(
     if read is None:
         return answer_of(parsed, split_thoughts=True)
     return read(parsed)
+
+
+_AROUND = ("data", "result", "response")
+
+
+def _within(parsed: Any) -> Any:
+    """Return a chat completion out of what gateways put around it; anything else is unchanged."""
+    if isinstance(parsed, list) and len(parsed) == 1 and _get(parsed[0], "choices"):
+        return parsed[0]
+    if isinstance(parsed, Mapping) and "choices" not in parsed:
+        inner = [parsed[name] for name in _AROUND if _get(parsed.get(name), "choices")]
+        if len(inner) == 1:
+            return inner[0]
+    return parsed
 
 
 _UNKNOWN = 422

@@ -469,10 +469,8 @@ async def test_a_redirect_is_not_followed(transport, model, status):
         provider.rule = lambda _: Reply(
             b"", status, {"location": f"{target}?key=sk-very-secret-key-1234"}
         )
-        [(kind, retryable, _, message)], bodies, _ = await tell(
-            provider, transport, [TEXT], model=model
-        )
-        assert (kind, retryable, len(bodies), elsewhere.requests) == ("bad_response", False, 1, [])
+        [message], bodies, _ = await tell(provider, transport, [TEXT], model=model)
+        assert (len(bodies), elsewhere.requests) == (1, [])
         assert f"status {status} redirects to {target}, and redirects are not followed" in message
 
 

@@ -51,6 +51,9 @@ PASSING = [
     (400, coded("tool_use_failed", "Failed to call a function.")),
     (400, said("The model has crashed without additional information. (Exit code: 6)")),
     (400, said("Model unloaded.")),
+    (400, said("Model m is currently overloaded, please try again later")),
+    (422, flat("The service is at capacity. Please retry in a moment.")),
+    (404, said("Model m is loading, estimated time 1s")),
 ]
 TOO_LONG = "too_long"
 LONG = [
@@ -112,6 +115,9 @@ ACCOUNT = [
     (400, coded(None, "Please enable billing on your project in Google AI Studio.")),
     (400, coded("organization_restricted", "Organization has been restricted.")),
     (429, coded("1308", "已达到 5 小时的使用上限。您的限额将在 2026-11-28 05:00:00 重置")),
+    (429, flat("Open api daily request limit reached")),
+    (429, said("You have reached your daily limit of 50 requests.")),
+    (403, said("Daily quota exceeded.")),
     (401, coded("account_deactivated", "The account of this API key has been deactivated.")),
 ]
 KEY = [
@@ -153,6 +159,7 @@ ABSENT = [
     ("model", 404, coded("model_not_found", "no such thing")),
     ("model", 404, said("The model `m` has been deprecated, learn more")),
     ("model", 404, {"type": "error", "error": {"type": "not_found_error", "message": "model: c"}}),
+    ("model", 404, said("models/g-9 is not found for API version v1beta")),
     ("model", 410, said("The model m has been decommissioned and is no longer supported.")),
     ("address", 404, {"detail": "Not Found"}),
     ("address", 405, {"detail": "Method Not Allowed"}),

@@ -27,6 +27,12 @@ def one(reply):
     return lambda body, _: reply if case_of(body) == 2 else verdict()
 
 
+def in_text(body):
+    [choice] = body["choices"]
+    text = choice["message"]["content"]
+    return {**body, "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}
+
+
 NOT_WRITTEN = refused(400, "The generated JSON does not match", code="json_validate_failed")
 NO_ROUTE = refused(404, "No endpoints found that can handle the requested parameters.")
 GZIP = {"content-encoding": "gzip"}
@@ -38,6 +44,19 @@ FINISHED = {
         lambda body, _: NO_ROUTE if "response_format" in body else verdict(),
         7,
     ),
+    "a refused part of the format": (
+        lambda body, _: (
+            refused(400, "Unknown field: strict") if "strict" in json.dumps(body) else verdict()
+        ),
+        7,
+    ),
+    "a choice without a list": (
+        lambda *_: Reply({**verdict().body, "choices": verdict().body["choices"][0]}),
+        6,
+    ),
+    "a text instead of a message": (lambda *_: Reply(in_text(verdict().body)), 6),
+    "an answer in a list": (lambda *_: Reply([verdict().body]), 6),
+    "an answer in an envelope": (lambda *_: Reply({"code": 0, "data": verdict().body}), 6),
     "a compressed answer": (
         lambda *_: Reply(gzip.compress(json.dumps(verdict().body).encode()), headers=GZIP),
         6,

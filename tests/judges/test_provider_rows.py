@@ -218,6 +218,11 @@ ENDS = {
         (),
         "check judge.model",
     ),
+    "a login page": (
+        Reply(b"", 302, {"location": "https://login.example/x"}),
+        (),
+        "check judge.api_base",
+    ),
     "a wait of hours": (refused(429, "slow", retry_after="7200"), (), "run again then"),
     "a bad grammar": (refused(400, "failed to parse grammar"), TEXT, "judge.params"),
 }
@@ -250,7 +255,9 @@ def ended_by_the_fourth(reply, tmp_path, capfd, transport):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", ["a spent budget", "a wrong key", "a wrong path", "a lost model"])
+@pytest.mark.parametrize(
+    "row", ["a spent budget", "a wrong key", "a wrong path", "a lost model", "a login page"]
+)
 def test_answers_before_the_end_of_an_account_or_a_model_are_written(
     tmp_path, capfd, row, transport
 ):
