@@ -29,7 +29,6 @@ from evalkit.compose import (
     as_composed,
     as_written,
     check_place,
-    constant_keys,
     enter_project_of,
     find_study,
     find_sweep,
@@ -67,6 +66,8 @@ class Sweep:
 
     folder: Path
     jobs: tuple[RunConfig, ...] | None
+    constant: Collection[str]
+    """The keys that have the same value in every job."""
     resumed: bool
     claim: Claim
 
@@ -147,7 +148,7 @@ def find_sweep_jobs(
     except BaseException:
         claim.release()
         raise
-    return Sweep(folder, jobs, resumed, claim)
+    return Sweep(folder, jobs, sweep_place.constant, resumed, claim)
 
 
 def _claim_sweep(
@@ -564,20 +565,13 @@ def run_jobs(
         )
     name = add_study(study) if study else DEFAULT
     arguments = for_hydra(arguments, sweep=sweeping)
-    constant: Collection[str] = ()
-    if sweeping:
-        overrides = [word for word in arguments if is_override(word)]
-        # From the composed sweep, since the sweeper may add keys of its own.
-        constant = constant_keys(str(study) if study else DEFAULT, overrides)
-    driver = Driver(work, study, arguments, constant, overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
-    if sweeping and not _only_prints(arguments):
-        sweep = find_sweep_jobs(study, arguments, overwrite=overwrite)
-    else:
-        sweep = None
-    if sweep is None:
+    if not sweeping or _only_prints(arguments):
+        driver = Driver(work, study, arguments, overwrite=overwrite)
         _run_hydra(name, arguments, driver)
         return max(driver.statuses, default=0)
+    sweep = find_sweep_jobs(study, arguments, overwrite=overwrite)
+    driver = Driver(work, study, arguments, sweep.constant, overwrite=overwrite)
     with sweep.running():
         try:
             _run_hydra(name, [*arguments, *sweep.words], driver, sweep=True)

@@ -49,7 +49,6 @@ from evalkit.compose.sweep_jobs import (
     job_signature,
     sweep_jobs,
     sweep_place,
-    unswept_keys,
 )
 from evalkit.compose.user_files import chosen_first, user_files
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
@@ -82,7 +81,6 @@ __all__ = [
     "as_composed",
     "as_written",
     "check_place",
-    "constant_keys",
     "find_sweep",
     "for_hydra",
     "hydra_error",
@@ -637,7 +635,7 @@ def load_jobs(
 
 
 def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
-    """Return the folder and the sweeper of a sweep.
+    """Return the folder and the sweeper of a sweep, and the keys with the same value in all jobs.
 
     Raises:
         ConfigError: if Hydra's part of the config is invalid.
@@ -667,15 +665,3 @@ def is_multirun(name: str, overrides: Sequence[str]) -> bool:
         config_name = add_study(study) if study else DEFAULT
         cfg = hydra_part(config_name, for_hydra(overrides, sweep=True))
         return bool(cfg.hydra.mode == RunMode.MULTIRUN)
-
-
-def constant_keys(name: str, overrides: Sequence[str]) -> frozenset[str]:
-    """Return the keys that overrides or the sweeper's parameters set to the same value in all jobs of a sweep.
-
-    Raises:
-        ConfigError: if Hydra's part of the config cannot be composed.
-    """
-    with own_hydra(overrides):
-        study = None if name == DEFAULT else find_study(name)
-        config_name = add_study(study) if study else DEFAULT
-        return unswept_keys(config_name, for_hydra(overrides, sweep=True))

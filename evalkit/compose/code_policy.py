@@ -9,6 +9,7 @@ it is composed, also in a launcher's processes.
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -67,6 +68,12 @@ class CheckedLoader(ConfigLoader):
         self._granted = _granted(words)
         # Kept, because a launcher's process has no context variables of its parent.
         self._allowed = code_allowed()
+        # {overrides of a job: its config} of the jobs that were composed once.
+        self._composed: dict[tuple[str, ...], bytes] = {}
+
+    def __getstate__(self) -> JsonObject:
+        """Leave the kept configs out: a launcher's process composes one job."""
+        return {**vars(self), "_composed": {}}
 
     def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
         """Return a composed config.
@@ -81,12 +88,22 @@ class CheckedLoader(ConfigLoader):
     ) -> DictConfig:
         """Return the composed config of a job of a sweep.
 
+        A sweeper composes each job before the first, to see whether it can be; when it is started,
+        it gets that config.
+
         Raises:
             ConfigError: if it names code and code is not allowed.
         """
-        return self._checked(
+        job = tuple(sweep_overrides)
+        if (kept := self._composed.pop(job, None)) is not None:
+            checked: DictConfig = pickle.loads(kept)
+            return checked
+        config = self._checked(
             self._loader.load_sweep_config(master_config, sweep_overrides)
         )
+        # Bytes, because the caller changes the config.
+        self._composed[job] = pickle.dumps(config)
+        return config
 
     def get_search_path(self) -> ConfigSearchPath:
         """Return the search path."""

@@ -24,10 +24,11 @@ _PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 @frozen
 class SweepPlace:
-    """The folder of a sweep, and the sweeper that chooses its jobs."""
+    """The folder of a sweep, the sweeper that chooses its jobs, and the keys with the same value in all of them."""
 
     folder: Path
     sweeper: str
+    constant: frozenset[str]
 
     @property
     def known(self) -> bool:
@@ -36,14 +37,16 @@ class SweepPlace:
 
 
 def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
-    """Return the folder and sweeper of a sweep; Hydra must be set up.
+    """Return the folder and sweeper of a sweep, and its constant keys; Hydra must be set up.
 
     Raises:
         ConfigError: if Hydra's part of the config cannot be composed.
     """
-    hydra = hydra_part(config_name, overrides).hydra
+    cfg = hydra_part(config_name, overrides)
     return SweepPlace(
-        Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1]
+        Path(str(cfg.hydra.sweep.dir)),
+        str(cfg.hydra.sweeper._target_).rsplit(".", 1)[-1],
+        _unswept_keys(cfg, overrides),
     )
 
 
@@ -138,14 +141,11 @@ def hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
         raise hydra_error(error) from None
 
 
-def unswept_keys(config_name: str, overrides: Sequence[str]) -> frozenset[str]:
-    """Return the keys that overrides or the sweeper's parameters set to the same value in all jobs.
-
-    Raises:
-        ConfigError: if Hydra's part of the config cannot be composed.
-    """
+def _unswept_keys(cfg: DictConfig, overrides: Sequence[str]) -> frozenset[str]:
+    """Return the keys that overrides or the sweeper's parameters set to the same value in all jobs."""
     swept: dict[str, bool] = {}
-    for word in [*_sweeper_params(hydra_part(config_name, overrides)), *overrides]:
+    # From the composed sweep, since the sweeper may add keys of its own.
+    for word in [*_sweeper_params(cfg), *overrides]:
         with suppress(OverrideParseException):  # reported when the jobs are composed
             [override] = OverridesParser.create().parse_overrides([word])
             key = override.get_key_element().lstrip("+~")

@@ -1,5 +1,6 @@
 """What evalkit's loader composes, with what it keeps from earlier compositions, is what Hydra composes."""
 
+import pickle
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -26,6 +27,12 @@ def composed(words=(), mode=RunMode.RUN):
     return loader.load_configuration("config", list(words), mode)
 
 
+def write_option(folder, count):
+    option = folder / "conf" / "scoring" / "mine.yaml"
+    option.parent.mkdir(parents=True, exist_ok=True)
+    option.write_text(f"defaults: [default, _self_]\nbootstrap: {count}\n")
+
+
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("mode", list(RunMode))
 def test_it_is_what_hydra_composes(words, mode):
@@ -49,12 +56,10 @@ def test_the_time_is_that_of_each_composition(monkeypatch):
 def test_a_config_that_changes_is_read_again(tmp_path, monkeypatch):
     """An option of the project, and one that a program registers in a group of Hydra's."""
     monkeypatch.chdir(tmp_path)
-    option = tmp_path / "conf" / "scoring" / "mine.yaml"
-    option.parent.mkdir(parents=True)
     found = []
     try:
         for count in (11, 12):
-            option.write_text(f"defaults: [default, _self_]\nbootstrap: {count}\n")
+            write_option(tmp_path, count)
             ConfigStore.instance().store("mine", {"app_name": f"{count}"}, "hydra/help")
             with own_hydra():
                 cfg = composed(["scoring=mine", "hydra/help=mine"])
@@ -62,3 +67,22 @@ def test_a_config_that_changes_is_read_again(tmp_path, monkeypatch):
     finally:
         del ConfigStore.instance().repo["hydra"]["help"]["mine.yaml"]
     assert found == [(11, "11"), (12, "12")]
+
+
+def test_a_job_starts_with_the_config_that_was_checked_before_the_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_option(tmp_path, 11)
+    found = []
+    with own_hydra():
+        sweep = composed(["hydra.mode=MULTIRUN"], RunMode.MULTIRUN)
+        loader = GlobalHydra.instance().config_loader()
+        for _ in range(3):
+            cfg = loader.load_sweep_config(sweep, ["scoring=mine"])
+            found.append(cfg.scoring.bootstrap)
+            cfg.scoring.bootstrap = 5
+            write_option(tmp_path, 12)
+        sent = pickle.loads(pickle.dumps(loader))
+        write_option(tmp_path, 13)
+        found.append(sent.load_sweep_config(sweep, ["scoring=mine"]).scoring.bootstrap)
+    # The third is another job; a process that gets the loader composes its own.
+    assert found == [11, 11, 12, 13]
