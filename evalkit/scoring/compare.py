@@ -265,7 +265,7 @@ def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[st
     for name in requested:
         if name not in shared:
             raise ConfigError(
-                "not a metric that every run has",
+                _why_not(name, measured),
                 where=name,
                 remedy=did_you_mean(name, shared),
             )
@@ -274,6 +274,16 @@ def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[st
         tuple(dict.fromkeys(requested))
         or tuple(name for name in TESTED if name in shared)[:1]
     )
+
+
+def _why_not(name: str, measured: Sequence[_Measured]) -> str:
+    """Return why a metric that is not shared cannot be tested."""
+    if not all(name in run.metrics for run in measured):
+        return "not a metric that every run has"
+    # A run that has the metric without resamples, such as cycles among scores of single responses.
+    run = next(run for run in measured if not run.knows(name))
+    reason = run.metrics[name].note or "it has no resamples"
+    return f"cannot be tested, because of run {run.entry.name}: {reason}"
 
 
 def _comparable(name: str, first_run: _Measured, second_run: _Measured) -> bool:

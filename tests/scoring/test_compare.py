@@ -287,6 +287,14 @@ def test_runs_that_cannot_be_compared(run, make_case):
         compare_runs([one, two], SETTINGS, ["agreement/acuracy"])
 
 
+def test_what_holds_by_construction_is_not_tested(pointwise, make_case, judged):
+    cases = (make_case("0", "abc", grades=[3, 2, 1]),)
+    judgments = tuple(judged("0", (response,), 3 - response) for response in range(3))
+    runs = [RunEntry(name, pointwise(), cases, judgments) for name in ("one", "two")]
+    with pytest.raises(ConfigError, match="because of run one: 0 by construction: one score"):
+        compare_runs(runs, SETTINGS, ["conflict/rate"])
+
+
 def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
     cases = tuple(make_case(str(k), "abc", grades=[3, 2, 1]) for k in range(6))
 
