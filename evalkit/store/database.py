@@ -184,13 +184,20 @@ class DatabaseStore(Store):
         Raises:
             StoreError: If the store cannot be written; then nothing is deleted.
         """
-        rows = [
-            (self._completions, self._position, position)
-            for position, row in self._rows()
-            if row is None
-        ]
+        positions = [position for position, row in self._rows() if row is None]
+        again = f"SELECT {self._columns} FROM {self._completions} WHERE {self._position} = ?"
+
+        def is_damaged(execute: Execute, position: int) -> bool:
+            row = execute(again, position).fetchone()
+            return row is not None and stored_in(*row) is None
 
         def work(execute: Execute) -> int:
+            # Another process may have put a good answer in a row's place since the look.
+            rows = [
+                (self._completions, self._position, position)
+                for position in positions
+                if is_damaged(execute, position)
+            ]
             texts = execute(
                 f"SELECT {self._state_id}, name, value FROM {self._state}"
             ).fetchall()

@@ -331,3 +331,18 @@ def test_a_damaged_row_is_named_on_one_line(key):
     with pytest.raises(StoreError) as damaged:
         completions_in([(key, b"m", b"{", None)], "s.sqlite")
     assert str(damaged.value).isprintable()
+
+
+def test_a_row_that_was_replaced_since_the_look_is_not_deleted(store, monkeypatch):
+    store.put_many([(key(1), "m", Completion("x"))])
+    store.locked(lambda db: db.execute("UPDATE completions SET value = '{'"))
+    look = store._rows
+
+    def rows_then_replaced():
+        looked = [*look()]
+        store.put_many([(key(1), "m", FULL)])
+        return iter(looked)
+
+    monkeypatch.setattr(store, "_rows", rows_then_replaced)
+    assert prune_damaged(store) == 0
+    assert store.get_many([key(1)]) == {key(1): FULL}
