@@ -25,8 +25,11 @@ WINNERS = {
     **dict.fromkeys(("A is better", "Response A wins", "A>B", "B < A", "答案 A", "A优于B"), A),
     **dict.fromkeys(("B", "model_b", "Assistant B", "second", "乙", "Answer: B", "A不如B"), B),
     **dict.fromkeys(("The second response", "B is better than A", "A<<B", "选项B"), B),
-    **dict.fromkeys(("选择 A", "我选A", "A略胜一筹", "甲更佳"), A),
-    **dict.fromkeys(("TIE", "C", "A=B", "tie (both bad)", "平", "a tie", "两者平局"), TIE),
+    **dict.fromkeys(("选择 A", "我选A", "A略胜一筹", "甲更佳", "前者"), A),
+    **dict.fromkeys(("回答二", "B的回答", "后者更好", "B优"), B),
+    **dict.fromkeys(
+        ("TIE", "C", "A=B", "tie (both bad)", "平", "a tie", "两者平局", "same", "一样"), TIE
+    ),
     **dict.fromkeys(
         ("A is worse", "not A", "A or B", "D", "A>A", "A, but B", "AB", "maybe", "neither", "both"),
         NOTHING,
@@ -153,8 +156,10 @@ MARKED = {
     "score": (judge(OutputConfig(format="rating"), mode=POINT), "[[4]]", "[[3]]"),
 }
 DENIALS = ["not {}", "It isn't {}.", "I would not say {}", "rather than {}", "B over {}"]
+DENIALS += ["I cannot pick {}", "It has not yet been {}.", "~~{}~~", "无法选{}"]
 DENIALS += ["我不选{}。", "这不是 {}", "**not** {}", "Verdict: not {}"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
+LISTS += ["{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
 
 
 @pytest.mark.parametrize("kind", MARKED)
@@ -172,8 +177,18 @@ def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
         assert decision(evaluator, shape.format(mark, mark)) == decided
 
 
-def test_a_percentage_is_no_score_of_five():
-    assert decision(MARKED["score"][0], "[[4]]%") is None
+@pytest.mark.parametrize(
+    ("after", "read"),
+    [("%", None), (" (out of 10)", None), ("（满分10分）", None), ("/10", None)]
+    + [(text, 4.0) for text in ("", " of 5", " (out of 5)", "（满分5分）", "/5", "分")],
+)
+def test_what_follows_a_score_can_change_its_scale(after, read):
+    evaluator, _, _ = MARKED["score"]
+    assert decision(evaluator, f"[[4]]{after}") == read
+    if after.strip("% "):
+        scored = judge(OutputConfig(), mode=POINT)
+        entry = {"criterion": "overall", "justification": "j", "score": f"4{after}"}
+        assert decision(scored, json.dumps({"scores": [entry]})) == read
 
 
 def wrapped(text):
@@ -181,6 +196,7 @@ def wrapped(text):
     yield f'{{"evaluation": {text}}}'
     yield f'{{"name": "answer", "arguments": {text}}}'
     yield f'<tool_call>\n{{"name": "answer", "arguments": {text}}}\n</tool_call>'
+    yield f'{{"answers": [{text}]}}'
     yield f"Here it is:\n```json\n[{text}]\n```"
 
 

@@ -13,7 +13,7 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import ItemAnswer, Winner
 from evalkit.core.values import frozen
-from evalkit.evaluators.parsing.mentions import is_denied, is_list
+from evalkit.evaluators.parsing.mentions import is_denied, is_list, is_struck
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
     drop_thinking,
@@ -123,6 +123,8 @@ def choose_mark(
     text = drop_thinking(reply.text, reply.sources)
     cut_off = reply.cut_off
     found = find(text)
+    if alone:
+        found = [mark for mark in found if not is_struck(text, mark.start, mark.end)]
     if not found:
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
     marks = found

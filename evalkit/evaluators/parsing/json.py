@@ -162,12 +162,17 @@ def _find(
 def _unwrapped(found: _Found, keys: Collection[str]) -> _Found:
     """Return the only object within another one, if it has all keys and the other has none.
 
-    Models wrap an answer as `{"evaluation": {…}}`, or as the arguments of a tool call.
+    Models wrap an answer as `{"evaluation": {…}}`, in a list of one, or as the arguments of a tool
+    call.
     """
     wanted = {_folded(key) for key in keys}
     outer = found.value
-    lists = [part for part in outer.values() if isinstance(part, list)]
-    inner = [part for part in outer.values() if isinstance(part, dict)]
+    parts = [
+        part[0] if isinstance(part, list) and len(part) == 1 else part
+        for part in outer.values()
+    ]
+    inner = [part for part in parts if isinstance(part, dict)]
+    lists = [part for part in parts if isinstance(part, list)]
     if lists or len(inner) != 1 or wanted & {_folded(name) for name in outer}:
         return found
     value = inner[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 _NO = (
-    r"\b(?:not|never|neither|nor|than|over|instead of|unlike|except|beats|versus|vs\.?)"
+    r"\b(?:(?:can)?not|never|neither|nor|than|over|instead of|unlike|except|beats|versus|vs\.?)"
     r"|n['’]t"
-    r"|不是|并非|而非|不选择?|不会选择?|不应选择?|不为|不如|优于|好于|胜过|不"
+    r"|不是|并非|而非|不选择?|不会选择?|不应选择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?|不能选?择?|不"
 )
 _FILLERS = (
-    r"say|choose|pick|select|prefer|call it|go with|vote for|be|a|the|for"
+    r"be|been|yet|fully|considered|judged|rated|as|say|choose|pick|select|prefer|call it|go with|vote for|a|the|for"
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
 _DENIED = re.compile(
@@ -18,7 +18,7 @@ _DENIED = re.compile(
 )
 _LONGEST = 60
 _LISTED = re.compile(
-    r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—-]+|and|or|to|through|versus|vs\.?|和|或者?|与|到|至)[^\S\n]*)*",
+    r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+|and|or|to|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
     re.IGNORECASE,
 )
 """What is between the parts of a list."""
@@ -28,6 +28,11 @@ def is_denied(text: str, start: int) -> bool:
     """Return whether the words before a mark, on its line, say that it is not the verdict."""
     lead = text[text.rfind("\n", 0, start) + 1 : start]
     return _DENIED.search(lead[-_LONGEST:]) is not None
+
+
+def is_struck(text: str, start: int, end: int) -> bool:
+    """Return whether a mark is struck through, as in `~~[[A]]~~`."""
+    return text[:start].endswith("~~") and text.startswith("~~", end)
 
 
 def is_list(text: str, end: int, start: int) -> bool:

@@ -229,7 +229,11 @@ _AFTER = re.compile(
     rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?",
     re.IGNORECASE,
 )
-_BASE = re.compile(rf"{_OUT_OF}|[ \t]*%", re.IGNORECASE)
+_BASE = re.compile(
+    rf"{_OUT_OF}|[ \t]*%"
+    r"|[ \t]*\((?:/|(?:out )?of|满分)[ \t]*\d+(?:\.\d+)?[ \t]*(?:分|points?)?\)",
+    re.IGNORECASE,
+)
 
 
 def chinese_number(text: str) -> float | None:
@@ -285,9 +289,11 @@ def with_base(text: str, end: int) -> int:
 
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
+_UNIT = r"(?:分|星|points?|stars?)?"
 _WRITTEN = re.compile(
-    rf"(?P<score>{_NUMBER})\s*(?:(?:/|(?:out )?of)\s*(?P<of>{_NUMBER})|(?P<percent>%))?"
-    r"\s*(?:分|星|points?|stars?)?\s*[.。]?",
+    rf"(?P<score>{_NUMBER})\s*{_UNIT}\s*"
+    rf"(?:(?P<open>\()?(?:/|(?:out )?of|满分)\s*(?P<of>{_NUMBER})\s*{_UNIT}(?(open)\))"
+    rf"|(?P<percent>%))?\s*{_UNIT}\s*[.。]?",
     re.IGNORECASE,
 )
 
@@ -384,15 +390,20 @@ _TITLES = (
     r"(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT|OPTION|MODEL|CANDIDATE|CHOICE|WINNER|TEXT)"
     r"|响应|回答|回复|答案|选项|模型|候选|助手|胜者|获胜者|我?选择?"
 )
-_SIDE = "(?:(?:" + _TITLES + r")[ :=]*)?[\[(]{{0,2}}(?P<side{0}>[AB甲乙])[\])]{{0,2}}"
+_SIDE = (
+    "(?:(?:"
+    + _TITLES
+    + r")[ :=]*)?[\[(]{{0,2}}(?P<side{0}>[AB甲乙])[\])]{{0,2}}(?:的(?:回答|回复|响应))?"
+)
 _PLACE = (
     r"(?:THE )?(?P<place>FIRST|SECOND)(?: (?:RESPONSE|ASSISTANT|ANSWER|OUTPUT|OPTION|ONE))?"
     r"|第(?P<number>[一二])(?:个|条|份)?(?:回答|回复|响应|答案)?"
+    r"|(?P<relative>[前后])者|(?:回答|回复|响应)(?P<numeral>[一二])"
 )
 _PRAISE = (
     r"(?:IS|WAS) (?:THE )?(?:SLIGHTLY |MUCH |CLEARLY |SIGNIFICANTLY |FAR |OVERALL )?"
     r"(?:BETTER|BEST|WINNER|PREFERRED|SUPERIOR)(?: (?:RESPONSE|ANSWER|ONE|OVERALL))?|WINS|WON"
-    r"|更好|更优|更佳|较好|较优|略好|稍好|[更略]胜一筹|胜出|获胜|胜|赢"
+    r"|更好|更优|更佳|优|较好|较优|略好|稍好|[更略]胜一筹|胜出|获胜|胜|赢"
 )
 _FIRST_SIDE = _SIDE.format(1)
 _OTHER_SIDE = _SIDE.format(2)
@@ -404,9 +415,9 @@ _BEATS = re.compile(
 )
 _TIE = re.compile(
     r"(?:IT(?: I|')S )?(?:A )?(?:TIE|TIED|DRAW)(?: ?\((?:BOTH ?(?:BAD|GOOD)|EQUAL)\))?"
-    r"|C|\[\[C\]\]|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
+    r"|C|\[\[C\]\]|(?:THE )?SAME|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
     r"|BOTH (?:ARE )?(?:EQUAL|EQUALLY GOOD|EQUALLY BAD|GOOD|BAD)"
-    r"|(?:两者|双方)?(?:平局|平手|打平|持平|平|相同|一样好|不相上下|相当)"
+    r"|(?:两者|双方)?(?:平局|平手|打平|持平|平|相同|一样好?|不相上下|相当)"
 )
 _SIDES: MappingProxyType[str, Winner] = MappingProxyType(
     {
@@ -414,10 +425,12 @@ _SIDES: MappingProxyType[str, Winner] = MappingProxyType(
         "甲": "A",
         "FIRST": "A",
         "一": "A",
+        "前": "A",
         "B": "B",
         "乙": "B",
         "SECOND": "B",
         "二": "B",
+        "后": "B",
     }
 )
 
@@ -437,7 +450,8 @@ def read_verdict(text: str) -> Winner:
         return "TIE"
     # "A is better than B" is a verdict; "A is better than A" is none.
     if (named := _ONE_SIDE.fullmatch(spelt)) is not None:
-        letter = named["side1"] or named["place"] or named["number"]
+        names = ("side1", "place", "number", "relative", "numeral")
+        letter = next(named[name] for name in names if named[name])
         winner = _SIDES[letter]
         second_side = named["side2"]
         if second_side is None or _SIDES[second_side] != winner:
