@@ -162,6 +162,16 @@ LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{
 LISTS += ["{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
 
 
+NO_DENIALS = ["Is it so or not: {}", "better or not {}", "Not sure, but {}", "It is not: {}"]
+NO_DENIALS += ["B did not help, so {}", "要不要选：{}", "不确定，但 {}"]
+
+
+@pytest.mark.parametrize("shape", NO_DENIALS)
+def test_a_mark_after_words_that_only_have_a_denial_is_a_verdict(shape):
+    for evaluator, mark, _ in MARKED.values():
+        assert decision(evaluator, shape.format(mark)) == decision(evaluator, mark)
+
+
 @pytest.mark.parametrize("kind", MARKED)
 def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
     evaluator, mark, other = MARKED[kind]

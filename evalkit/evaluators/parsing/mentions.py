@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _NO = (
-    r"\b(?:(?:can)?not|never|neither|nor|than|over|instead of|unlike|except|beats|versus|vs\.?)"
+    r"\b(?:(?<!or )(?:can)?not|never|neither|nor|than|over|instead of|unlike|except|beats|versus|vs\.?)"
     r"|n['’]t"
     r"|不是|并非|而非|不选择?|不会选择?|不应选择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?|不能选?择?|不"
 )
@@ -14,7 +14,7 @@ _FILLERS = (
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
 _DENIED = re.compile(
-    rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(:：]*\Z", re.IGNORECASE
+    rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
 )
 _LONGEST = 60
 _LISTED = re.compile(
