@@ -26,6 +26,7 @@ from evalkit.core.values import Json, frozen
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.config.table_reading import TableReading
+    from evalkit.datasets.file_parts import OpenFileError
     from evalkit.interop.layouts.criteria import OpenCriterionError
     from evalkit.interop.layouts.records import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
@@ -55,6 +56,7 @@ def main(arguments: Namespace) -> int:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
     """
     from evalkit.cli import main as run_command
+    from evalkit.datasets.file_parts import OpenFileError
     from evalkit.interop.tables.questions import OpenTableError
 
     # A file may have `=` in its name, so an existing path is never an override.
@@ -90,6 +92,9 @@ def main(arguments: Namespace) -> int:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
             checked = _read(paths, names, arguments)
+        except OpenFileError as question:
+            _print_parts(question, paths, arguments)
+            raise
         except DatasetError as error:
             # the user knows only the name on the command line
             if scratch not in error.where:
@@ -146,6 +151,7 @@ def _read(
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.config.table_reading import load_reading
     from evalkit.datasets.compression import refuse_stream
+    from evalkit.datasets.file_parts import file_of
     from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import (
         EXPORTED,
@@ -165,7 +171,7 @@ def _read(
     where = ", ".join(names)
     for file in paths:
         # All paths are checked before the first one is read.
-        if not file.exists():
+        if not file_of(file).exists():
             raise DatasetError("no such file", where=str(file), remedy="check the path")
         refuse_stream(file)
     # --fields names the columns, so that nothing has to be inferred
@@ -273,6 +279,24 @@ def _print_question(question: OpenTableError, arguments: Namespace) -> None:
         print(f"  {answer.meaning}:\n    {command(words)}")
 
 
+def _print_parts(
+    question: OpenFileError, paths: Sequence[Path], arguments: Namespace
+) -> None:
+    """Print which part of a file is to be read, and a command for each."""
+    from evalkit.interop.tables.questions import command
+
+    if question.path not in paths:
+        return
+    print(f"Question: {question.what}: which part is to be read?")
+    for part, meaning in question.parts:
+        named = [
+            f"{name}#{part}" if Path(name).expanduser() == question.path else name
+            for name in arguments.paths
+        ]
+        words = ["evalkit", "check", *named, *_given_options(arguments)]
+        print(f"  {meaning}:\n    {command(words)}")
+
+
 def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
     """Return the arguments of the command that answers a question."""
     before = _given_options(arguments)
@@ -378,6 +402,7 @@ def _choices(arguments: Namespace) -> Choices:
 
 
 def _rows(path: Path, name: str, *, several: bool) -> Rows:
+    from evalkit.datasets.file_parts import file_of
     from evalkit.datasets.formats import is_readable
     from evalkit.interop.layouts.judgment_files import rows_of
 
@@ -390,7 +415,7 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
                 "is a folder with no data files", where=name, remedy="use a file"
             )
         return [row for file in files for row in _rows(file, str(file), several=True)]
-    if not path.stat().st_size:
+    if not file_of(path).stat().st_size:
         raise DatasetError(
             "is empty", where=name, remedy="use a file with a row for each verdict"
         )

@@ -15,6 +15,13 @@ from typing import IO, Any, Final
 from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
+from evalkit.datasets.file_parts import (
+    OpenFileError,
+    file_of,
+    likely_encodings,
+    named_encoding,
+    recoded,
+)
 
 SUFFIXES: Final = {
     ".gz": "gzip",
@@ -35,6 +42,9 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UTF32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 _LONGEST_MARK = 6
 _PIECE = 2**17
+_AS_UTF8 = "save the file as UTF-8"
+_LONGEST_START = 2**18
+"""The number of bytes from which the encoding of a text is guessed."""
 LONGEST_ROW = 40_000_000
 """The most bytes of a row in a compressed file, or of one in a JSON array: reading one takes three times as much."""
 
@@ -47,6 +57,7 @@ def compression_of(path: Path) -> str | None:
             pipe.
     """
     refuse_stream(path)
+    path = file_of(path)
     with open_file(path) as file:
         begins = file.read(_LONGEST_MARK)
     compression = next(
@@ -68,6 +79,7 @@ def refuse_stream(path: Path) -> None:
     Raises:
         DatasetError: If it is one.
     """
+    path = file_of(path)
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DatasetError(
             "is a pipe or a device and not a file",
@@ -78,17 +90,26 @@ def refuse_stream(path: Path) -> None:
 
 def inner_suffix(path: Path) -> str:
     """Return the suffix of a file's format, without that of its compression, in lower case and without the dot."""
+    path = file_of(path)
     inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
     return inner.suffix.lstrip(".").lower()
 
 
 def bare_name(path: Path) -> str:
     """Return a file's name without the suffixes of its compression and format."""
+    path = file_of(path)
     return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).stem
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading its uncompressed bytes."""
+    """Open a file for reading its uncompressed bytes, as UTF-8 if `#` names its encoding after the path."""
+    encoding = named_encoding(path)
+    if encoding:
+        return recoded(_open_bytes(file_of(path)), encoding, path)
+    return _open_bytes(path)
+
+
+def _open_bytes(path: Path) -> IO[bytes]:
     compression = compression_of(path)
     if compression is None:
         return open_file(path)
@@ -235,9 +256,13 @@ def _utf32(path: Path) -> DatasetError:
 
 def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
     problem = f"the byte at offset {offset} is not UTF-8"
-    return DatasetError(
-        problem, where=f"{path}:{line}", remedy="save the file as UTF-8"
-    )
+    where = f"{path}:{line}"
+    with open_bytes(path) as file:
+        encodings = likely_encodings(file.read(_LONGEST_START))
+    if encodings:
+        parts = [(name, f"{name}, which reads '{text}'") for name, text in encodings]
+        return OpenFileError(problem, path, where, parts, _AS_UTF8)
+    return DatasetError(problem, where=where, remedy=_AS_UTF8)
 
 
 def decoded(line: bytes, number: int, path: Path) -> str:

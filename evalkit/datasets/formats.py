@@ -39,15 +39,16 @@ from evalkit.datasets.compression import (
     reading,
     refuse_stream,
 )
+from evalkit.datasets.file_parts import OpenFileError, part_of
 from evalkit.datasets.json_arrays import REMEDY, Text, read_array, reason
 from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.sheets import (
     SAMPLE,
+    header_of,
     header_position,
     is_blank,
     layout_of,
     named_cells,
-    named_columns,
 )
 from evalkit.datasets.workbooks import check_bounds
 
@@ -488,11 +489,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     # The line where the next row begins: a quoted cell may have line breaks.
     line = 1
     try:
-        # Lines above the header, such as a title.
-        for _ in range(layout.above):
+        # Lines above the header, such as a title, and the header.
+        header, above = header_of(layout.rows, layout.above)
+        for _ in range(above):
+            line = rows.line_num + 1
             next(rows, None)
-        line = rows.line_num + 1
-        header = named_columns(next(rows, []))
         # Columns without a name are dropped, so they may be several.
         unique_columns([name for name in header if name], f"{path}:{line}")
         line = rows.line_num + 1
@@ -513,12 +514,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
 
 def _read_excel(path: Path) -> Iterator[Placed]:
     """Yield the rows of the only sheet with a table; `#SHEET` after the path names another."""
-    file = path
-    sheet_name = ""
-    # `#` may be part of a real file name, which wins.
-    if not path.exists() and "#" in path.name:
-        name, _, sheet_name = path.name.rpartition("#")
-        file = path.with_name(name)
+    file, sheet_name = part_of(path)
     sheets = _sheets(file)
     if sheet_name and sheet_name not in sheets:
         problem = f"has no sheet '{sheet_name}'"
@@ -529,11 +525,10 @@ def _read_excel(path: Path) -> Iterator[Placed]:
     where = str(file) if chosen == next(iter(sheets), "") else f"{file}#{chosen}"
     # (rows, columns) cells of the sheet.
     rows = [[_json_cell(cell) for cell in cells] for cells in sheets.get(chosen, ())]
-    above = header_position(rows[:SAMPLE])
-    header = named_columns([str(cell) for cell in rows[above]] if rows else [])
+    header, above = header_of(rows[:SAMPLE], header_position(rows[:SAMPLE]))
     unique_columns([name for name in header if name], where)
     # Excel counts rows from 1; the header is the row before.
-    for number, cells in enumerate(rows[above + 1 :], above + 2):
+    for number, cells in enumerate(rows[above:], above + 1):
         if any(not is_blank(cell) for cell in cells):
             yield f"{where}:{number}", named_cells(header, cells, f"{where}:{number}")
 
@@ -574,11 +569,9 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
             tables.append(name)
     if len(tables) > 1:
         listed = ", ".join(f"'{name}'" for name in tables)
-        raise DatasetError(
-            f"has several sheets with a table: {listed}",
-            where=str(path),
-            remedy=f"name one after the path, as in '{path.name}#{tables[0]}'",
-        )
+        problem = f"has several sheets with a table: {listed}"
+        parts = [(name, f"the sheet '{name}'") for name in tables]
+        raise OpenFileError(problem, path, str(path), parts)
     if tables:
         return tables[0]
     return next(iter(sheets), "")

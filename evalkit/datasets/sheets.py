@@ -28,7 +28,8 @@ class Layout:
 
     delimiter: str
     above: int
-    sep_line: bool = False
+    rows: Sequence[Sequence[str]] = ()
+    """The first rows."""
 
 
 def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
@@ -42,14 +43,14 @@ def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
     if first_line.casefold().startswith(_SEPARATOR_LINE):
         # The line was stripped, so a tab is no longer in it.
         stated = first_line[len(_SEPARATOR_LINE) :] or "\t"
-        below = _records(lines[1:], stated[0])
-        above = 1 + header_position(below)
-        return Layout(stated[0], above, sep_line=True)
+        records = _records(lines, stated[0])
+        above = 1 + header_position(records[1:])
+        return Layout(stated[0], above, records)
     # The stated delimiter first: it is chosen among several that fit as well.
     candidates = dict.fromkeys((delimiter, *_DELIMITERS))
     best = max(candidates, key=lambda candidate: _fit(_records(lines, candidate)))
     records = _records(lines, best)
-    return Layout(best, header_position(records))
+    return Layout(best, header_position(records), records)
 
 
 def header_position(rows: Sequence[Sequence[Any]]) -> int:
@@ -73,6 +74,69 @@ def header_position(rows: Sequence[Sequence[Any]]) -> int:
         if not (is_comment or is_title):
             return position
     return 0
+
+
+def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int]:
+    """Return the names of columns, and the number of rows up to the last one of the header.
+
+    A header has two rows if names occur twice and the row above or below tells them apart: `Judge`
+    over `verdict` and `Human` over `verdict` are `Judge verdict` and `Human verdict`.
+
+    Args:
+        rows: The first rows.
+        above: The number of rows above the header.
+    """
+    if above >= len(rows):
+        return [], above
+    names = named_columns([str(cell) for cell in rows[above]])
+    if _are_unique(names):
+        return names, above + 1
+    for upper, lower in ((above - 1, above), (above, above + 1)):
+        if upper < 0 or lower >= len(rows):
+            continue
+        joined = _joined(rows[upper], rows[lower], rows[lower + 1 :])
+        if joined:
+            return named_columns(joined), lower + 1
+    return names, above + 1
+
+
+def _are_unique(names: Sequence[str]) -> bool:
+    filled = [name for name in names if name.strip()]
+    return len(set(filled)) == len(filled)
+
+
+def _joined(
+    upper: Sequence[Any], lower: Sequence[Any], below: Sequence[Sequence[Any]]
+) -> list[str]:
+    """Return names of two rows of a header, each that occurs twice with its group; empty if they are no header."""
+    groups: list[str] = []
+    group = ""
+    for cell in [*upper, *([""] * (len(lower) - len(upper)))]:
+        # A group is named in its first column only.
+        group = group if is_blank(cell) else str(cell).strip()
+        groups.append(group)
+    names = ["" if is_blank(cell) else str(cell).strip() for cell in lower]
+    counts = Counter(name for name in names if name)
+    joined = [
+        f"{group} {name}" if counts[name] > 1 else name or group
+        for group, name in zip(groups, names, strict=False)
+    ]
+    several = len({group for group in groups if group}) > 1
+    if not (several and len(counts) > 1 and _are_unique(joined)):
+        return []
+    # A row of the table has numbers, or values that occur again below it.
+    is_row = any(not name.strip() or _is_number(name) for name in counts) or any(
+        position < len(row)
+        and not is_blank(row[position])
+        and str(row[position]) == name
+        for row in below
+        for position, name in enumerate(names)
+    )
+    return [] if is_row else joined
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(".", "", 1).replace(",", "", 1).isdigit()
 
 
 def is_blank(cell: Any) -> bool:

@@ -27,6 +27,7 @@ from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.core.values import frozen
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
+from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import (
     Placed,
     Reader,
@@ -70,7 +71,7 @@ def find_files(
     for path in _places(named, base):
         if path.is_dir():
             return _inside(path, format)
-        if path.exists():
+        if file_of(path).exists():
             return [path]
     # Without a glob, the name is wrong, and near names are suggested.
     if not has_magic(named):
@@ -89,7 +90,7 @@ def find_place(named: str, base: Path | None) -> Path:
         DatasetError: If there is none.
     """
     for path in _places(named, base):
-        if path.exists():
+        if file_of(path).exists():
             return path
     raise _not_there(_places(named, None)[0], KEY)
 
@@ -101,7 +102,7 @@ def named_files(config: DatasetConfig, base: Path | None) -> list[Path]:
     existing = []
     for path in paths:
         with suppress(OSError):  # a name that is too long for one
-            existing += [path] if path.exists() else []
+            existing += [file_of(path)] if file_of(path).exists() else []
     return existing
 
 
@@ -113,12 +114,14 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
     if isinstance(named, list):
         # Of a list, each name must exist where it is tried last.
         return not all(
-            path.exists() for name in named for path in _places(name, base)[-1:]
+            file_of(path).exists()
+            for name in named
+            for path in _places(name, base)[-1:]
         )
     if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
         return False
     return not any(
-        path.exists() or (has_magic(named) and _matching(path))
+        file_of(path).exists() or (has_magic(named) and _matching(path))
         for path in _places(named, base)
     )
 

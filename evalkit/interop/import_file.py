@@ -15,6 +15,7 @@ from evalkit.core.types import (
     Case,
     Judgment,
 )
+from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.images import Album, reading_images
 from evalkit.interop.import_cases import to_cases
@@ -78,7 +79,7 @@ def _content(
     imports: Importer, path: Path, options: Options
 ) -> ParsedFile | ImportedJudgments:
     """Return the content of a file that is in the importer's format."""
-    if not path.exists():
+    if not file_of(path).exists():
         raise DatasetError(
             "no such file", where=str(path), remedy="use the file with the judgments"
         )

@@ -24,6 +24,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.types import Case
 from evalkit.datasets import CaseStream, Dataset, compression, load_cases, sources, workbooks
+from evalkit.datasets.file_parts import OpenFileError
 from evalkit.datasets.formats import reader_for
 from tests.support.servers import PATIENCE
 
@@ -181,8 +182,9 @@ def test_other_encodings_are_one_line(tmp_path):
     path.write_bytes(JSONL.encode("utf-16")[:-1])
     assert "is not UTF-16, despite its byte-order mark" in complaint(path)
     path.write_bytes('{"id": 1, "prompt": "caf\xe9"}\n'.encode("latin-1"))
-    assert (
-        complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
+    assert complaint(path) == (
+        f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8,"
+        " or name one after the path, as in 'd.jsonl#cp1252'"
     )
 
 
@@ -222,6 +224,76 @@ def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path, right):
     }
     cells = load(workbook(path, [row]), "pointwise").cases[0].metadata
     assert cells == {"n": 3, "half": 0.5, "yes": True, "day": "2026-01-02", "no": ""}
+
+
+TEXTS = {
+    "cp1252": "Prüfer;ungenügend",
+    "cp1250": "Żółć;źle wyłącznie",
+    "cp1251": "Судья;неверно и верно",
+    "gb18030": "编号;问题;不合格",
+    "cp932": "番号;判定モデル;不正解",
+    "euc-jp": "番号;モデル評価;悪い",
+    "cp949": "번호;모델 판정;오답",
+    "big5": "編號;模型評分;錯誤",
+}
+
+
+@pytest.mark.parametrize("encoding", TEXTS)
+def test_an_encoding_is_offered_and_can_be_named(tmp_path, encoding):
+    path = tmp_path / "d.csv"
+    path.write_bytes(f"prompt,response\np,{TEXTS[encoding]}\n".encode(encoding))
+    with pytest.raises(OpenFileError) as caught:
+        load(path, "pointwise")
+    assert encoding in [name for name, _ in caught.value.parts]
+    named = load(f"{path}#{encoding}", "pointwise")
+    assert named.cases[0].responses[0].text == TEXTS[encoding]
+    with pytest.raises(ConfigError, match="no encoding 'nothing'"):
+        load(f"{path}#nothing", "pointwise")
+
+
+def test_a_text_in_another_encoding_is_refused(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes("prompt,response\np,ü\n".encode("cp1252"))
+    with pytest.raises(ConfigError, match="is not utf-8"):
+        load(f"{path}#utf-8", "pointwise")
+
+
+HEADERS = {
+    "groups above": (",Judge,,Human\nid,verdict,why,verdict\n", ["Judge verdict", "Human verdict"]),
+    "groups in the header": (
+        ",Judge,Judge,Human\nid,verdict,why,verdict\n",
+        ["Judge verdict", "Human verdict"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_may_have_two_rows(tmp_path, name):
+    header, verdicts = HEADERS[name]
+    path = tmp_path / "d.csv"
+    path.write_text(header + "a,pass,x,fail\nb,fail,x,pass\n", encoding="utf-8")
+    rows = [row for _, row in reader_for(None, path)(path)]
+    assert [[*row] for row in rows] == [["id", verdicts[0], "why", verdicts[1]]] * 2
+
+
+def test_a_row_below_two_equal_names_is_no_header(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("id,score,score\na,pass,fail\nb,pass,pass\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match="two columns are named 'score'"):
+        list(reader_for(None, path)(path))
+
+
+def test_a_sheet_is_named_after_the_path(tmp_path):
+    path = tmp_path / "d.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        for name in ("one", "two"):
+            sheet = book.add_worksheet(name)
+            for column, values in enumerate((("prompt", name, "q"), ("response", "x", "y"))):
+                sheet.write_column(0, column, values)
+    with pytest.raises(OpenFileError) as caught:
+        load(path, "pointwise")
+    assert [part for part, _ in caught.value.parts] == ["one", "two"]
+    assert [case.prompt for case in load(f"{path}#two", "pointwise").cases] == ["two", "q"]
 
 
 def test_a_bad_workbook_is_one_line(tmp_path, monkeypatch):

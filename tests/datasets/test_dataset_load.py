@@ -350,10 +350,8 @@ def test_bad_encoding_names_the_byte(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf\xff" + good)
     assert complaint(path).startswith(":1: the byte at offset 3 is not UTF-8")
     path.write_bytes(b"\xef\xbb\xbf" + good + b'{"id": "\xff"}\n')
-    assert (
-        complaint(path)
-        == f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
-    )
+    problem = f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
+    assert complaint(path).startswith(problem)
 
 
 def test_missing_files(write, tmp_path, monkeypatch):

@@ -293,6 +293,42 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["llm"],
         ["human"],
     ),
+    "answers next to verdicts": (
+        {
+            "gold_answer": _words(("Paris", "Rome"), 51),
+            "model_answer": _words(("Paris", "Rome"), 52),
+        }
+        | {"judge": JUDGE, "human": LABEL},
+        ["judge"],
+        ["human"],
+    ),
+    "most votes": (
+        {"judge": JUDGE}
+        | {f"human_votes.{word}": [3 * (x == word) for x in LABEL] for word in FLAGS},
+        ["judge"],
+        ["human_votes_*"],
+    ),
+    "a metric and the same one by people": (
+        {"id": [f"s{i // 2}" for i in range(ROWS)], "value": JUDGE}
+        | {"name": ["Tone", "Human Tone"] * (ROWS // 2)},
+        ["Tone"],
+        ["Human Tone"],
+    ),
+    "a list of one object": (
+        {"judge": [[{"verdict": word, "why": "so"}] for word in JUDGE], "human": LABEL},
+        ["judge.verdict"],
+        ["human"],
+    ),
+    "the most points": (
+        {"max_points": _words((4, 5), 53), "judge_score": SCORE, "human_score": GRADE},
+        ["judge_score"],
+        ["human_score"],
+    ),
+    "a repeated header": (
+        {"judge": ["judge", *JUDGE[1:]], "human": ["human", *LABEL[1:]], "id": ["id", *IDS[1:]]},
+        ["judge"],
+        ["human"],
+    ),
     "OK and NG": (
         {"LLM判定": _as({"pass": "OK", "fail": "NG"}, JUDGE)}
         | {"担当者判定": _as({"pass": "OK", "fail": "NG"}, LABEL)},
@@ -323,6 +359,27 @@ def test_words_that_differ_are_classes_that_differ(name):
     words = LEVELS[name]
     table = _read({"id": IDS, "judge": _words(words, 26), "human": _words(words, 27)})
     assert len(set(table.values["judge"].values())) == len(words)
+
+
+def test_two_spellings_of_a_rank_are_one_level():
+    judge = _words(("Disagree", "Neutral", "Agree"), 58)
+    human = _as({"Disagree": "Disagree", "Neutral": "Undecided", "Agree": "Agree"}, judge)
+    table = _read({"id": IDS, "judge": judge, "human": [*human[1:], "Agree"]})
+    assert table.space.rubric["ordered"] is True
+    assert {*table.values["human"].values()} == {"Disagree", "Neutral", "Agree"}
+
+
+def test_winners_name_systems_before_sides():
+    """The names m1 and m2 would be sides, if they were no systems."""
+    names = ("m1", "m2", "m3")
+    first = [names[i % 3] for i in range(ROWS)]
+    second = [names[(i + 1) % 3] for i in range(ROWS)]
+    winners = [pair[i % 2] for i, pair in enumerate(zip(first, second, strict=True))]
+    table = _read(
+        {"id": IDS, "model_a": first, "model_b": second, "judge": winners}
+        | {"human": [second[0], *winners[1:]]}
+    )
+    assert [record.said.value for record in table.parsed.records][:4] == [1.0, -1.0, 1.0, -1.0]
 
 
 def test_forms_of_one_word_are_one_class():
@@ -474,6 +531,35 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         "what does an empty cell mean",
     ),
     "a fault": ({"judge": JUDGE, "has_error": LABEL}, "whose are they"),
+    "who was asked": (
+        {"judge": JUDGE, "human_reviewed": ["yes"] * ROWS, "quality": LABEL},
+        "whose are they",
+    ),
+    "one word in all rows": (
+        {"judge": JUDGE, "human_ok": ["yes"] * ROWS, "quality": LABEL},
+        "in all rows: is it the label",
+    ),
+    "a copy in other words": (
+        {"judge": JUDGE, "human": _as({"pass": "yes", "fail": "no"}, JUDGE)},
+        "a copy is no evidence of agreement",
+    ),
+    "the number of the choice": (
+        {"responses": [[f"a {i}", f"b {i}"] for i in range(ROWS)]}
+        | {
+            f"{who}_choice_index": _words((0, 1), seed)
+            for who, seed in (("gpt", 54), ("human", 55))
+        },
+        "which number is which winner",
+    ),
+    "systems named after sides": (
+        {"model_a": ["Model A", "Model B"] * (ROWS // 2)}
+        | {"model_b": ["Model B", "Model A"] * (ROWS // 2)}
+        | {
+            "judge": _words(("Model A", "Model B"), 56),
+            "human": _words(("Model A", "Model B"), 57),
+        },
+        "names of systems and of sides",
+    ),
     "one named judge": ({"LLM_verdict": JUDGE, "QA_verdict": LABEL}, "whose are they"),
     "labels of one prompt": (
         {"id": [f"p{i % 6}" for i in range(ROWS)], "judge": JUDGE, "human": LABEL},

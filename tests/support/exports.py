@@ -474,6 +474,11 @@ def weave() -> dict[str, Any]:
         }
 
     evaluated = [call(i, judge, human) for i, judge, human in BOTH]
+    in_example = []
+    for i, judge, human in BOTH:
+        labeled = {**call(i, judge, human), "summary": {}}
+        labeled["inputs"] = {"example": {"question": f"What is {i}?", "human_verdict": human}}
+        in_example.append(labeled)
     scored = [
         {
             **one,
@@ -497,7 +502,11 @@ def weave() -> dict[str, Any]:
         }
         for (_, judge, human), one in zip(BOTH, evaluated, strict=True)
     ]
-    return {"weave evaluation": evaluated, "weave feedback flags": scored}
+    return {
+        "weave evaluation": evaluated,
+        "weave label in the example": in_example,
+        "weave feedback flags": scored,
+    }
 
 
 def score_columns() -> dict[str, Any]:
@@ -574,8 +583,14 @@ def score_columns() -> dict[str, Any]:
         }
         for i, judge, human in BOTH
     ]
+    arize = [
+        {name: value for name, value in span.items() if name != "human_label"}
+        | {"annotation.Correctness.label": human, "annotation.Correctness.updated_at": 1.7e9 + i}
+        for span, (i, _, human) in zip(spans, BOTH, strict=True)
+    ]
     return {
         "score_columns phoenix": spans,
+        "score_columns arize": arize,
         "score_columns vertex pairs": pairwise,
         "score_columns azure": {"rows": azure, "metrics": {"relevance": 0.5}, "studio_url": None},
         "score_columns mlflow ratings": mlflow,

@@ -9,8 +9,8 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
-from evalkit.interop.layouts.free_columns import is_judges
 from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
+from evalkit.interop.layouts.rater_names import is_judges
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _OVERALL: Final = "overall_preference"

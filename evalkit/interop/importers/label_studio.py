@@ -16,12 +16,9 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import (
-    is_judges,
-    text_cells,
-    with_raters_in_data,
-)
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.rater_names import is_judges
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ANNOTATIONS: Final = "annotations", "completions"

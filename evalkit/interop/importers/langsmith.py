@@ -16,8 +16,8 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import is_persons
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESULTS: Final = "evaluation_results"

@@ -16,8 +16,9 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import is_persons, text_cells
+from evalkit.interop.layouts.free_columns import text_cells
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORES: Final = "feedback_scores", "feedbackScores", "score_results"

@@ -11,8 +11,10 @@ from typing import Any
 from evalkit.core.hashing import canonical_json
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.compression import inner_suffix
+from evalkit.interop.layouts.criteria import BAD, GOOD
 from evalkit.interop.layouts.judgment_files import Peek, load_object, number, rows_of
 from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _BY_MODEL = (
@@ -69,7 +71,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "metadata": lambda row: {
             key: value
             for key, value in _variables(row).items()
-            if isinstance(value, _PLAIN)
+            if isinstance(value, _PLAIN) and not is_persons(key)
         },
         "failure": _failure,
         "labels": _ratings,
@@ -158,12 +160,26 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
 
 
 def _ratings(row: Row) -> JsonObject:
-    """Return a person's rating of an output."""
-    return {
+    """Return people's ratings of an output, and their verdicts in variables named after them."""
+    ratings: JsonObject = {
         kind: part.get("score")
         for part in _assertions(row)
         if (kind := _kind(part)) == _HUMAN
     }
+    for name, value in _variables(row).items():
+        if is_persons(name):
+            ratings[name] = _graded(value)
+    return ratings
+
+
+def _graded(value: Any) -> Any:
+    """Return the score of a person's verdict: words that say good or bad are 1 and 0."""
+    word = str(value).strip().casefold()
+    if word in GOOD:
+        return 1
+    if word in BAD:
+        return 0
+    return value
 
 
 def _assertions(row: Row) -> list[Row]:

@@ -18,12 +18,9 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import (
-    is_persons,
-    text_cells,
-    with_raters_in_data,
-)
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _AZURE: Final = re.compile(r"outputs\.(?P<judge>[^.]+)\.(?P<part>.+)")
@@ -32,8 +29,11 @@ _SLASHED: Final = re.compile(
     r"pairwise_choice|error_message)"
 )
 _DOTTED: Final = re.compile(
-    r"(?:eval|evals|annotation|annotations)\.(?P<judge>[^.]+)\.(?P<part>label|score|explanation)"
+    r"(?P<rater>eval|evals|annotation|annotations)\.(?P<judge>[^.]+)\."
+    r"(?P<part>label|score|explanation)"
 )
+_BY_PEOPLE: Final = "annotation."
+"""The prefix of what people said about a metric, next to an evaluator of its name."""
 _ENDS: Final = {
     "_result": "word",
     "_label": "word",
@@ -178,7 +178,8 @@ def _parts(names: list[str]) -> dict[str, dict[str, str]]:
             part = {"label": "word", "explanation": "reason"}.get(
                 match["part"], "score"
             )
-            by_evaluator[match["judge"]][part] = name
+            prefix = _BY_PEOPLE if match["rater"].startswith("annotation") else ""
+            by_evaluator[prefix + match["judge"]][part] = name
         elif name.endswith(_CALLS) and name.removesuffix(_CALLS) in names:
             by_evaluator[name.removesuffix(_CALLS)]["score"] = name.removesuffix(_CALLS)
     return {
@@ -220,12 +221,12 @@ def _azure_name(judge: str, metric: str) -> str:
 def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     values = {part: row.get(column) for part, column in by_part.items()}
     # without the version of a metric
-    name = re.sub(r"/v\d+$", "", judge)
+    name = re.sub(r"/v\d+$", "", judge.removeprefix(_BY_PEOPLE))
     choice = values.get("pairwise_choice")
     if isinstance(choice, str):
         values["word"] = _choice(choice)
     source: Source = JUDGE
-    if is_persons(name):
+    if judge.startswith(_BY_PEOPLE) or is_persons(name):
         source = PERSON
     elif name.casefold() in _CODE:
         source = CODE

@@ -15,13 +15,9 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import (
-    flat,
-    is_persons,
-    text_cells,
-    with_raters_in_data,
-)
+from evalkit.interop.layouts.free_columns import flat, text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ANNOTATION: Final = "wandb.annotation."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -14,6 +13,7 @@ from evalkit.core.values import frozen
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS
+from evalkit.interop.layouts.rater_names import words_of
 from evalkit.interop.layouts.records import NOTHING
 
 Source = Literal["judge", "person", "code"]
@@ -25,9 +25,7 @@ Key = tuple[str, str]
 # Longer texts are reasons and not words.
 _LONGEST_WORD: Final = 80
 # Letters and digits, or a run of other scripts.
-_PARTS: Final = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 # Between a small letter and a capital one: `answerQuality` has two words.
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 RATERS: Final = frozenset(
     {
         *(
@@ -150,12 +148,6 @@ class OpenCriterionError(ConfigError):
         remedy = f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}"
         super().__init__(problem, where=str(path), remedy=remedy)
         self.answers = tuple(answers)
-
-
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in snake case, camel case or with spaces."""
-    # Humps are split before the case is folded.
-    return tuple(_PARTS.findall(_HUMP.sub(" ", name).casefold()))
 
 
 def same_criterion(first: str, second: str) -> bool:

@@ -18,8 +18,8 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
     is_polar,
-    words_of,
 )
+from evalkit.interop.layouts.rater_names import is_judges, is_labels, words_of
 from evalkit.interop.layouts.records import Options
 
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -68,94 +68,12 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "model": ("model", "model_name", "system"),
 }
-JUDGES: Final = frozenset(
-    {
-        *(
-            "judge",
-            "llm",
-            "auto",
-            "ai",
-            "grader",
-            "evaluator",
-            "verdict",
-            "prediction",
-            "pred",
-        ),
-        *(
-            "gpt",
-            "gpt4",
-            "claude",
-            "gemini",
-            "llama",
-            "qwen",
-            "mistral",
-            "deepseek",
-            "haiku",
-        ),
-        *(
-            "sonnet",
-            "opus",
-            "prometheus",
-            "grok",
-            "command",
-            "nova",
-            "o1",
-            "o3",
-            "o4",
-            "kimi",
-        ),
-        *("裁判", "模型", "自动"),
-    }
-)
-"""Words in the name of a judge's column."""
-PEOPLE: Final = frozenset(
-    {
-        *(
-            "human",
-            "annotator",
-            "annotators",
-            "annotation",
-            "expert",
-            "crowd",
-            "manual",
-        ),
-        *("reviewer", "sme", "thumb", "thumbs", "人工", "专家", "人类", "标注"),
-    }
-)
-"""Words in the name of a score or a column that people gave."""
-_LABELS: Final = frozenset(
-    {"gold", "label", "labels", "majority", "truth", "user", "标签", "真值"}
-)
-"""Words in the name of a column of labels; a score by this name can be a judge's."""
-_OPINIONS: Final = frozenset({"feedback", "rating", "score", "vote"})
-"""Words that make a `user` the rater, and not the subject of a judge."""
 _REFERENCES: Final = frozenset(
     {*("expected", "reference", "target", "ground", "truth", "gold", "previous", "old")}
 )
 """Words in the name of a column that is neither a judge nor a label unless the user says so."""
 # The most different words of classes; more are names or texts.
 _MOST_WORDS: Final = 12
-
-
-def is_persons(name: str) -> bool:
-    """Return whether the name of a score says that people gave it."""
-    words = {*words_of(name)}
-    # `user_rating` is a user's, and `user_intent` is about one.
-    by_user = "user" in words and not words.isdisjoint(_OPINIONS)
-    # A name with words of both, such as `human_vs_gpt`, is open.
-    return (by_user or not words.isdisjoint(PEOPLE)) and words.isdisjoint(JUDGES)
-
-
-def is_labels(name: str) -> bool:
-    """Return whether the name of a column says that people gave its values."""
-    words = {*words_of(name)}
-    return not words.isdisjoint(PEOPLE | _LABELS) and words.isdisjoint(JUDGES)
-
-
-def is_judges(name: str) -> bool:
-    """Return whether the name of a column says that a judge gave its values."""
-    words = {*words_of(name)}
-    return not words.isdisjoint(JUDGES) and words.isdisjoint(PEOPLE | _LABELS)
 
 
 def _is_no_judge(name: str) -> bool:

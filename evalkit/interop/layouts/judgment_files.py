@@ -20,6 +20,7 @@ from evalkit.datasets.compression import (
     open_bytes,
     reading,
 )
+from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.text import (
@@ -100,7 +101,7 @@ def _peek_file(path: Path) -> Peek:
     # Otherwise the whole file is one object, perhaps over several lines.
     top = row or (
         _mapping(json.loads(_whole(path, _WHOLE)))
-        if path.stat().st_size <= _WHOLE
+        if file_of(path).stat().st_size <= _WHOLE
         else {}
     )
     return Peek(path, _first_row(path, top), top)
@@ -192,7 +193,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
     Raises:
         DatasetError: If it does not exist, cannot be read, or has values other than rows.
     """
-    if not path.exists():
+    if not file_of(path).exists():
         raise DatasetError("no such file", where=str(path), remedy="check the path")
     # Files of a folder, sorted, so that rows have the same order on every machine.
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]

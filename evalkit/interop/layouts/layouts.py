@@ -20,6 +20,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
 from evalkit.interop.layouts.judgment_files import LocatedRow, number, spoken, text
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import (
     NONE,
     NOTHING,
@@ -152,7 +153,7 @@ def read_log(
 
     Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all
     answers. `options.judge` selects a grader, or names the only judge; the scores of
-    `options.dimension` are labels.
+    `options.dimension`, or else of graders named after people, are labels.
 
     Args:
         path: The log.
@@ -188,6 +189,8 @@ def read_log(
         ]
         every = [part for _, case_parts in graded for part in case_parts]
     judges = _judges(path, every, options)
+    # Graders whose scores are labels: the user's, or else those that are named after people.
+    people = {options.dimension} if options.dimension else _people(every, judges)
     # {criterion: its text}, filled while the records are made.
     criteria: dict[str, str] = {}
     records: list[Record] = []
@@ -209,7 +212,7 @@ def read_log(
             scores |= {
                 f"label.{part.grader}": part.score
                 for part in case_parts
-                if part.grader == options.dimension
+                if part.grader in people
             }
             records.append(
                 record_of(
@@ -221,7 +224,9 @@ def read_log(
     judged = [part.score for part in every if part.grader in judges]
     present = [score for score in judged if score is not None]
     if other_graders := Counter(
-        part.grader for part in every if part.grader not in (*judges, options.dimension)
+        part.grader
+        for part in every
+        if part.grader not in judges and part.grader not in people
     ):
         notes.append(
             f"scores of graders that are not judges, omitted: {other_graders.total()}"
@@ -285,6 +290,15 @@ def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, st
         remedy = f"if a grader is a judge, name it: --judge NAME ({', '.join(graders)})"
         raise DatasetError("no grader is a model", where=str(path), remedy=remedy)
     return {judge: options.judge or judge for judge in judges}
+
+
+def _people(parts: Sequence[Part], judges: Mapping[str, str]) -> set[str | None]:
+    """Return the graders that are no models and are named after people, as a scorer `human`."""
+    return {
+        part.grader
+        for part in parts
+        if part.grader not in judges and not part.is_judge and is_persons(part.grader)
+    }
 
 
 def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:

@@ -13,7 +13,7 @@ from evalkit.interop.tables.column_types import LONGEST_WORD, NEARLY_ALL
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw, Space
 from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
-from evalkit.interop.tables.words import begins, fold, ordered, polarity
+from evalkit.interop.tables.words import begins, fold, ordered, polarity, same_ranks
 
 _MARKS: Final = " .!*`\"'"
 """Marks around a word."""
@@ -24,11 +24,24 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     """Return the space of classes: pass and fail, ordered words, or words that raters share."""
     # {rater: {text: folded word}}; equal folded words are one class.
     words = {name: _folded(raw) for name, raw in raws.items()}
+    synonyms = same_ranks(frozenset(levels.values()) for levels in words.values())
+    words = {
+        name: {text: synonyms.get(word, word) for text, word in levels.items()}
+        for name, levels in words.items()
+    }
     union = {word for levels in words.values() for word in levels.values()}
     union |= {fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()}
     spelled = _spelling(raws, words)
     meanings, _ = polarity()
     space = Space("class")
+    # The words of a rank that raters spell in two ways.
+    read_as = {
+        text.strip(): spelled[word]
+        for levels in words.values()
+        for text, word in levels.items()
+        if synonyms and fold(text) != fold(spelled[word])
+    }
+    space.notes += [f"'{text}' is read as '{word}'" for text, word in read_as.items()]
     texts = any(
         raw.column.kind == "stated"
         or any(len(text) > LONGEST_WORD for text in raw.words)

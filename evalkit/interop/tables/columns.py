@@ -66,6 +66,7 @@ def columns_of(rows: Rows) -> Columns:
     locations = [location for location, _ in rows]
     _check_lengths(cells, locations)
     columns = Columns(cells, locations)
+    _drop_headers(columns)
     # Totals are dropped first: they are not objects like the cells above them.
     _drop_totals(columns)
     opened = dict(_opened(columns.cells, 0))
@@ -102,6 +103,30 @@ def _check_lengths(cells: Mapping[str, list[Any]], locations: Sequence[str]) -> 
                 )
                 remedy = f"shorten it to {_LONGEST_CELL:,}"
                 raise DatasetError(problem, where=location, remedy=remedy)
+
+
+def _drop_headers(columns: Columns) -> None:
+    """Drop rows that repeat the header, as files that were put together have them."""
+    if len(columns.cells) < 2:
+        return
+    first = next(iter(columns.cells))
+    repeated = {
+        row
+        for row, cell in enumerate(columns.cells[first])
+        if cell == first
+        and all(column[row] == name for name, column in columns.cells.items())
+    }
+    if repeated:
+        columns.notes.append(f"rows that repeat the header, not read: {len(repeated)}")
+        for name, column in columns.cells.items():
+            columns.cells[name] = [
+                cell for row, cell in enumerate(column) if row not in repeated
+            ]
+        columns.places[:] = [
+            location
+            for row, location in enumerate(columns.places)
+            if row not in repeated
+        ]
 
 
 def _drop_totals(columns: Columns) -> None:
@@ -229,6 +254,9 @@ def _by_name(
             }
             for cell in cells
         ]
+    # Lists of one object are that object.
+    if max(map(len, filled)) == 1:
+        return [None if cell is None else cell[0] for cell in cells]
     # Lists of raters without names: each position counts as a name.
     rated = matches(name, "human") or matches(name, "judge")
     if rated and max(map(len, filled)) <= _MOST_ANNOTATORS:

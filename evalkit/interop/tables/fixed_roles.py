@@ -303,6 +303,9 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
             continue
         if matches(name, "rater") or is_named(name):
             continue
+        # `rubric_item` with a few words names a criterion.
+        if matches(name, "criterion") and column.kind == "class":
+            continue
         # A bare `id` before `case_id`, and unique columns before repeated ones.
         length = len(tokens(name))
         ranked.append(((length > 1, not column.is_unique), name))

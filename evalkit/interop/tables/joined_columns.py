@@ -8,11 +8,13 @@ from typing import Final
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import is_rank, sided_pairs
 from evalkit.interop.tables.parts import Parts, compares
-from evalkit.interop.tables.words import matches, tokens
+from evalkit.interop.tables.words import fold, matches, polarity, tokens
 
 _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 
 _ONE_HOT: Final = ("a", "b", "tie")
+_COUNTS: Final = "counts of votes: the word with most is the verdict"
+_VOTES: Final = frozenset({"vote", "votes", "voted", "voters", "counts"})
 
 
 def join_one_hot(parts: Parts) -> None:
@@ -48,6 +50,51 @@ def join_one_hot(parts: Parts) -> None:
         _replace(parts, [*sides.values()], name, winners)
 
 
+def join_votes(parts: Parts) -> None:
+    """Join counts of votes for each verdict, such as `votes.pass`, to a column of the words with most votes."""
+    words_by_base: dict[tuple[str, ...], dict[str, str]] = {}
+    meanings, _ = polarity()
+    # Words of columns of verdicts: a class that a column of counts may be named after.
+    levels = {
+        fold(word)
+        for column in parts.typed.values()
+        if column.may_be_verdict and not column.is_numeric
+        for word in column.words
+    }
+    for name, column in parts.typed.items():
+        words = tokens(name)
+        counted = [word for word in words if word in meanings or word in levels]
+        if len(counted) != 1 or not _has_counts(column):
+            continue
+        base = tuple(word for word in words if word != counted[0])
+        if not _VOTES.isdisjoint(base):
+            words_by_base.setdefault(base, {}).setdefault(counted[0], name)
+    for base, columns in words_by_base.items():
+        if len(columns) > 1:
+            most = [_most(parts, columns, row) for row in range(len(parts.columns))]
+            name = f"{'_'.join(base)}_*"
+            _replace(parts, [*columns.values()], name, most, _COUNTS)
+
+
+def _has_counts(column: TypedColumn) -> bool:
+    """Return whether a column has numbers of votes, of which one is more than 1."""
+    numbers = column.distinct_numbers
+    whole = all(value >= 0 and value.is_integer() for value in numbers)
+    is_full = column.is_numeric and column.share(column.numbers) == 1
+    return is_full and whole and max(numbers) > 1
+
+
+def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
+    """Return the word with most votes in a row; `None` if there are no votes, or several have most."""
+    votes = {
+        word: parts.typed[name].numbers.get(parts.typed[name].texts[row] or "", 0.0)
+        for word, name in columns.items()
+    }
+    most = max(votes.values())
+    words = [word for word, count in votes.items() if count == most]
+    return words[0] if most and len(words) == 1 else None
+
+
 def join_sided_scores(parts: Parts) -> None:
     """Join a rater's scores of the two responses of a row to a column of winners."""
     if not compares(parts.by_role()):
@@ -79,7 +126,11 @@ def join_sided_scores(parts: Parts) -> None:
 
 
 def _replace(
-    parts: Parts, columns: Sequence[str], name: str, winners: list[str | None]
+    parts: Parts,
+    columns: Sequence[str],
+    name: str,
+    winners: list[str | None],
+    what: str = "read as one column of winners",
 ) -> None:
     """Replace columns by one of winners, and say so in a note."""
     for column in columns:
@@ -87,9 +138,7 @@ def _replace(
         del parts.typed[column]
     parts.columns.cells[name] = winners
     parts.typed[name] = TypedColumn(name, winners)
-    parts.notes.append(
-        f"columns {', '.join(columns)} are read as one column of winners"
-    )
+    parts.notes.append(f"columns {', '.join(columns)} are {what}")
 
 
 def _higher(first: float | None, second: float | None) -> str | None:

@@ -16,6 +16,7 @@ from evalkit.interop.tables.words import (
     is_model,
     matches,
     polarity,
+    tokens,
 )
 
 _PEOPLE: Final = ("annotator", "reviewer", "labeler", "labeller", "worker", "completed")
@@ -59,6 +60,9 @@ def names_raters(
     raters = [value for value in values if _is_rater(value)]
     # Every value names a model, a person or a judge.
     by_value = len(raters) == len(values) and not matches(name, "system")
+    # A metric and the same metric by people, as `Tone` and `Human Tone`.
+    if _are_twins(values):
+        return True
     # A column `type` or `kind` names raters only if all of its values do.
     if not matches(name, "rater") and not (matches(name, "kind") and by_value):
         return False
@@ -82,6 +86,17 @@ def names_raters(
     )
     # `source` may be that of a text, so its values decide.
     return by_value if exact else True
+
+
+def _are_twins(values: Sequence[str]) -> bool:
+    """Return whether names are in pairs that differ only in a word for people."""
+    by_people = [value for value in values if strength(value) == ("label", 4)]
+    named = {
+        tuple(part for part in tokens(value) if not matches(part, "human"))
+        for value in by_people
+    }
+    plain = {tokens(value) for value in values if value not in by_people}
+    return bool(by_people) and named == plain
 
 
 def _is_rater(value: str) -> bool:

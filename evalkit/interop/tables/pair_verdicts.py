@@ -11,12 +11,15 @@ from evalkit.interop.tables.word_questions import (
     MOST_LEVELS,
     ask_for_numbers,
     ask_for_pair_words,
+    ask_for_sides,
 )
 from evalkit.interop.tables.words import fold, named_by_side, tie_kind
 
 POSITIONS: Final = ("FIRST", "SECOND")
 """The meanings of words for the response shown first and second."""
 WINNERS: Final = frozenset({"A", "B", "TIE"})
+SYSTEM: Final = "SYSTEM"
+"""The meaning of words that name a system of their row, which may be on either side."""
 SIGNED: Final = (
     "negative numbers are read as preferring B and positive ones as preferring A;"
     " the other way around: --map"
@@ -29,7 +32,7 @@ SIGNED_FIRST: Final = (
 
 def pair_space(
     raws: Mapping[str, Raw],
-    systems: set[str],
+    systems: Counter[str],
     meanings: set[str],
     where: str,
     *,
@@ -41,8 +44,10 @@ def pair_space(
     named = False
     for name, raw in raws.items():
         values: dict[str, Any] = {**raw.mapped}
-        if raw.mapped and not set(raw.mapped.values()) <= {*WINNERS, *POSITIONS}:
+        meant = {*raw.mapped.values()}
+        if not meant <= {*WINNERS, *POSITIONS, SYSTEM}:
             return None
+        named = named or SYSTEM in meant
         column = raw.column
         if raw.words and column.is_numeric and column.share(column.numbers) == 1:
             numbers = {text: column.numbers[text] for text in raw.words}
@@ -51,15 +56,25 @@ def pair_space(
                 return None
             values |= _signed(numbers)
         else:
+            # The names of systems come first: `m2` is a system before it is the second response.
+            names = [text for text in raw.words if fold(text) in systems]
+            by_side = {
+                text: column.pairs[text] for text in names if text in column.pairs
+            }
+            # Counted once for each side: such a system is on either side.
+            rotate = all(systems[fold(text)] > 1 for text in names)
+            both = {*by_side.values()} == {"A", "B"} and not raw.mapped
+            if rotate and both and len(systems) == len(by_side):
+                ask_for_sides(by_side, where)
+            values |= dict.fromkeys(names, SYSTEM)
+            named = named or bool(names)
             values |= {
-                text: column.pairs[text] for text in raw.words if text in column.pairs
+                text: column.pairs[text]
+                for text in raw.words
+                if text in column.pairs and text not in values
             }
             if compared:
                 values |= _by_side(raw, values)
-            for text in raw.words:
-                if text not in values and fold(text) in systems:
-                    values[text] = "SYSTEM"
-                    named = True
         space.values[name] = values
     if not compared and not named and not _names_winners(raws, meanings):
         return None

@@ -47,6 +47,14 @@ _ABOUT_VERDICTS: Final = frozenset(
     }
 )
 """Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
+_NO_VERDICTS: Final = frozenset(
+    {*("annotated", "reviewed", "labeled", "labelled", "flipped", "swapped")}
+)
+"""Last words of names that say that someone judged, or in which order, and not the verdict."""
+_CHOICES: Final = frozenset(
+    {*("choice", "chosen", "winner", "preferred", "best", "vote", "selected")}
+)
+_INDEXES: Final = frozenset({"index", "idx"})
 _MOST_CLASSES: Final = 200
 _IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
 
@@ -64,13 +72,25 @@ def is_rater_name(name: str) -> bool:
         return False
     if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
         return False
-    if any(matches(name, group) for group in ("measured", "doubt", "demographic")):
+    if any(matches(name, group) for group in ("doubt", "demographic")):
+        return False
+    if matches(name, "measured") and not _is_chosen_index(name):
+        return False
+    if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
         return False
     if matches(name, "process") and clear < 2:
         return False
     parts = tokens(name)
     is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
     return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
+
+
+def _is_chosen_index(name: str) -> bool:
+    """Return whether a name is of the number of the chosen response, as `human_choice_index`."""
+    parts = {*tokens(name)}
+    measured = {part for part in parts if matches(part, "measured")}
+    chosen = not _CHOICES.isdisjoint(parts) and strength(name)[1] > 2
+    return chosen and measured <= _INDEXES
 
 
 def candidates(
@@ -119,6 +139,8 @@ def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
     computed = matches(name, "computed") and not _is_rated(name, typed)
+    if _is_answer(name, column, typed):
+        return False
     if computed or _is_about_verdicts(name, column, typed):
         return False
     named = is_rater_name(name) or has_human_twin(name, typed)
@@ -134,6 +156,26 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if matches(last_part, "text") and not column.is_numeric:
         return strength(name)[1] > 2 and not _has_verdicts(name, typed)
     return not (matches(last_part, "text") and _has_verdicts(name, typed))
+
+
+def _is_answer(
+    name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
+) -> bool:
+    """Return whether a column such as `model_answer` has answers, next to others with words that judge."""
+    parts = tokens(PATH.split(name)[-1])
+    if len(parts) < 2 or not matches(parts[-1], "response") or column.is_numeric:
+        return False
+    words = {fold(word) for word in column.words}
+    # The columns of judges and people whose words judge.
+    judging = [
+        twin
+        for twin, values in typed.items()
+        if twin != name and values.judges and strength(twin)[1] > 1
+    ]
+    both = {strength(twin)[0] for twin in judging} == {"judge", "label"}
+    return both and all(
+        words.isdisjoint(fold(word) for word in typed[twin].words) for twin in judging
+    )
 
 
 def _is_about_verdicts(

@@ -19,6 +19,8 @@ _MARKS: Final = frozenset(
 )
 _ONE_TOOL: Final = ((("score",), ("label",)), (("value",), ("label",)))
 """The last words of names of a judge's score and of its word, as tools write them."""
+_ROWS: Final = 20
+"""The fewest rows in which one word is no chance."""
 _OFTEN: Final = 0.2
 """The share of empty cells from which a column of one mark may mean the opposite by them."""
 
@@ -152,6 +154,49 @@ def check_label_and_score(
         Answer("both are the judge's", ("--judge", label, "--label", "NONE")),
     ]
     problem = f"'{label}' and '{judge}' may be one judge's word and score: whose is '{label}'?"
+    raise OpenTableError(problem, where, answers)
+
+
+def check_constant(
+    judges: Sequence[str],
+    labels: Iterable[str],
+    unused: Iterable[str],
+    typed: Mapping[str, TypedColumn],
+    where: str,
+) -> None:
+    """Ask whether a column with one word in all rows is the label, next to another that may be.
+
+    Raises:
+        OpenTableError: If so.
+    """
+    labeled = list(labels)
+    if len(labeled) != 1 or len(judges) != 1:
+        return
+    label = labeled[0]
+    judge = judges[0]
+    words = {fold(word) for word in typed[label].words}
+    if len(words) != 1 or typed[label].total < _ROWS:
+        return
+    # With a word of the judge's, all rows may well have this label.
+    if words <= {fold(word) for word in typed[judge].words}:
+        return
+    options = [
+        name
+        for name in unused
+        if len(typed[name].words) > 1 and (typed[name].judges or typed[name].is_binary)
+    ]
+    if not options:
+        return
+    answers = [
+        Answer(f"'{name}' is the label", ("--judge", judge, "--label", name))
+        for name in options[:MOST_ANSWERS]
+    ]
+    answers += [
+        Answer(f"'{label}' is the label", ("--judge", judge, "--label", label)),
+        Answer("there are no labels", ("--judge", judge, "--label", "NONE")),
+    ]
+    [word] = [*typed[label].words][:1]
+    problem = f"'{label}' has '{word}' in all rows: is it the label?"
     raise OpenTableError(problem, where, answers)
 
 

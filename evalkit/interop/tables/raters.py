@@ -42,6 +42,7 @@ from evalkit.interop.tables.rater_questions import (
     ask_for_label,
     ask_for_roles,
     check_agreement,
+    check_constant,
     check_ids,
     check_label_and_score,
 )
@@ -564,6 +565,7 @@ def _check_criteria(
     if choices.judges or choices.labels:
         return
     check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
+    check_constant(list(raters.judges), raters.labels, raters.unused, typed, where)
     _check_same_criterion(raters, where)
     # {words of the criterion: columns}; () is a name without a criterion.
     judged = _by_criterion(raters.judges)

@@ -25,7 +25,11 @@ from evalkit.interop.tables.fixed_roles import (
     fixed_roles,
     strength,
 )
-from evalkit.interop.tables.joined_columns import join_one_hot, join_sided_scores
+from evalkit.interop.tables.joined_columns import (
+    join_one_hot,
+    join_sided_scores,
+    join_votes,
+)
 from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.long_tables import (
@@ -34,7 +38,7 @@ from evalkit.interop.tables.long_tables import (
     unit_column,
     widened,
 )
-from evalkit.interop.tables.pair_verdicts import POSITIONS
+from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
 from evalkit.interop.tables.parts import (
     Parts,
     compares,
@@ -133,6 +137,7 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
+    join_votes(parts)
     _check_named(parts, choices.columns.values(), where)
     parts.roles = fixed_roles(parts.typed, choices)
     join_sided_scores(parts)
@@ -181,7 +186,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # {rater: its verdicts by row}; the rows are those of `parts.columns`.
     verdicts = _verdicts(parts, space, by_role)
     # Checks of the data come last: each compares verdicts, so it needs all columns read.
-    _check_copies(parts, choices, where)
+    _check_copies(parts, verdicts, choices, where)
     _check_contradictions(parts, verdicts, space, choices, where)
     _check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
@@ -420,7 +425,10 @@ def _number_rows(parts: Parts) -> None:
 
 
 def _systems(parts: Parts, by_role: Mapping[str, str]) -> list[str]:
-    """Return the names of the systems that wrote two responses: the values of two columns, or their names."""
+    """Return the names of the systems that wrote two responses: the values of two columns, or their names.
+
+    A system that is on both sides is named twice.
+    """
     names: list[str] = []
     for side in "ab":
         column = by_role.get(f"model_{side}")
@@ -482,8 +490,8 @@ def _name_winners(
             [response] * len(texts) if column is None else parts.typed[column].texts
         )
     for row, verdict in enumerate(verdicts):
-        # SYSTEM is the mark of a word that names a system: which side it is varies by row.
-        if verdict != "SYSTEM":
+        # Which side a word that names a system is on varies by row.
+        if verdict != SYSTEM:
             continue
         # Both sides may have one system, or neither: then the winner is unknown.
         word = fold(texts[row] or "")
@@ -497,8 +505,10 @@ def _name_winners(
         verdicts[row] = winners[0]
 
 
-def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
-    """Ask whether a judge that equals the label in every row is a copy of it.
+def _check_copies(
+    parts: Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
+) -> None:
+    """Ask whether a judge that equals the label in every row is a copy of it, in the same or in other words.
 
     Raises:
         OpenTableError: If so, unless the user named both.
@@ -509,24 +519,36 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
             named = judge in choices.judges and label in choices.labels
             if named or choices.answers:
                 continue
-            texts = zip(parts.typed[judge].texts, parts.typed[label].texts, strict=True)
-            both = [pair for pair in texts if None not in pair]
+            both = [
+                pair
+                for pair in zip(verdicts[judge], verdicts[label], strict=True)
+                if None not in pair
+            ]
+            # A judge that states its verdicts in texts of its own is no copy.
+            if not _has_few_words(parts.typed[judge]):
+                continue
             equal = all(verdict == right for verdict, right in both)
             # One value in all rows is no sign of a copy: any two such columns are equal.
             values = {verdict for verdict, _ in both}
             if len(both) < _SAME_ROWS or not equal or len(values) < 2:
                 continue
+            others = [name for name in parts.raters.labels if name != label]
+            labels_left = [
+                word for name in others or [NO_LABELS] for word in ("--label", name)
+            ]
             problem = (
                 f"columns '{judge}' and '{label}' are identical in all {len(both)} rows:"
                 " a copy is no evidence of agreement"
             )
             answers = [
                 Answer("they are independent", ("--judge", judge, "--label", label)),
-                Answer(
-                    f"'{label}' is a copy", ("--judge", judge, "--label", NO_LABELS)
-                ),
+                Answer(f"'{label}' is a copy", ("--judge", judge, *labels_left)),
             ]
             raise OpenTableError(problem, where, answers)
+
+
+def _has_few_words(column: TypedColumn) -> bool:
+    return 2 * len(column.words) <= column.total
 
 
 def _check_contradictions(
@@ -590,8 +612,9 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
     if space.rubric:
         settings["rubric"] = dict(space.rubric)
     slices = parts.slices
-    if parts.keys.criterion is not None:
-        slices.append(parts.keys.criterion)
+    criterion = parts.keys.criterion
+    if criterion is not None and criterion != parts.by_role().get("id"):
+        slices.append(criterion)
     # A key may be a slice too, such as a criterion; all other roles are not.
     used = {role.column for role in parts.roles if role.role != "key"}
     rows = len(parts.columns)

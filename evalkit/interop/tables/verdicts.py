@@ -5,6 +5,7 @@ All raters of a table are read in one space. If their words have no common one, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ def verdict_space(
         judges: The judges' columns.
         labels: The labels' columns.
         words: The user's meanings of words.
-        systems: The names of the systems that wrote two responses.
+        systems: The names of the systems that wrote two responses, once for each side.
         compared: Whether each row has two responses.
         where: The table's name.
 
@@ -54,9 +55,9 @@ def verdict_space(
     raters = {**judges, **labels}
     raws = raw_levels(raters, words)
     # -1 may mean no verdict, which must be known before numbers are read.
-    _drop_sentinels(raws, labels)
+    _drop_sentinels(raws, labels, compared=compared)
     meanings = {meaning for raw in raws.values() for meaning in raw.mapped.values()}
-    known_systems = {fold(system) for system in systems}
+    known_systems = Counter(fold(system) for system in systems)
     # From the strictest reading to the loosest: the first that fits all raters counts.
     space = pair_space(raws, known_systems, meanings, where, compared=compared)
     if space is None and compared:
@@ -80,7 +81,9 @@ def verdict_space(
     return space
 
 
-def _drop_sentinels(raws: Mapping[str, Raw], labels: Iterable[str]) -> None:
+def _drop_sentinels(
+    raws: Mapping[str, Raw], labels: Iterable[str], *, compared: bool
+) -> None:
     """Read -1 as no verdict if no other number is below zero, and no label is."""
     numbers = {
         name: {text: value for text in raw.words if (value := number(text)) is not None}
@@ -93,6 +96,9 @@ def _drop_sentinels(raws: Mapping[str, Raw], labels: Iterable[str]) -> None:
     if any(SENTINEL in numbers[label].values() for label in labels):
         return
     for name, raw in raws.items():
+        # Of two responses, a frequent -1 is a preference for one.
+        if compared and not _is_minority(raw, numbers[name]):
+            continue
         judged = set(numbers[name].values())
         # -1, 0, 1 and -1, 1 are preferences, votes or signs
         # Votes and signs use -1: only a rare -1, or other numbers elsewhere, is a mark.

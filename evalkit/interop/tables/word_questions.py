@@ -21,6 +21,27 @@ _OTHER_COLUMN: Final = (
 )
 
 
+def ask_for_sides(by_side: Mapping[str, str], where: str) -> NoReturn:
+    """Ask whether words that name a side, and are the names of systems too, are one or the other.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    words = ", ".join(f"'{word}'" for word in by_side)
+    sides = [
+        option
+        for word, side in by_side.items()
+        for option in ("--map", f"{word}={side}")
+    ]
+    systems = [option for word in by_side for option in ("--map", f"{word}=SYSTEM")]
+    answers = [
+        Answer("sides of the row", tuple(sides)),
+        Answer("systems, which are on either side", tuple(systems)),
+    ]
+    problem = f"{words} are names of systems and of sides: which do the winners name?"
+    raise OpenTableError(problem, where, answers)
+
+
 def ask_for_numbers(
     values: set[float], raws: Mapping[str, Raw], where: str
 ) -> NoReturn:
@@ -31,6 +52,11 @@ def ask_for_numbers(
     """
     low_first = sorted(values)
     names = ", ".join(f"'{name}'" for name in raws)
+    if len(low_first) == 1:
+        problem = (
+            f"{names} has {low_first[0]:g}, which names no winner of two responses"
+        )
+        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     if len(low_first) > MOST_LEVELS:
         problem = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)

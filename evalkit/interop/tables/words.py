@@ -32,6 +32,10 @@ _PROVIDER_ERROR: Final = re.compile(
     r"|content[ _]filter|traceback|\{\s*\"error\"|\{\s*'error'|failed to (?:parse|generate|call)|max retries)",
     re.IGNORECASE,
 )
+_WORDS_TOO: Final = frozenset(
+    {*("max", "mark", "will", "grace", "pat", "frank", "dan", "pilar", "rosa")}
+)
+"""First names that are words of column names too."""
 EMPTY: Final = "no value"
 FAILED: Final = "errors"
 SPREADSHEET: Final = "spreadsheet errors"
@@ -116,9 +120,14 @@ def is_model(name: str) -> bool:
 
 @cache
 def is_first_name(name: str) -> bool:
-    """Return whether a column's name begins with the first name of a person."""
+    """Return whether a column's name begins with the first name of a person.
+
+    A name that is also a word, such as Max, is one only by itself: `max_score` is no person's.
+    """
     parts = tokens(name)
-    return bool(parts) and parts[0] in _first_names()
+    if not parts or parts[0] not in _first_names():
+        return False
+    return len(parts) == 1 or parts[0] not in _WORDS_TOO
 
 
 @cache
@@ -220,6 +229,29 @@ def ordered(words: Iterable[str]) -> list[str] | None:
                 in_order = sorted(spelled, key=lambda word: scale[word])
                 return [spelled[word] for word in in_order]
     return None
+
+
+def same_ranks(raters: Iterable[frozenset[str]]) -> dict[str, str]:
+    """Return another rater's word for words of one rank of a known scale, as `Neutral` for `Undecided`.
+
+    Args:
+        raters: The words of each rater, folded; one that uses both words tells them apart.
+    """
+    levels = list(raters)
+    words = sorted({word for rater in levels for word in rater})
+    scale = next((scale for scale in _scales() if scale.keys() >= {*words}), {})
+    by_rank: dict[int, list[str]] = {}
+    for word in words:
+        if word in scale:
+            by_rank.setdefault(scale[word], []).append(word)
+    if len(by_rank) < 3:
+        return {}
+    return {
+        word: same[0]
+        for same in by_rank.values()
+        if not any(len(rater.intersection(same)) > 1 for rater in levels)
+        for word in same[1:]
+    }
 
 
 @cache
