@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
@@ -114,19 +115,24 @@ class AnswerPart(BaseModel):
     @classmethod
     def _in_any_case(cls, answer: Any) -> Any:
         """Return the answer with the names of this part, which models write in other cases."""
-        if not isinstance(answer, Mapping):
+        names = cls._names()
+        # Most answers have every name as it was asked for.
+        if not isinstance(answer, Mapping) or names.keys() >= answer.keys():
             return answer
-        names = {
-            _letters(field.alias or name): field.alias or name
-            for name, field in cls.model_fields.items()
+        return {
+            names.get(name) or names.get(_letters(str(name)), name): part
+            for name, part in answer.items()
         }
-        known = {*names.values(), *cls.model_fields}
-        renamed = {
-            name: names.get(_letters(str(name)), name)
-            for name in answer
-            if name not in known
-        }
-        return {renamed.get(name, name): part for name, part in answer.items()}
+
+    @classmethod
+    @cache
+    def _names(cls) -> Mapping[str, str]:
+        """Return the name in JSON of each spelling of a field's name."""
+        names: dict[str, str] = {}
+        for name, field in cls.model_fields.items():
+            alias = field.alias or name
+            names |= {_letters(alias): alias, name: name, alias: alias}
+        return names
 
     @classmethod
     def read(cls, answer: Json) -> Self:

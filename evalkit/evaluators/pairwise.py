@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import TypeAlias
 
@@ -238,7 +239,7 @@ class Pairwise(TemplateEvaluator):
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answer_fields, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(answer_fields)
-        sources = marked_texts(request.messages)
+        sources = partial(marked_texts, request.messages)
         check_words(completion.text, sources, read_verdict, answer.result.winner)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")

@@ -249,7 +249,8 @@ class PointwiseClass(SingleResponse):
         answer = ClassAnswer.read(answer_fields)
         read = partial(read_class, classes=self._classes)
         name = read(answer.class_name)
-        check_words(completion.text, marked_texts(request.messages), read, name)
+        sources = partial(marked_texts, request.messages)
+        check_words(completion.text, sources, read, name)
         weighted = self._weighing.of_class(
             request, completion, answer_fields, ("class",)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from evalkit.evaluators.parsing.decisions import marks, on_their_own
@@ -29,20 +29,28 @@ _EDGES = " \t*_#`~>.。!！|\"'“”"
 
 
 def check_words(
-    text: str, sources: Collection[str], read: Callable[[str], T], decision: T
+    text: str,
+    find_sources: Callable[[], Sequence[str]],
+    read: Callable[[str], T],
+    decision: T,
 ) -> None:
     """Refuse an answer whose words outside of its JSON object state another decision.
 
     Args:
         text: The judge's text.
-        sources: The texts under judgment; a line from one of them is a quotation.
+        find_sources: Returns the texts under judgment; a line from one of them is a quotation.
         read: Reads a decision, or raises UnreadableError.
         decision: The decision in the object.
 
     Raises:
         UnreadableError: If another decision is stated.
     """
-    answer = to_half_width(drop_thinking(text, tuple(sources)))
+    whole = text.strip()
+    # Most answers are nothing but the object.
+    if whole.startswith("{") and whole.endswith("}"):
+        return
+    sources = find_sources()
+    answer = to_half_width(drop_thinking(text, sources))
     begin = answer.find("{")
     end = answer.rfind("}") + 1
     if not 0 <= begin < end:
