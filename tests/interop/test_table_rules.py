@@ -314,6 +314,43 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["Tone"],
         ["Human Tone"],
     ),
+    "melted by pandas": (
+        {"id": [f"s{i // 2}" for i in range(ROWS)], "value": JUDGE}
+        | {"variable": ["judge", "human"] * (ROWS // 2)},
+        ["judge"],
+        ["human"],
+    ),
+    "first names and a model": (
+        {"id": [f"s{i // 2}" for i in range(ROWS)], "grade": JUDGE}
+        | {"who": ["Marta", "gpt-5-mini"] * (ROWS // 2), "is_cached": ["yes", "no", "no"] * 20},
+        ["gpt-5-mini"],
+        ["Marta"],
+    ),
+    "kinds next to ids of raters": (
+        {"doc": [f"s{i // 2}" for i in range(ROWS)], "rater_id": ["u7", "m1"] * (ROWS // 2)}
+        | {"rater_type": ["human", "model"] * (ROWS // 2), "score": SCORE, "id": None},
+        ["model"],
+        ["human"],
+    ),
+    "a text and what was read from it": (
+        {"judge_raw": [f"It has flaws. Final grade: {score}" for score in SCORE]}
+        | {"judge_parsed": SCORE, "human": GRADE},
+        ["judge_parsed"],
+        ["human"],
+    ),
+    "a probability of a prediction": (
+        {"pred": JUDGE, "pred_proba": [0.5 + i / 200 for i in range(ROWS)], "label": LABEL},
+        ["pred"],
+        ["label"],
+    ),
+    "prefers the model": (
+        {
+            f"{who}_prefers_model": _words((True, False), i)
+            for i, who in ((60, "human"), (61, "judge"))
+        },
+        ["judge_prefers_model"],
+        ["human_prefers_model"],
+    ),
     "a list of one object": (
         {"judge": [[{"verdict": word, "why": "so"}] for word in JUDGE], "human": LABEL},
         ["judge.verdict"],
@@ -346,6 +383,7 @@ def test_raters_are_found_by_names_and_values(name):
 
 
 LEVELS: Mapping[str, Sequence[Any]] = {
+    "plus and minus": ("--", "-", "0", "+", "++"),
     "grades": ("A", "A-", "B+", "B"),
     "parts of yes": ("Yes", "No", "Yes, partially"),
     "correct with a remark": ("Correct", "Correct (minor issue)", "Incorrect"),
@@ -428,6 +466,8 @@ NUMBERS = (
     "<score>{}</score>",
     "It is fine. [RESULT] {}",
     "\\boxed{{{}}}",
+    "'{}",
+    "~{}",
 )
 
 
@@ -535,6 +575,10 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {"judge": JUDGE, "human_reviewed": ["yes"] * ROWS, "quality": LABEL},
         "whose are they",
     ),
+    "a part and the whole": (
+        {"judge_fluency": SCORE, "human_overall": GRADE},
+        "named after different criteria",
+    ),
     "one word in all rows": (
         {"judge": JUDGE, "human_ok": ["yes"] * ROWS, "quality": LABEL},
         "in all rows: is it the label",
@@ -628,6 +672,19 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
             for name, by in (("judge", 3), ("human", 5))
         },
         "have different scales",
+    ),
+    "rows of people without units": (
+        {"rater": ["human", "gpt-4o"] * (ROWS // 2), "verdict": JUDGE},
+        "no column says which rows are about the same",
+    ),
+    "two columns of rows of people": (
+        {"id": [f"s{i // 2}" for i in range(ROWS)], "rater": ["human", "gpt-4o"] * (ROWS // 2)}
+        | {"foo": JUDGE, "bar": _words(FLAGS, 62)},
+        "several columns may be their verdicts",
+    ),
+    "ranks of three": (
+        {"responses": [[f"a {i}", f"b {i}"] for i in range(ROWS)], "judge": [3] * ROWS},
+        "names no winner",
     ),
     "numbers of pairs": (
         {**SIDES, "judge": [i + 0.5 for i in range(ROWS)], "human": _words(("A", "B"), 17)},

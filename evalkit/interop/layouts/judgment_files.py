@@ -85,7 +85,7 @@ def _peek_folder(folder: Path) -> Peek:
 
 
 def _peek_file(path: Path) -> Peek:
-    if inner_suffix(path) in ("csv", "tsv", "parquet"):
+    if inner_suffix(path) in ("csv", "tsv", "parquet", "xlsx", "arrow", "feather"):
         # These have a header, so that one row shows all columns.
         return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
     with reading(path), open_bytes(path) as file:

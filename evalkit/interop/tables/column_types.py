@@ -57,6 +57,7 @@ _SAMPLED: Final = 1000
 _PLAIN: Final = re.compile(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
 _THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_POINT_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
 _PERCENT: Final = re.compile(r"([-+−]?\d+(?:[.,]\d+)?)\s*[%％]")
 _FRACTION: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)"
@@ -231,10 +232,14 @@ class TypedColumn:
         return best, values
 
     def _plain(self, text: str) -> float | None:
+        # A spreadsheet's mark of text, or a sign for about.
+        text = text.removeprefix("'").removeprefix("~").strip()
         if bracketed := _IN_BRACKETS.fullmatch(text):
             text = bracketed[1]
         if _PLAIN.fullmatch(text):
             return float(text.replace("−", "-"))
+        if _POINT_THOUSANDS.fullmatch(text):
+            return float(text.replace(".", "").replace(",", "."))
         if self.decimal_comma and _COMMA.fullmatch(text):
             return float(text.replace(",", ".").replace("−", "-"))
         if _THOUSANDS.fullmatch(text) and not self.decimal_comma:

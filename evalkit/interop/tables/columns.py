@@ -25,7 +25,7 @@ _LONGEST_LIST: Final = 500
 _LONGEST_NAME: Final = 60
 _NAMES: Final = (
     *("annotator", "rater", "judge", "grader", "evaluator", "scorer", "reviewer"),
-    *("metric", "metric_name", "criterion", "dimension", "name", "key"),
+    *("metric", "metric_name", "criterion", "dimension", "name", "key", "model"),
 )
 """Keys of objects in lists that name what each is about."""
 _LAST_ROWS: Final = 5

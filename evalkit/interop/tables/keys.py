@@ -20,6 +20,8 @@ from evalkit.interop.tables.words import begins, matches, tokens
 CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
 """Roles that tell responses to one question apart."""
 _MOST_VALUES: Final = 20
+_NEARLY_ALL: Final = 0.8
+"""The share of different values from which a column tells rows apart."""
 COPIES: Final = "rows that are equal to another in every column, not read: {}"
 """The note on copies of rows."""
 _SETTINGS: Final = frozenset(
@@ -220,8 +222,12 @@ def _name_criterion(
 
 
 def _note_equal_rows(typed: Mapping[str, TypedColumn], keys: Keys) -> None:
-    """Note rows of texts that are equal in every column, which without an id may be copies."""
-    if not any(column.kind == "text" for column in typed.values()):
+    """Note rows that are equal in every column, also in texts or numbers that hardly recur: they may be copies."""
+    tell_apart = any(
+        column.kind == "text" or len(column.counts) >= _NEARLY_ALL * column.total > 0
+        for column in typed.values()
+    )
+    if not tell_apart:
         return
     if copies := equal_rows(typed):
         keys.notes.append(

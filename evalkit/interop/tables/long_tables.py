@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
@@ -63,8 +64,10 @@ def names_raters(
     # A metric and the same metric by people, as `Tone` and `Human Tone`.
     if _are_twins(values):
         return True
-    # A column `type` or `kind` names raters only if all of its values do.
-    if not matches(name, "rater") and not (matches(name, "kind") and by_value):
+    # A column `type` names raters only if all of its values do, and one of any name if they name
+    # judges and people: `variable` of a table that pandas melted.
+    melted = by_value and (matches(name, "kind") or _has_both(values))
+    if not matches(name, "rater") and not melted:
         return False
     meanings, _ = polarity()
     # Words that judge, such as pass and fail, are verdicts.
@@ -81,8 +84,7 @@ def names_raters(
             matches(name, "id") or part in name.casefold() for part in _PEOPLE
         )
     exact = any(
-        word in name.casefold()
-        for word in ("source", "author", "scorer", "who", "type")
+        word in name.casefold() for word in ("source", "author", "scorer", "type")
     )
     # `source` may be that of a text, so its values decide.
     return by_value if exact else True
@@ -100,7 +102,8 @@ def _are_twins(values: Sequence[str]) -> bool:
 
 
 def _is_rater(value: str) -> bool:
-    return is_model(value) or matches(value, "human") or matches(value, "judge")
+    names_rater = any(matches(value, group) for group in ("human", "judge"))
+    return names_rater or is_model(value) or is_first_name(value)
 
 
 def are_people(values: Sequence[str]) -> bool:
@@ -118,6 +121,7 @@ def long_form(
     taken: Mapping[str, str],
     choices: Choices,
     rows: int,
+    where: str,
 ) -> LongForm | None:
     """Return how rows name raters; `None` if they do not.
 
@@ -126,12 +130,19 @@ def long_form(
         taken: The columns with other roles, by role.
         choices: The user's choices.
         rows: The number of rows.
+        where: The table's name.
+
+    Raises:
+        DatasetError: If rows are those of judges and people, and nothing tells units apart.
     """
     used = {*taken.values()}
     votes = _votes_of_people(typed, taken, choices)
     if votes is not None:
         return votes
-    for name, column in typed.items():
+    # Columns whose values name judges and people come before those of their ids.
+    ranked = sorted(typed, key=lambda name: not _has_both(list(typed[name].words)))
+    for name in ranked:
+        column = typed[name]
         # The column of systems may name raters; columns with other roles do not.
         if name in {*choices.judges, *choices.labels} or name in used - {
             taken.get("model")
@@ -146,7 +157,7 @@ def long_form(
             if candidate != name
             and not names_raters(candidate, typed[candidate], rows, typed)
         ]
-        form = _form(name, column, verdicts, typed, taken, choices)
+        form = _form(name, column, verdicts, typed, taken, choices, where)
         if form is not None:
             return form
     return None
@@ -163,11 +174,14 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
         if names_raters(name, column, rows, typed) and _has_both(list(column.words))
     ]
     units = []
+    # Rows that are equal in every column are copies.
+    texts = (column.texts for column in typed.values())
+    distinct = len(set(zip(*texts, strict=True))) if raters else rows
     for rater in raters:
         for name, column in typed.items():
             pairs = [*zip(column.texts, typed[rater].texts, strict=True)]
             # Each pair of unit and rater is in one row only.
-            once = len(set(pairs)) == rows and None not in column.texts
+            once = len(set(pairs)) == distinct and None not in column.texts
             # Each unit has two rows or more on average.
             several = 1 < len(column.counts) <= rows / 2
             if name not in raters and once and several:
@@ -229,6 +243,7 @@ def _form(
     typed: Mapping[str, TypedColumn],
     taken: Mapping[str, str],
     choices: Choices,
+    where: str,
 ) -> LongForm | None:
     values = list(column.words)
     ids = taken.get("id") or taken.get("prompt")
@@ -241,7 +256,8 @@ def _form(
     ]
     # Several raters of repeated units, and no column that clearly names another rater.
     if len(values) > 1 and repeats and not clear and not named & set(verdicts):
-        value = _one_value(main or verdicts, typed)
+        # Unnamed columns of two types may be anything: only one by itself is the verdict.
+        value = _one_value(main, typed) if main else None
         if value is not None:
             return LongForm(name, value, "raters")
     judges = [column for column in verdicts if strength(column)[0] == "judge"]
@@ -260,11 +276,29 @@ def _form(
         return None
     if people or not verdicts:
         return None
+    if _has_both(values):
+        _refuse_units(name, verdicts, where)
     # One judge for each row, whose name is in this column.
     value = _one_value([column for column in judges if column not in labels], typed)
     if value is not None:
         return LongForm(name, value, "judges")
     return None
+
+
+def _refuse_units(name: str, verdicts: Sequence[str], where: str) -> NoReturn:
+    """Refuse rows of judges and people whose verdicts or units are unknown.
+
+    Raises:
+        DatasetError: Always.
+    """
+    if len(verdicts) > 1:
+        columns = ", ".join(f"'{verdict}'" for verdict in verdicts)
+        problem = f"'{name}' names judges and people, and several columns may be their verdicts: {columns}"
+        remedy = "rename the column of their verdicts to verdict"
+    else:
+        problem = f"'{name}' names judges and people, and no column says which rows are about the same case"
+        remedy = "name it: --id COLUMN"
+    raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def _one_value(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> str | None:

@@ -48,9 +48,11 @@ _ABOUT_VERDICTS: Final = frozenset(
 )
 """Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
 _NO_VERDICTS: Final = frozenset(
-    {*("annotated", "reviewed", "labeled", "labelled", "flipped", "swapped")}
+    {*("annotated", "reviewed", "labeled", "labelled", "flipped", "swapped", "by")}
 )
 """Last words of names that say that someone judged, or in which order, and not the verdict."""
+_PREFERS: Final = frozenset({"prefers", "prefer", "preferred", "chose", "chooses"})
+_COUNTED: Final = frozenset({"votes", "voters"})
 _CHOICES: Final = frozenset(
     {*("choice", "chosen", "winner", "preferred", "best", "vote", "selected")}
 )
@@ -68,7 +70,9 @@ def is_rater_name(name: str) -> bool:
         return False
     if matches(name, "criterion") and clear < 2 and not begins(name, "criteria"):
         return False
-    if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
+    about_rater = not _ABOUT_RATERS.isdisjoint(tokens(name))
+    # `judge_prefers_model` is about the model's response.
+    if matches(name, "rater") and about_rater and _PREFERS.isdisjoint(tokens(name)):
         return False
     if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
         return False
@@ -140,6 +144,9 @@ def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
     computed = matches(name, "computed") and not _is_rated(name, typed)
     if _is_answer(name, column, typed):
+        return False
+    # Numbers of votes are counts, and not the verdict.
+    if column.is_numeric and not _COUNTED.isdisjoint(tokens(name)):
         return False
     if computed or _is_about_verdicts(name, column, typed):
         return False

@@ -55,6 +55,7 @@ _MACHINE: Final = ("judge", "verdict")
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
 )
+_OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
 _FEWEST_SUMMED: Final = 3
 """The fewest labels of which one may sum up the others."""
 
@@ -324,6 +325,9 @@ def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
 
 
 def _form(column: TypedColumn) -> str:
+    # A text next to the verdict that was read from it.
+    if column.kind == "stated":
+        return "text"
     return "number" if is_score(column) else "word"
 
 
@@ -351,13 +355,14 @@ def _preferred(
 ) -> str:
     """Return the column that is most like those of the other raters: the same words, or else the same form."""
 
-    def likeness(name: str) -> tuple[bool, bool, bool]:
+    def likeness(name: str) -> tuple[bool, bool, bool, bool]:
         column = typed[name]
         words = {fold(word) for word in column.words}
         shared = any(words & {fold(word) for word in rater.words} for rater in opposite)
         alike = any(is_score(column) == is_score(rater) for rater in opposite)
         # Compared in this order: shared words, then the same form, then words before numbers.
-        return shared and alike, alike, _form(column) == "word"
+        form = _form(column)
+        return form != "text", shared and alike, alike, form == "word"
 
     return max(names, key=likeness)
 
@@ -599,9 +604,9 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
         OpenTableError: If names say that they are about different criteria.
     """
     for label in raters.labels:
-        about = _criteria(label)
+        about = _criteria(label) or _overall(label)
         for judge in raters.judges:
-            judged = _criteria(judge)
+            judged = _criteria(judge) or _overall(judge)
             if not about or not judged or _overlap(about, judged):
                 continue
             if len(raters.judges) > 1 and len(raters.labels) > 1:
@@ -625,6 +630,11 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
 def _criteria(name: str) -> set[str]:
     """Return the beginnings of the words of a name that are criteria."""
     return {part for part in tokens(name) if begins(part, "criteria")}
+
+
+def _overall(name: str) -> set[str]:
+    """Return the word of a name that says that a verdict is about everything."""
+    return _OVERALL.intersection(tokens(name))
 
 
 def _overlap(about: set[str], judged: set[str]) -> bool:

@@ -142,7 +142,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     parts.roles = fixed_roles(parts.typed, choices)
     join_sided_scores(parts)
     # A long table gets a column for each rater, which changes the columns and their roles.
-    _widen(parts, choices)
+    _widen(parts, choices, where)
     _check_named(parts, (*choices.judges, *choices.labels), where)
     if not choices.unlabeled:
         _name_chosen(parts)
@@ -243,8 +243,12 @@ def _check_named(parts: Parts, names: Iterable[str], where: str) -> None:
             raise ConfigError(f"has no column '{name}'", where=where, remedy=remedy)
 
 
-def _widen(parts: Parts, choices: Choices) -> None:
-    """Give each rater of a long table a column."""
+def _widen(parts: Parts, choices: Choices, where: str) -> None:
+    """Give each rater of a long table a column.
+
+    Raises:
+        DatasetError: If its rows are those of judges and people, and nothing tells units apart.
+    """
     by_role = parts.by_role()
     if not {"id", "prompt"} & by_role.keys():
         # Without an id, a column whose values occur once with each rater identifies the units.
@@ -253,7 +257,7 @@ def _widen(parts: Parts, choices: Choices) -> None:
             parts.roles = [role for role in parts.roles if role.column != unit]
             parts.roles.append(Role(unit, "id", "occurs once with each rater"))
             by_role = parts.by_role()
-    form = long_form(parts.typed, by_role, choices, len(parts.columns))
+    form = long_form(parts.typed, by_role, choices, len(parts.columns), where)
     if form is None:
         return
     # Judges stay in rows: each row is one judgment with its judge's name.

@@ -39,7 +39,7 @@ _WORDS_TOO: Final = frozenset(
 EMPTY: Final = "no value"
 FAILED: Final = "errors"
 SPREADSHEET: Final = "spreadsheet errors"
-_UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error", "-")
+_UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error", "-", "--")
 """Words for no verdict that are verdicts next to their opposites."""
 
 
@@ -286,6 +286,8 @@ def is_unclear_failure(text: str) -> bool:
 def opposite_among(word: str, words: Iterable[str]) -> bool:
     """Return whether an opposite of a verdict word is among words."""
     folded = {fold(text) for text in words}
+    if word.strip() == "--":
+        return "++" in folded
     opposites = {
         fold(good)
         for good, bad in known_words()["verdicts"]["judging"]
