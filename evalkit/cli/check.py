@@ -92,17 +92,19 @@ def main(arguments: Namespace) -> int:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
             checked = _read(paths, names, arguments)
-        except OpenFileError as question:
-            _print_parts(question, paths, arguments)
-            raise
         except DatasetError as error:
             # the user knows only the name on the command line
             if scratch not in error.where:
+                if isinstance(error, OpenFileError):
+                    _print_parts(error, paths, arguments)
                 raise
             where = error.where
             for path, name in zip(paths, names, strict=True):
                 where = where.replace(str(path), name)
-            raise DatasetError(error.what, where=where, remedy=error.remedy) from None
+            remedy = error.remedy
+            if isinstance(error, OpenFileError):
+                remedy = "write it to a file, and name its encoding after the path"
+            raise DatasetError(error.what, where=where, remedy=remedy) from None
         except OpenTableError as question:
             chosen = _chosen_answer(question)
             if chosen is None:

@@ -634,7 +634,7 @@ def _criteria(name: str) -> set[str]:
 
 def _overall(name: str) -> set[str]:
     """Return the word of a name that says that a verdict is about everything."""
-    return _OVERALL.intersection(tokens(name))
+    return {*_OVERALL.intersection(tokens(name))}
 
 
 def _overlap(about: set[str], judged: set[str]) -> bool:
