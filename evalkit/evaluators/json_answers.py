@@ -171,14 +171,14 @@ class ComparedCriterion(AnswerPart):
     criterion: str
     a_assessment: str = ""
     b_assessment: str = ""
-    reasoning: str
+    reasoning: str = ""
     winner: Decision
 
 
 class Result(AnswerPart):
     """The overall decision."""
 
-    reasoning: str
+    reasoning: str = ""
     differentiators: Texts = ()
     winner: Decision
     confidence: Confidence = None
@@ -217,7 +217,7 @@ class ScoredCriterion(AnswerPart):
     """The score of one response on one criterion; validated against the scale later."""
 
     criterion: str
-    justification: str
+    justification: str = ""
     examples: Texts = ()
     score: Any
 
@@ -240,7 +240,7 @@ class PointwiseAnswer(AnswerPart):
 class ClassAnswer(AnswerPart):
     """The class of one response; matched with the rubric's classes later."""
 
-    reasoning: str
+    reasoning: str = ""
     quotes: Texts = ()
     class_name: Any = Field(alias="class")
 
@@ -356,14 +356,14 @@ class CriterionRanking(AnswerPart):
     """The ranking of all responses on one criterion."""
 
     criterion: str
-    reasoning: str
+    reasoning: str = ""
     ranking: Any
 
 
 class RankingResult(AnswerPart):
     """The overall decision."""
 
-    reasoning: str
+    reasoning: str = ""
     ranking: Any
     confidence: Confidence = None
 

