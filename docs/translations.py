@@ -18,7 +18,7 @@ from babel.messages.pofile import read_po, write_po
 
 from evalkit.core.benchmark_discovery import own_benchmarks
 from evalkit.report.texts import NOTES, all_texts
-from evalkit.scoring.catalog import HEADINGS, full_catalog
+from evalkit.scoring.catalog import HEADINGS, SHORT_TITLES, full_catalog
 
 FUNCTIONS = ("gettext", "ngettext", "pgettext")
 NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # the same file from the same texts
@@ -57,6 +57,8 @@ def template() -> Catalog:
             text.message if text.plural is None else (text.message, text.plural),
             context=text.context,
         )
+    for title in SHORT_TITLES.values():
+        found.add(title, context="column")
     for row in full_catalog().rows:
         found.add(row.title)
     for benchmark in own_benchmarks().values():

@@ -9,8 +9,9 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Final
 
+from evalkit.cli.language import speaker
 from evalkit.core.display import printable, relative
-from evalkit.core.translation import Text, gettext, translator
+from evalkit.core.translation import Text, gettext
 from evalkit.core.values import JsonObject
 from evalkit.scoring.decision import RIGHT, Decision, Metrics, metrics_of
 
@@ -90,9 +91,8 @@ def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     from evalkit.core.translation import rendered
     from evalkit.report.findings.decisions import sentence
     from evalkit.report.findings.sweeps import choice_text
-    from evalkit.report.page import translator_of
 
-    words = translator_of(result)
+    words = speaker(result.config).translator
     if board is None:
         texts = {
             name: rendered(
@@ -129,13 +129,12 @@ def _decisions(
 
 def _unlabeled(result: RunResult) -> list[str]:
     """Return what cannot be known without labels, and the next command."""
-    from evalkit.report.page import translator_of
-
+    say = speaker(result.config)
     command = join(
         ["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"]
     )
     return [
-        text.render(translator_of(result))
+        say(text)
         for text in (
             gettext(
                 "Without labels, nothing shows whether the verdicts are right; "
@@ -149,10 +148,9 @@ def _unlabeled(result: RunResult) -> list[str]:
 def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     """Print what a check concludes: judges, the reading of the table, findings, and where the report is."""
     from evalkit.cli.finished_run import gate_status, print_gate
-    from evalkit.report.page import translator_of
     from evalkit.report.texts import note_text
 
-    words = translator_of(result)
+    say = speaker(result.config)
     board = _leaderboard(result)
     decisions = _decisions(result, board)
     lines = _lines(result, board)
@@ -168,13 +166,11 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
         print(json.dumps(content, ensure_ascii=False))
         return gate_status(result)
     if (panel := _panel_line(result, board)) is not None:
-        lines.append(panel.render(words))
+        lines.append(say(panel))
     if roles:
-        lines += ["", gettext("How the table was read:").render(words)]
+        lines += ["", say(gettext("How the table was read:"))]
         lines += reading_lines(roles)
-    lines += [
-        gettext("note: {note}", note=note_text(note)).render(words) for note in notes
-    ]
+    lines += [say(gettext("note: {note}", note=note_text(note))) for note in notes]
     lines += ["", *(f"  • {text}" for text in findings[:MOST_FINDINGS]), ""]
     print(printable("\n".join(lines)).expandtabs())
     # After the findings: the last lines show whether it passed and where the report is.
@@ -182,8 +178,8 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")
     where = sent if result.config.tracking.enabled else kept
-    print(where.fill(folder=relative(folder)).render(words))
-    print(gettext("report: {path}", path=report).render(words))
+    print(say(where.fill(folder=relative(folder))))
+    print(say(gettext("report: {path}", path=report)))
     return status
 
 
@@ -216,14 +212,13 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
     """Return the findings after the conclusion; those on slices are among the first, so that none is cut off."""
     from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.findings.slices import slice_findings
-    from evalkit.report.page import translator_of
     from evalkit.runs import read_details
 
     details = read_details(folder, TABLES)
-    chinese = translator_of(result) is translator("zh")
+    say = speaker(result.config)
 
     def texts(statements: Iterable[Finding]) -> list[str]:
-        return [finding.text_zh if chinese else finding.text for finding in statements]
+        return [say.finding(finding) for finding in statements]
 
     # Index 0 is the decision, which the lines above have.
     every = texts(findings_of(result, details))[1:]

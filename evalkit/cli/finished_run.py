@@ -23,11 +23,13 @@ from evalkit.cli.console import (
     reported,
     text_table,
 )
+from evalkit.cli.language import speaker
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.problems import config_error, known_keys
 from evalkit.core.claims import claim_file
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.core.translation import gettext, ngettext
 from evalkit.core.values import Json, JsonObject
 from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
 from evalkit.guard.policy import check, origin_of
@@ -257,13 +259,12 @@ def print_gate(result: RunResult) -> int:
     if statuses[0]:
         log("error", f"gate {gate['state']}: {gate_faults(gate)}", gate=gate)
     elif not log_style():
-        count = len(gate["rules"])
-        rules = f"{count} rule" if count == 1 else f"all {count} rules"
-        print(
-            f"gate: {gate_faults(gate)}"
-            if gate["state"] == "undecided"
-            else f"gate: {rules} passed"
+        text = ngettext(
+            "gate: {n} rule passed", "gate: all {n} rules passed", len(gate["rules"])
         )
+        if gate["state"] == "undecided":
+            text = gettext("gate: {faults}", faults=gate_faults(gate))
+        print(speaker(result.config)(text))
     return max(statuses)
 
 

@@ -21,8 +21,9 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit.cli.console import CommandSettings, log, log_style, reported
+from evalkit.cli.language import ENGLISH, speaker
 from evalkit.cli.parser import check_overrides, is_override
-from evalkit.cli.summary import print_leaderboard
+from evalkit.cli.summary import print_leaderboard, print_recording
 from evalkit.compose import (
     DEFAULT,
     add_study,
@@ -50,7 +51,7 @@ from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_m
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
 from evalkit.core.values import JsonObject, frozen
-from evalkit.runs import claim_run, claim_unused_run
+from evalkit.runs import claim_run, claim_unused_run, read_config
 from evalkit.runs.results import RunResult, Spent
 from evalkit.workflows import sweeps
 from evalkit.workflows.sweeps import (
@@ -196,7 +197,7 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
             path=str(files[0]),
         )
     else:
-        print_leaderboard(board, files)
+        print_leaderboard(board, files, speaker(read_config(folder / jobs[0])))
     statuses: list[int] = [ExitStatus.DONE]
     # A tracker that cannot be reached must not hide the leaderboard, which is written.
     with reported(statuses):
@@ -214,12 +215,14 @@ class BackgroundRecordings:
         self.statuses: list[int] = []
         self._open: Callable[[], RunResult] | None = None
         self._claim: Claim | None = None
+        self._say = ENGLISH
 
     def begin(self, config: TrackingConfig, result: RunResult) -> None:
         """Begin to record a job's run after the previous one is recorded."""
         from evalkit.tracking import begin_recording
 
         self.settle()
+        self._say = speaker(result.config)
         with reported(self.statuses):
             self._open = begin_recording(config, result)
             if result.folder is not None:
@@ -235,16 +238,8 @@ class BackgroundRecordings:
         self._open = None
         with reported(self.statuses), self._claim or nullcontext():
             manifest = end().manifest
-            tracked = manifest.get("tracked") or {
-                "tracker": "MLflow",
-                "id": manifest.get("mlflow_run_id"),
-            }
-            if tracked["id"] and not log_style():
-                job = (manifest.get("sweep") or {}).get("job")
-                print(
-                    f"{tracked['tracker']}: run {tracked['id']} is job {job}",
-                    flush=True,
-                )
+            if not log_style():
+                print_recording(manifest, self._say)
 
 
 class JobError(CompactHydraException):

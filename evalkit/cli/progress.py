@@ -11,7 +11,9 @@ from rich.console import Console
 
 from evalkit.cli.console import is_verbose, log, log_style
 from evalkit.cli.hydra_runner import Job
+from evalkit.cli.language import ENGLISH, Speaker, speaker
 from evalkit.core.display import dollars
+from evalkit.core.translation import Message, gettext, joined
 from evalkit.engine import Progress
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ EVERY = 10.0
 REDRAWN = 0.1
 TOO_EARLY = 20
 RECENT = 30.0
+FAST = 100
+"""Answers per second of which no fraction is shown."""
 
 
 class Rate:
@@ -48,27 +52,34 @@ class Rate:
         return None
 
 
-def describe(progress: Progress, rate: float | None = None) -> str:
+def describe(
+    progress: Progress, rate: float | None = None, say: Speaker = ENGLISH
+) -> str:
     """Describe the progress in words."""
-    parts = [f"{progress.stored} stored", f"{progress.sent} sent"]
+    parts: list[Message] = [
+        gettext("{n} stored", n=progress.stored),
+        gettext("{n} sent", n=progress.sent),
+    ]
     if rate is not None:
-        parts.append(f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s")
-    for count, word in (
-        (progress.retried, "retried"),
-        (progress.throttled, "throttled"),
-        (progress.failed, "failed"),
+        per_second = f"{rate:,.0f}" if rate >= FAST else f"{rate:.3g}"
+        parts.append(gettext("{rate}/s", rate=per_second))
+    for count, text in (
+        (progress.retried, gettext("{n} retried")),
+        (progress.throttled, gettext("{n} throttled")),
+        (progress.failed, gettext("{n} failed")),
     ):
-        parts += [f"{count} {word}"] if count else []
+        if count:
+            parts.append(text.fill(n=count))
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:
-        parts.append(f"{tokens:,} tokens")
+        parts.append(gettext("{n} tokens", n=f"{tokens:,}"))
     if progress.cost_usd is not None:
         parts.append(dollars(progress.cost_usd))
     if progress.budget_left is not None:
-        parts.append(f"{dollars(progress.budget_left)} left")
+        parts.append(gettext("{cost} left", cost=dollars(progress.budget_left)))
     if progress.waiting:
         parts.append(progress.waiting)
-    return ", ".join(parts)
+    return say(joined(parts))
 
 
 def seconds_left(progress: Progress, rate: float | None) -> float | None:
@@ -103,6 +114,7 @@ class ProgressDisplay:
     """Show one job's progress on standard error, unless `--quiet` is set."""
 
     def __init__(self, job: Job, part: str = "") -> None:
+        self._say = speaker(job.config)
         self._title = f"{part}{job.config.mode.name} · {job.config.judge.label}"
         self._console = Console(stderr=True)
         self._live = self._console.is_terminal and not log_style()
@@ -167,7 +179,7 @@ class ProgressDisplay:
         rate = self._rate.now()
         seconds = seconds_left(progress, rate)
         if self._bar and self._task is not None:
-            words = describe(progress, rate)
+            words = describe(progress, rate, self._say)
             self._bar.update(
                 self._task,
                 completed=progress.done,
@@ -183,9 +195,10 @@ class ProgressDisplay:
     ) -> None:
         words = (
             f"{self._title}: {progress.done}/{progress.total or '?'} "
-            f"({describe(progress, rate)})"
+            f"({describe(progress, rate, self._say)})"
         )
         if seconds is not None:
-            words += f", about {as_time(seconds)} left"
+            left = gettext(", about {time} left", time=as_time(seconds))
+            words += self._say(left)
         facts = {**asdict(progress), "rate": rate, "seconds_left": seconds}
         log("progress", words, job=self._title, **facts)

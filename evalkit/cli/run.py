@@ -11,6 +11,7 @@ from signal import SIGINT
 from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job, run_jobs
+from evalkit.cli.language import speaker
 from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_job, print_summary
@@ -19,6 +20,7 @@ from evalkit.core.errors import ExitStatus, Signaled
 from evalkit.core.resources import own_version
 from evalkit.core.types import Judgment
 from evalkit.engine import JudgingResult
+from evalkit.report.texts import note_text
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
 from evalkit.runs.results import RunResult
@@ -69,9 +71,10 @@ def run_job(job: Job) -> int:
     if job.sweep is not None and not job.overwrite and _is_finished(job):
         return _resume_finished(job)
     # The jobs of a sweep have mostly the same notes: each is printed once.
+    say = speaker(job.config)
     for note in job.config.notes():
         if note not in job.noted:
-            log("note", note)
+            log("note", say(note_text(note)))
             job.noted.add(note)
     with ProgressDisplay(job) as display, log_handler():
         try:

@@ -19,9 +19,11 @@ from evalkit.cli.console import (
     terminal_width,
     text_table,
 )
-from evalkit.core.display import counted, dollars, estimate, fixed, number, relative
+from evalkit.cli.language import ENGLISH, Speaker, speaker
+from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.regular_files import read_text
-from evalkit.core.translation import in_every_language
+from evalkit.core.translation import Message, gettext, joined, ngettext, pgettext
+from evalkit.core.translation import Text as Translatable
 from evalkit.core.types import Metric
 from evalkit.core.values import Json
 from evalkit.report.comparison import with_interval
@@ -29,6 +31,7 @@ from evalkit.report.findings import TABLES, conclusion, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.report.sweep_names import folded_names, no_effect
+from evalkit.report.texts import note_text
 from evalkit.runs import read_details
 from evalkit.runs.layout import CAUSES, DATASHEET
 from evalkit.runs.results import RunResult
@@ -83,21 +86,26 @@ def _undefined(metric: Metric) -> bool:
     )
 
 
-def _worst(metric: Metric) -> str:
+def _worst(metric: Metric, say: Speaker) -> str:
     """Return the value of a metric if every missing answer had lowered or raised it."""
     if not metric.missing or metric.worst_low is None or metric.worst_high is None:
         return ""
-    return f"{number(metric.worst_low)} to {number(metric.worst_high)}"
+    low = number(metric.worst_low)
+    high = number(metric.worst_high)
+    return say(gettext("{low} to {high}", low=low, high=high))
 
 
 def metric_table(
-    metrics: Mapping[str, Metric], confidence: float, limit: int = ROWS
+    metrics: Mapping[str, Metric],
+    confidence: float,
+    limit: int = ROWS,
+    say: Speaker = ENGLISH,
 ) -> Table:
     """Return a table of the main metrics of a run, at most `limit`; its folder and report have all."""
-    table = text_table(("metric",), ("value",))
-    table.add_column(f"{confidence:.0%} interval")
+    table = text_table((say(gettext("metric")),), (say(gettext("value")),))
+    table.add_column(say(gettext("{level} interval", level=f"{confidence:.0%}")))
     table.add_column("n", justify="right")
-    table.add_column("missing", justify="right")
+    table.add_column(say(gettext("missing")), justify="right")
     names = [name for name, metric in metrics.items() if _shown(metric)]
     if limit < ROWS:
         # Metrics without a place among the main columns come after all of them, in their own
@@ -111,17 +119,19 @@ def metric_table(
         metric.missing and metric.worst_low is not None for metric in displayed
     )
     if lacking:
-        table.add_column("worst case")
+        table.add_column(say(gettext("worst case")))
     for metric in displayed:
         missing = f"{metric.missing:,}" if metric.missing else ""
-        value = "not defined" if _undefined(metric) else number(metric.value)
+        value = number(metric.value)
+        if _undefined(metric):
+            value = say(gettext("not defined"))
         cells = [metric.name, value, interval(metric), f"{metric.n:,}", missing]
-        table.add_row(*cells, *([_worst(metric)] if lacking else []))
+        table.add_row(*cells, *([_worst(metric, say)] if lacking else []))
     return table
 
 
 def judge_table(
-    metrics: Mapping[str, Metric], confidence: float = 0.95
+    metrics: Mapping[str, Metric], confidence: float = 0.95, say: Speaker = ENGLISH
 ) -> Table | None:
     """Return the table of a panel's judges with the decision about each, or `None` if there is no panel."""
     judges = list(
@@ -137,13 +147,14 @@ def judge_table(
     if not judges:
         return None
     table = text_table(
-        ("judge", "decision"), (name.removeprefix("agreement/") for name in columns)
+        (say(gettext("judge")), say(gettext("decision"))),
+        (name.removeprefix("agreement/") for name in columns),
     )
     decisions = decide_for_judges(metrics, confidence)
     for judge in judges:
         judge_metrics = [_of(metrics, judge, name) for name in columns]
         if judge in decisions:
-            decision = in_every_language(USES[decisions[judge].use])[0]
+            decision = say(USES[decisions[judge].use])
         else:
             decision = "–"
         table.add_row(
@@ -156,9 +167,14 @@ def judge_table(
     return table
 
 
-def subset_table(rows: Sequence[Json]) -> Table:
+def subset_table(rows: Sequence[Json], say: Speaker = ENGLISH) -> Table:
     """Return the subsets of a panel's judges that no cheaper one equals in accuracy, the chosen one and the whole."""
-    table = text_table(("judges that vote",), ("accuracy", "interval", "$ per case"))
+    headings = (
+        gettext("accuracy"),
+        gettext("interval"),
+        gettext("$ per case"),
+    )
+    table = text_table((say(gettext("judges that vote")),), map(say, headings))
     best = -1.0
     whole = max(len(row["judges"]) for row in rows)
     for row in rows:
@@ -189,43 +205,47 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     where the report is.
     """
     console = plain_console()
+    say = speaker(result.config)
     manifest = result.manifest
-    rows = manifest["dataset"]["rows"]
     heading = (
         f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
     )
-    console.print(print_heading(heading, f" ({rows} case{'s' * (rows != 1)})"))
+    rows = ngettext("{n} case", "{n} cases", manifest["dataset"]["rows"])
+    console.print(print_heading(heading, f" ({say(rows)})"))
     # Details are only in the files of a run folder.
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
-    _print_findings(console, result, details)
+    _print_findings(console, result, details, say)
     limit = ROWS if is_verbose() else BRIEF_ROWS
     confidence = result.config.scoring.confidence
-    main = metric_table(result.metrics, confidence, limit)
+    main = metric_table(result.metrics, confidence, limit, say)
     console.print("", *([main, ""] if main.row_count else []))
-    if judges := judge_table(result.metrics, confidence):
+    if judges := judge_table(result.metrics, confidence, say):
         console.print(judges, "")
     subsets = details.get("panel", {}).get("subsets")
     if subsets and is_verbose():
-        console.print(subset_table(subsets), "")
+        console.print(subset_table(subsets, say), "")
     if result.config.probe.probes and result.folder:
         sheet = Path(result.folder) / f"{DATASHEET}.json"
-        print_audit(console, json.loads(read_text(sheet)))
+        print_audit(console, json.loads(read_text(sheet)), say)
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
-    _print_calls(console, result)
+    _print_calls(console, result, say)
     if CAUSES in details and result.folder:
         folder = shlex.quote(str(relative(Path(result.folder))))
-        console.print(f"unusable answers: evalkit export {folder} --to csv")
+        command = f"evalkit export {folder} --to csv"
+        console.print(say(gettext("unusable answers: {command}", command=command)))
     notes = [note for note in manifest.get("notes", []) if note not in noted]
     # What an import could not use is part of its result.
     everything = is_verbose() or "imported" in manifest
     shown_notes = notes if everything else notes[:BRIEF_NOTES]
     for note in shown_notes:
-        console.print(f"note: {note}")
-    _print_places(console, result, len(notes) - len(shown_notes))
+        console.print(say(gettext("note: {note}", note=note_text(note))))
+    _print_places(console, result, len(notes) - len(shown_notes), say)
 
 
-def _print_findings(console: Console, result: RunResult, details: Json) -> None:
+def _print_findings(
+    console: Console, result: RunResult, details: Json, say: Speaker
+) -> None:
     """Print the decision, then the findings: all of them with `-v`, else those that change what one does."""
     decision = conclusion(result)
     findings = [
@@ -240,16 +260,21 @@ def _print_findings(console: Console, result: RunResult, details: Json) -> None:
         findings = urgent[:BRIEF_FINDINGS]
     for finding in (*decision, *findings):
         symbol = (SYMBOLS[finding.tone], STYLES[finding.tone])
-        console.print(Text.assemble("  ", symbol, f" {finding.text}"))
+        console.print(Text.assemble("  ", symbol, f" {say.finding(finding)}"))
 
 
 def print_changes(before: RunResult, after: RunResult) -> None:
     """Print the decision and the main metrics that new labels have changed."""
-    table = text_table(("changed by the labels", "before", "after"))
+    say = speaker(after.config)
+    headings = (
+        gettext("changed by the labels"),
+        pgettext("labels", "before"),
+        pgettext("labels", "after"),
+    )
+    table = text_table(map(say, headings))
     if before.decision.use != after.decision.use:
-        table.add_row(
-            "decision", *(USES[run.decision.use].message for run in (before, after))
-        )
+        uses = [say(USES[run.decision.use]) for run in (before, after)]
+        table.add_row(say(gettext("decision")), *uses)
     # A metric that one of the runs lacks: its cell is then a dash.
     none = Metric("", None)
     for name in CATALOG.main(
@@ -263,16 +288,17 @@ def print_changes(before: RunResult, after: RunResult) -> None:
         plain_console().print(table, "")
 
 
-def print_audit(console: Console, sheet: Json) -> None:
+def print_audit(console: Console, sheet: Json, say: Speaker) -> None:
     """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
     probes = sheet["probes"]
-    console.print(f"Audit with {counted(len(probes), 'probe')}", style="bold")
-    console.print(f"  • {sheet['noise']['text']}")
+    heading = ngettext("Audit with {n} probe", "Audit with {n} probes", len(probes))
+    console.print(say(heading), style="bold")
+    console.print(f"  • {say.of(sheet['noise'])}")
     for probe in probes:
         if probe["state"] in ("falls", "unstable"):
             tone = "bad" if probe["state"] == "falls" else "warn"
             sentences = " ".join(
-                text["text"] for text in (probe["what"], *probe["sentences"])
+                say.of(text) for text in (probe["what"], *probe["sentences"])
             )
             console.print(
                 Text.assemble(
@@ -282,16 +308,19 @@ def print_audit(console: Console, sheet: Json) -> None:
                 )
             )
     states = {
-        "withstands": ("good", "No large effect, as far as these cases can show"),
-        "open": ("info", "Not decided; more cases would tell"),
+        "withstands": (
+            "good",
+            gettext("No large effect, as far as these cases can show: {names}."),
+        ),
+        "open": ("info", gettext("Not decided; more cases would tell: {names}.")),
     }
-    for state, (tone, words) in states.items():
+    for state, (tone, text) in states.items():
         if names := [probe["name"] for probe in probes if probe["state"] == state]:
             console.print(
                 Text.assemble(
                     "  ",
                     (SYMBOLS[tone], STYLES[tone]),
-                    f" {words}: {', '.join(names)}.",
+                    f" {say(text.fill(names=joined(names)))}",
                 )
             )
     console.print()
@@ -302,54 +331,102 @@ def link(path: Path) -> tuple[str, str]:
     return str(relative(path)), f"link {path.resolve().as_uri()}"
 
 
-def _print_calls(console: Console, result: RunResult) -> None:
+def _print_calls(console: Console, result: RunResult, say: Speaker) -> None:
     if brought := result.manifest.get("imported"):
         layout = f" ({brought['format']})" if brought.get("format") else ""
-        console.print(
-            f"imported: {brought['judgments']} judgments from {brought['source']}{layout}"
+        text = ngettext(
+            "imported: {n} judgment from {source}",
+            "imported: {n} judgments from {source}",
+            brought["judgments"],
+            source=f"{brought['source']}{layout}",
         )
+        console.print(say(text))
         return
     calls = result.calls
-    cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
-    counts = (
-        f"{calls.planned:,} planned, {calls.stored:,} stored, {calls.sent:,} sent, {calls.failed:,}"
-        " failed"
+    text = gettext(
+        "calls: {planned} planned, {stored} stored, {sent} sent, {failed} failed; {cost}",
+        planned=f"{calls.planned:,}",
+        stored=f"{calls.stored:,}",
+        sent=f"{calls.sent:,}",
+        failed=f"{calls.failed:,}",
+        cost=_cost(result),
     )
-    text = f"calls: {counts}; {cost}"
-    console.print(text)
+    console.print(say(text))
 
 
-def _print_places(console: Console, result: RunResult, notes: int) -> None:
+def _cost(result: RunResult) -> Message:
+    """Return what a run has cost in words."""
+    if result.cost_usd is None:
+        return gettext("price unknown")
+    return dollars(result.cost_usd)
+
+
+def _print_places(
+    console: Console, result: RunResult, notes: int, say: Speaker
+) -> None:
     """Print where the report is; `notes` is the number of notes that were not printed."""
     if result.folder:
         count = sum(metric.value is not None for metric in result.metrics.values())
-        content = f"all {count} metrics"
+        content = gettext("all {count} metrics", count=count)
         if notes:
-            content += f" and {counted(notes, 'more note')}; -v prints them"
+            content = ngettext(
+                "all {count} metrics and {n} more note; -v prints it",
+                "all {count} metrics and {n} more notes; -v prints them",
+                notes,
+                count=count,
+            )
         page = link(Path(result.folder) / "report.html")
-        console.print(Text.assemble("report: ", page, f" ({content})"))
+        heading = say(gettext("report: {path}", path=""))
+        console.print(Text.assemble(heading, page, f" ({say(content)})"))
         if result.config.probe.probes:
             page = link(Path(result.folder) / f"{DATASHEET}.html")
-            console.print(Text.assemble("datasheet: ", page))
+            console.print(Text.assemble(say(gettext("datasheet: ")), page))
     if run_id := result.manifest.get("mlflow_run_id"):
-        console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
+        text = gettext("MLflow: run {run}; `evalkit ui` opens it", run=run_id)
+        console.print(say(text))
     if tracked := result.manifest.get("tracked"):
-        console.print(f"{tracked['tracker']}: run {tracked['id']}")
+        text = gettext(
+            "{tracker}: run {run}", tracker=tracked["tracker"], run=tracked["id"]
+        )
+        console.print(say(text))
 
 
 def print_job(result: RunResult) -> None:
     """Print one line about a finished job of a sweep: what differs, what its judge can be used for, calls and cost."""
+    say = speaker(result.config)
     sweep = result.manifest["sweep"]
-    name = ", ".join(sweep["overrides"]) or result.manifest["judge"]
-    use = USES[result.decision.use].message
     calls = result.calls
-    parts = [f"{calls.planned:,} calls", f"{calls.sent:,} sent"]
+    parts: list[Message] = [
+        ngettext("{n:,} call", "{n:,} calls", calls.planned),
+        gettext("{n} sent", n=f"{calls.sent:,}"),
+    ]
     if calls.failed:
-        parts.append(f"{calls.failed:,} failed")
-    parts.append(
-        "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
+        parts.append(gettext("{n} failed", n=f"{calls.failed:,}"))
+    parts.append(_cost(result))
+    text = gettext(
+        "job {job}  {name}: {use}; {parts}",
+        job=sweep["job"],
+        name=", ".join(sweep["overrides"]) or result.manifest["judge"],
+        use=USES[result.decision.use],
+        parts=joined(parts),
     )
-    plain_console().print(f"job {sweep['job']}  {name}: {use}; {', '.join(parts)}")
+    plain_console().print(say(text))
+
+
+def print_recording(manifest: Json, say: Speaker) -> None:
+    """Print under which id a tracker has recorded a job of a sweep; nothing if it has no id."""
+    tracked = manifest.get("tracked") or {
+        "tracker": "MLflow",
+        "id": manifest.get("mlflow_run_id"),
+    }
+    if tracked["id"]:
+        text = gettext(
+            "{tracker}: run {run} is job {job}",
+            tracker=tracked["tracker"],
+            run=tracked["id"],
+            job=(manifest.get("sweep") or {}).get("job"),
+        )
+        print(say(text), flush=True)
 
 
 SHOWN = 40
@@ -358,44 +435,58 @@ NAME, DECISION = 26, 16
 """The widths at which the name of a job and its decision are wrapped, in characters."""
 
 
-def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
+def print_leaderboard(
+    board: Leaderboard, files: Sequence[Path], say: Speaker = ENGLISH
+) -> None:
     """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use."""
     console = plain_console()
-    console.print(
-        print_heading(
-            f"Leaderboard of {len(board.rows)} jobs",
-            f", by {board.by or 'no common metric'}",
-        )
+    heading = ngettext(
+        "Leaderboard of {n} job", "Leaderboard of {n} jobs", len(board.rows)
     )
+    by = gettext(", by {metric}", metric=board.by or gettext("no common metric"))
+    console.print(print_heading(say(heading), say(by)))
     names = folded_names(board)
     conclusions = []
-    notes = _legend(board, names)
+    notes = _legend(board, names, say)
     for choice in board.choices:
         rows = [row for row in board.folded if row.dataset == choice.dataset]
         dataset = dataset_name(board, choice, {})
         console.print(*([f"\n{dataset}"] if dataset else []))
         table, omitted = leaderboard_table(
-            board, rows[:SHOWN], max(WIDTH, terminal_width()), names
+            board, rows[:SHOWN], max(WIDTH, terminal_width()), names, say
         )
         console.print(table)
         if len(rows) > SHOWN:
-            console.print(f"and {len(rows) - SHOWN:,} more rows in {files[-1].name}")
+            text = ngettext(
+                "and {n:,} more row in {file}",
+                "and {n:,} more rows in {file}",
+                len(rows) - SHOWN,
+                file=files[-1].name,
+            )
+            console.print(say(text))
         if omitted:
-            console.print(f"{len(omitted)} more columns in {files[-1].name}")
+            text = ngettext(
+                "{n} more column in {file}",
+                "{n} more columns in {file}",
+                len(omitted),
+                file=files[-1].name,
+            )
+            console.print(say(text))
         conclusion, *decided = choice_findings(board, choice, names, dataset)
-        notes += [finding.text for finding in decided]
+        notes += [say.finding(finding) for finding in decided]
         conclusions.append(conclusion)
     console.print()
     for line in notes:
         console.print(line)
     # Without the last separator.
     links = [part for file in files for part in (link(file), ", ")][:-1]
-    console.print(Text.assemble("leaderboard: ", *links))
+    console.print(Text.assemble(say(gettext("leaderboard: ")), *links))
     console.print()
     for finding in conclusions:
         console.print(
             Text.assemble(
-                (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"
+                (SYMBOLS[finding.tone], STYLES[finding.tone]),
+                f" {say.finding(finding)}",
             )
         )
 
@@ -405,6 +496,7 @@ def leaderboard_table(
     rows: Sequence[Standing],
     width: int,
     names: Mapping[str, str] | None = None,
+    say: Speaker = ENGLISH,
 ) -> tuple[Table, list[str]]:
     """Return the table of some jobs within `width` characters, and the metrics that do not fit.
 
@@ -421,11 +513,16 @@ def leaderboard_table(
         )
         for row in rows
     ]
-    decisions = [USES[row.decision.use].message for row in rows]
+    decisions = [say(USES[row.decision.use]) for row in rows]
+    decision_heading = say(gettext("decision"))
+    titles = {
+        name: say(Translatable(SHORT_TITLES.get(name, name), context="column"))
+        for name in board.main_columns()
+    }
     sides = [
         max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)
     ]
-    sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
+    sides.append(min(DECISION, max(map(cell_len, (decision_heading, *decisions)))))
     # the width for metrics; the last column has no gap of 2 after it
     # The columns before the metrics: rank, name, mark and decision, each with a gap of 2.
     remaining = (
@@ -441,7 +538,7 @@ def leaderboard_table(
         cells = (
             line for row in rows for line in _cell(row.metrics.get(name)).split("\n")
         )
-        lines = [SHORT_TITLES.get(name, name), *cells]
+        lines = [titles[name], *cells]
         remaining -= max(map(cell_len, lines)) + 2
         # at least one metric, even if it does not fit
         # Columns come by importance. After the first that does not fit, `remaining` stays
@@ -451,11 +548,13 @@ def leaderboard_table(
             room = remaining
     # Chosen by importance, but shown in the order of the board.
     columns = [name for name in board.columns if name in displayed]
-    table.add_column("job", max_width=max(NAME, NAME + room), overflow="fold")
+    table.add_column(
+        say(gettext("job")), max_width=max(NAME, NAME + room), overflow="fold"
+    )
     table.add_column("")
-    table.add_column("decision", max_width=DECISION)
+    table.add_column(decision_heading, max_width=DECISION)
     for name in columns:
-        table.add_column(SHORT_TITLES.get(name, name))
+        table.add_column(titles[name])
     for row, mark, decision in zip(rows, marks, decisions, strict=True):
         table.add_row(
             _rank(row),
@@ -488,22 +587,31 @@ def _cell(metric: Metric | None) -> str:
     return text.replace(" [", "\n[")
 
 
-def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    lines = [in_every_language(text)[0] for text in no_effect(board)]
+def _legend(board: Leaderboard, names: Mapping[str, str], say: Speaker) -> list[str]:
+    texts: list[Message] = [*no_effect(board)]
     if board.contrasts:
-        lines.append(
-            "Jobs that share a letter do not differ significantly, which does not show that they"
-            f" are equal (Holm, {1 - board.confidence:.2g})."
+        texts.append(
+            gettext(
+                "Jobs that share a letter do not differ significantly, which does not show that"
+                " they are equal (Holm, {level}).",
+                level=f"{1 - board.confidence:.2g}",
+            )
         )
-    lines += [
-        f"{names[contradiction.scores]} contradicts {names[contradiction.comparisons]} in "
-        f"{_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs"
-        " that both decide."
+    texts += [
+        gettext(
+            "{scores} contradicts {comparisons} in {share} of the pairs that both decide.",
+            scores=names[contradiction.scores],
+            comparisons=names[contradiction.comparisons],
+            share=_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, " "),
+        )
         for contradiction in board.contradictions[:SHOWN]
     ]
     if any(row.pareto for row in board.rows):
-        lines.append(
-            "* Useful, and no other useful job is shown to agree as well for less or better for no"
-            f" more (within scoring.margin={board.margin:g})."
+        texts.append(
+            gettext(
+                "* Useful, and no other useful job is shown to agree as well for less or better for"
+                " no more (within {margin}).",
+                margin=f"scoring.margin={board.margin:g}",
+            )
         )
-    return lines
+    return [say(text) for text in texts]
