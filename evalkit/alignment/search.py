@@ -12,7 +12,7 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.config.align import CALLS, Knob
-from evalkit.config.sections import Section
+from evalkit.config.section_base import Section
 from evalkit.core.splits import is_labeled
 from evalkit.core.types import Case, Judgment
 from evalkit.scoring.decision import PAIRS, SCORES, Kind

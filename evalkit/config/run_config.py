@@ -11,7 +11,8 @@ from math import isfinite
 from typing import Any, Self
 
 import yaml
-from pydantic import model_validator
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from evalkit.config.data import parse_label_map
 from evalkit.config.rules import listed, problems_of
@@ -55,6 +56,28 @@ NOT_MEASURED = ("store", "runner", "tracking", "objective", "gate")
 
 class RunConfig(RunSections):
     """All settings of one run."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _without_links(
+        cls, value: Any, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        """Validate, and raise errors without the addresses of pydantic's documentation."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise ValidationError.from_exception_data(
+                error.title,
+                [
+                    InitErrorDetails(
+                        # An error of a type of one's own has no address.
+                        type=PydanticCustomError(details["type"], details["msg"]),  # type: ignore[arg-type]
+                        loc=details["loc"],
+                        input=details["input"],
+                    )
+                    for details in error.errors(include_url=False)
+                ],
+            ) from None
 
     @model_validator(mode="before")
     @classmethod

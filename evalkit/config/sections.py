@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
@@ -26,6 +24,7 @@ from evalkit.config.kinds import (
     Text,
     WrittenPath,
 )
+from evalkit.config.section_base import Section
 from evalkit.core.checklists import read_items
 from evalkit.core.types import ChecklistItem
 
@@ -51,26 +50,6 @@ REWARDS = ("classify", "pooling", "score")
 DECISIONS = ("systemone", "decisions")
 """The values of `judge.endpoint` that answer questions with probabilities of given choices."""
 Spelling = Annotated[Text, Field(coerce_numbers_to_str=True)]
-
-
-class Section(BaseModel):
-    """Base of every config group: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-    def with_(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
-        copy = self
-        for key, value in values.items():
-            name, _, remaining_key = key.partition(".")
-            copy = copy.model_copy(
-                update={
-                    name: getattr(copy, name).with_({remaining_key: value})
-                    if remaining_key
-                    else value
-                }
-            )
-        return copy
 
 
 class PluginSection(Section):

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from evalkit.config.kinds import Settings, Text
-from evalkit.config.sections import Section
+from evalkit.config.section_base import Section
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.errors import ConfigError
 from evalkit.core.regular_files import read_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from types import UnionType
 from typing import Any, ParamSpec, TypeVar
 
 from evalkit.core.errors import ConfigError, EvalkitError
@@ -48,7 +49,9 @@ def awaits_plainly(
     return call
 
 
-def check_type(name: str, value: object, expected: type, remedy: str) -> None:
+def check_type(
+    name: str, value: object, expected: type | UnionType, remedy: str
+) -> None:
     """Check the type of an argument that users of Python give.
 
     Args:

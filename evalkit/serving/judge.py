@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
-from evalkit.core.plain_errors import awaits_plainly, raises_plainly
+from evalkit.core.plain_errors import awaits_plainly, check_type, raises_plainly
 from evalkit.core.plugins import allowing_code
 from evalkit.core.protocols import Evaluator
 from evalkit.core.turns import UNIT_KEYS
@@ -516,6 +516,7 @@ def load_judge(
         ConfigError: If the folder has no judge, its files were changed, or it names a server that
             is not repeated.
     """
+    check_type("path", path, str | Path, "write load_judge('JUDGE_FOLDER')")
     if str(path).startswith("models:/"):
         # Importing MLflow takes seconds.
         from evalkit.tracking.registry import fetch_judge

@@ -13,7 +13,12 @@ from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.core.redaction import without_password
 from evalkit.core.resources import own_version
 from evalkit.core.values import frozen
-from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
+from evalkit.tracking.connection import (
+    mlflow_errors,
+    open_client,
+    sqlite_file,
+    tracking_uri,
+)
 from evalkit.tracking.mlflow_tracker import experiment_of
 from evalkit.tracking.surrounding import experiment_name
 
@@ -129,6 +134,14 @@ def fetch_judge(address: str, loader: str) -> Path:
     """
     uri = tracking_uri(TrackingConfig())
     location = f"{address} in {without_password(uri)}"
+    name, alias, version = _parts_of(address)
+    # A client would create the database, and then not find the judge in it.
+    if (file := sqlite_file(uri)) is not None and not file.exists():
+        raise ConfigError(
+            "no such judge, since this database does not exist",
+            where=location,
+            remedy="set MLFLOW_TRACKING_URI to the store that holds it",
+        )
     into = tempfile.TemporaryDirectory(prefix="evalkit-judge-")
     atexit.register(into.cleanup)
     with mlflow_errors(lambda cause: TrackingError(f"{location}: {cause}")):
@@ -136,7 +149,9 @@ def fetch_judge(address: str, loader: str) -> Path:
         import mlflow
         from mlflow.models import Model
 
-        name, version = _version_of(client, address)
+        if alias:
+            # An alias may move, so it is resolved now, once.
+            version = str(client.get_model_version_by_alias(name, alias).version)
         path = Path(
             mlflow.artifacts.download_artifacts(
                 artifact_uri=client.get_model_version_download_uri(name, version),
@@ -157,8 +172,8 @@ def fetch_judge(address: str, loader: str) -> Path:
     return folder
 
 
-def _version_of(client: MlflowClient, address: str) -> tuple[str, str]:
-    """Return the name and the version of the model at an address.
+def _parts_of(address: str) -> tuple[str, str, str]:
+    """Return the name, the alias and the version in the address of a model; one of the last two is empty.
 
     MLflow's own reader of addresses asks the registry of the process, which may be another one.
 
@@ -172,11 +187,8 @@ def _version_of(client: MlflowClient, address: str) -> tuple[str, str]:
             where=address,
             remedy="write models:/NAME@ALIAS or models:/NAME/VERSION",
         )
-    name, alias, version = parts.groups()
-    if alias:
-        # An alias may move, so it is resolved now, once.
-        version = client.get_model_version_by_alias(name, alias).version
-    return name, str(version)
+    name, alias, version = parts.groups(default="")
+    return name, alias, version
 
 
 def folder_below(model: Path, data: object) -> Path | None:

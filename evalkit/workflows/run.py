@@ -130,6 +130,10 @@ def compare(
         ConfigError: If there are fewer than two runs, they share no case, or a case or metric
             differs.
     """
+    remedy = "write compare({'first': first_result, 'second': second_result})"
+    check_type("runs", runs, Mapping, remedy)
+    for name, result in runs.items():
+        check_type(f"runs[{name!r}]", result, RunResult, remedy)
     return compare_runs(
         [RunEntry.of(*run) for run in runs.items()], scoring or ScoringConfig(), metrics
     )

@@ -19,7 +19,7 @@ from typing import Final, Protocol, runtime_checkable
 from evalkit.config import SIMULATED, TrackingConfig
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.errors import ConfigError
-from evalkit.core.plain_errors import raises_plainly
+from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.rooms import room
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
@@ -178,6 +178,7 @@ def leaderboard(folder: str | Path) -> Leaderboard:
     Raises:
         ConfigError: If there are fewer than two, or a run's file is missing or damaged.
     """
+    check_type("folder", folder, str | Path, "write leaderboard('SWEEP_FOLDER')")
     jobs = sorted(
         path.parent.name for path in Path(folder).glob(f"*/{layout.MANIFEST}")
     )

@@ -65,7 +65,7 @@ JOBS = {
     ),
     "export": (("export", "one", "--to", "csv"), 1, {"en": ("24 judgments of 12", "24 ")}),
     "reproduce": (("reproduce", "one"), 6, {"en": (HEADING[:-4], "  • Checked from")}),
-    "init": (("init", "project"), 20, {"en": ("", "")}),
+    "init": (("init", "project"), 12, {"en": ("  project/README.md", "To try evalkit without")}),
 }
 LANGUAGES = [(job, language) for job, (_, _, ends) in JOBS.items() for language in ends]
 

@@ -53,6 +53,10 @@ def test_what_is_no_registered_judge_is_one_line(mlflow_store, tmp_path, monkeyp
     for address in ("models:/", "models:/a", "models:/a/latest", "models:/a/1/b", "models:/../x@y"):
         with pytest.raises(ConfigError, match="write models:/NAME@ALIAS"):
             evalkit.load_judge(address)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'none.db'}")
+    with pytest.raises(ConfigError, match="no such judge, since this database does not exist"):
+        evalkit.load_judge("models:/nosuch@champion")
+    assert not (tmp_path / "none.db").exists()
     assert main(["export", "run", "--to", "csv", "--register", "x"]) == 1
     assert "--register: is only for judge" in capsys.readouterr().err
 

@@ -137,10 +137,20 @@ def test_every_key_has_a_default_in_one_place():
 
 
 def test_a_config_cannot_be_changed():
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError, match=r"judge: cannot be changed in place; write with_"):
         make().judge = None  # type: ignore[misc,assignment]
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError, match=r"weight: .*; write with_\({'weight': 2}\)"):
         Criterion().weight = 2  # type: ignore[misc]
+    assert Criterion().with_({"weight": 2}).weight == 2
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seeds": 3}, {"judge": {"model": 3}}, {"tie": {"threshold": "{x}"}}]
+)
+def test_an_invalid_config_names_no_address_of_pydantic(changes):
+    with pytest.raises(ValidationError) as caught:
+        make(**changes)
+    assert "https://" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import socket
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -115,6 +116,26 @@ _WRONG_TYPES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: evalkit.run(evalkit.load_config(overrides=_SIMULATED), "out"),  # type: ignore[arg-type]
         "folder: cannot be of type str; write Path('out')",
     ),
+    "number as judge": (
+        lambda: evalkit.load_judge(3),  # type: ignore[arg-type]
+        "path: cannot be of type int; write load_judge('JUDGE_FOLDER')",
+    ),
+    "list of folders": (
+        lambda: evalkit.leaderboard(["a", "b"]),  # type: ignore[arg-type]
+        "folder: cannot be of type list; write leaderboard('SWEEP_FOLDER')",
+    ),
+    **{
+        f"{runs!r} as runs": (
+            partial(evalkit.compare, runs),  # type: ignore[arg-type]
+            f"{where}: cannot be of type {name}; write compare({{'first': first_result, 'second':"
+            " second_result})",
+        )
+        for runs, where, name in (
+            ("a", "runs", "str"),
+            (["a", "b"], "runs", "list"),
+            ({"a": "a", "b": "b"}, "runs['a']", "str"),
+        )
+    },
 }
 
 
