@@ -237,7 +237,8 @@ def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
 
 def _print_report(report: ReadReport, url: str) -> None:
     already_stored = f", {report.known:,} were already stored" if report.known else ""
-    print(f"{report.stored:,} answers stored in {store_location(url)}{already_stored}")
+    stored = counted(report.stored, "answer")
+    print(f"{stored} stored in {store_location(url)}{already_stored}")
     for fault, count in report.faults.most_common():
         log(
             "note",

@@ -16,6 +16,7 @@ from evalkit.cli.console import plain_console
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.config import RunConfig
+from evalkit.core.display import counted
 from evalkit.core.errors import EvalkitError, PluginError
 from evalkit.core.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.core.redaction import redact, without_password
@@ -57,7 +58,7 @@ def _checks(config: RunConfig) -> Iterator[Check]:
         yield package, lambda package=package: _installed(version_of(package))  # type: ignore[misc]
     yield (
         "dataset and prompts",
-        lambda: f"{len(load_materials(config).dataset.cases)} cases",
+        lambda: counted(len(load_materials(config).dataset.cases), "case"),
     )
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _store(config)

@@ -9,6 +9,7 @@ from pathlib import Path
 from evalkit.cli.label_samples import record_sample
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.claims import claim_file
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError
 from evalkit.runs.results import RunResult
 
@@ -110,14 +111,15 @@ def export(arguments: Namespace) -> int:
         sample = sample_for_labeling(result, arguments.n, arguments.seed)
     if layout in TASKS:
         content = export_tasks(result, layout, arguments.seed, sample)
-        count = f"{len(json.loads(content))} tasks"
+        count = counted(len(json.loads(content)), "task")
     else:
         content = content_of(result, layout, raw=arguments.raw)
-        count = f"{len(result.judgments)} judgments"
+        count = counted(len(result.judgments), "judgment")
     write_output(file, content)
     if sample is not None:
         record_sample(folder, sample)
-    print(f"{count} of {len(result.cases)} cases written to {file}")
+    cases = counted(len(result.cases), "case")
+    print(f"{count} of {cases} written to {file}")
     return 0
 
 

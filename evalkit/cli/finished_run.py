@@ -28,6 +28,7 @@ from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.problems import config_error, known_keys
 from evalkit.core.claims import claim_file
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.core.translation import gettext, ngettext
 from evalkit.core.values import Json, JsonObject
@@ -397,7 +398,7 @@ def _added_metrics(reproduction: Reproduction) -> str:
 def _what_was_checked(reproduction: Reproduction) -> str:
     """Describe what was repeated, and from which sources."""
     if reproduction.sources == (JUDGMENTS,):
-        return f"its {reproduction.answers} judgments were scored again"
+        return "its judgments were scored again"
     done = f"{reproduction.prompts} of {reproduction.answers} prompts have the same content keys"
     return f"from {', '.join(reproduction.sources)}: {done}, answers were parsed and scored again"
 
@@ -411,7 +412,9 @@ def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
         for part in (manifest.get("mode"), manifest.get("judge"), dataset)
         if part
     )
-    console.print(print_heading(title, f" ({run}, {reproduction.answers} answers)"))
+    console.print(
+        print_heading(title, f" ({run}, {counted(reproduction.answers, 'answer')})")
+    )
     if reproduction.missing:
         console.print(
             f"note: {reproduction.missing}, so the dataset and the store were read"

@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalkit.core.display import counted
 from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def choose_next(result: RunResult, arguments: Namespace) -> LabelSample:
     next_sample = next_labels(result, arguments.next, arguments.seed)
     if (cases := len({case for case, _ in next_sample.sample.units})) < arguments.next:
         print(
-            f"note: the run has {cases:,} cases without a label, not {arguments.next:,}: all are"
-            " sampled"
+            f"note: the run has {counted(cases, 'case')} without a label, not"
+            f" {arguments.next:,}: all are sampled"
         )
     print(
-        f"{next_sample.labels:,} labels will be about as precise as"
+        f"{counted(next_sample.labels, 'label')} will be about as precise as"
         f" {next_sample.effective:,.0f} at random"
     )
     if (

@@ -23,8 +23,8 @@ LANGUAGES: Final = ("en", "zh")
 """The languages of reports; the first one is the language of the code."""
 
 _NOUNS: Final = (
-    "annotator answer call case cluster comparison conversation item judge label pair passe"
-    " response score"
+    "annotator answer call case cluster comparison conversation item judge label look pair passe"
+    " response score slice unit"
 )
 _COUNTED: Final = re.compile(
     rf"\{{(\w+)(?::,)?\}} (?:[a-z]+ )?(?:{'|'.join(_NOUNS.split())}|system|test|verdict|word)s(?:"

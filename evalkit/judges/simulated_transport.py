@@ -116,6 +116,9 @@ def check(config: JudgeConfig) -> None:
         where = f"judge.params.{param}"
         if param not in (*bounds, *texts):
             remedy = f"choose from {', '.join((*bounds, *texts))}"
+            # Of no simulated judge: `judge.model` keeps the parameters of the default judge.
+            if param not in ("strength", _CLASS):
+                remedy += f", or write judge={config.model} instead of judge.model"
             raise JudgeSetupError(
                 f"{config.model} does not have this parameter",
                 where=where,

@@ -10,6 +10,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
+from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError
 from evalkit.core.translation import Message, gettext, in_every_language
 from evalkit.core.types import Case, Completion, Judgment, Metric
@@ -89,7 +90,7 @@ class Validation:
             data = content["dataset"]
             self.title = (
                 f"{content['judge']} · {content['mode']} "
-                f"· {data['name']} ({data['rows']} cases)"
+                f"· {data['name']} ({counted(int(data['rows']), 'case')})"
             )
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {

@@ -140,6 +140,10 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
             ("+judge.params.strength=0.5",),
             "judge.params.strength: simulated/good does not have this parameter; choose from accuracy",
         ),
+        (
+            ("+judge.params.string_limit=32",),
+            "choose from accuracy, halo, missing, or write judge=simulated/good instead of judge.model",
+        ),
         (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
         (
             ("judge.response_format=text",),
