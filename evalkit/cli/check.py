@@ -512,5 +512,8 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
             config = apply_settings(result, settings, SCORING_KEYS)
             result = rescore(config, result, folder)
     return print_checked(
-        replace(result, folder=str(folder)), (), as_json=arguments.json
+        replace(result, folder=str(folder)),
+        (),
+        as_json=arguments.json,
+        written=False,
     )

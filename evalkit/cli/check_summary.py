@@ -145,8 +145,13 @@ def _unlabeled(result: RunResult) -> list[str]:
     ]
 
 
-def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
-    """Print what a check concludes: judges, the reading of the table, findings, and where the report is."""
+def print_checked(
+    result: RunResult, roles: Sequence[Role], *, as_json: bool, written: bool = True
+) -> int:
+    """Print what a check concludes: judges, the reading of the table, findings, and where the report is.
+
+    `written`: whether the check has written the texts, as it does with a table.
+    """
     from evalkit.cli.finished_run import gate_status, print_gate
     from evalkit.report.texts import note_text
 
@@ -177,8 +182,9 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
     status = print_gate(result)
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")
-    where = sent if result.config.tracking.enabled else kept
-    print(say(where.fill(folder=relative(folder))))
+    if written:
+        where = sent if result.config.tracking.enabled else kept
+        print(say(where.fill(folder=relative(folder))))
     print(say(gettext("report: {path}", path=report)))
     return status
 

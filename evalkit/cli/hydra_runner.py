@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from evalkit.cli.console import CommandSettings, log, log_style, reported
 from evalkit.cli.language import ENGLISH, speaker
 from evalkit.cli.parser import check_overrides, is_override
-from evalkit.cli.summary import print_leaderboard, print_recording
+from evalkit.cli.summary import print_leaderboard, print_recording, print_report
 from evalkit.compose import (
     DEFAULT,
     add_study,
@@ -186,6 +186,8 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     """
     board = leaderboard_of(folder, jobs)
     if board is None:
+        if len(jobs) == 1 and not log_style():
+            print_report(folder / jobs[0])
         return ExitStatus.DONE
     files = write_leaderboard(folder, board)
     if log_style():

@@ -472,6 +472,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         ConfigError: if there is no such command, or it cannot read the rest.
     """
     name, *arguments = words
+    if name in ("sweep", "multirun"):
+        remedy = "write evalkit run -m KEY=VALUE,VALUE"
+        raise ConfigError("no such command", where=name, remedy=remedy)
     if name not in COMMANDS:
         raise ConfigError(
             "no such command", where=name, remedy=did_you_mean(name, COMMANDS)

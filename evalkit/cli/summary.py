@@ -32,7 +32,7 @@ from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.report.sweep_names import folded_names, no_effect
 from evalkit.report.texts import note_text
-from evalkit.runs import read_details
+from evalkit.runs import read_config, read_details
 from evalkit.runs.layout import CAUSES, DATASHEET
 from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, MAIN_COLUMNS, SHORT_TITLES
@@ -411,6 +411,13 @@ def print_job(result: RunResult) -> None:
         parts=joined(parts),
     )
     plain_console().print(say(text))
+
+
+def print_report(folder: Path) -> None:
+    """Print where the report of the only job of a sweep is."""
+    say = speaker(read_config(folder))
+    heading = say(gettext("report: {path}", path=""))
+    plain_console().print(Text.assemble(heading, link(folder / "report.html")))
 
 
 def print_recording(manifest: Json, say: Speaker) -> None:

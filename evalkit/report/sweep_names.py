@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evalkit.core.translation import Text, gettext, joined
+from evalkit.core.translation import Joined, Text, gettext, joined
 from evalkit.scoring.leaderboard import Leaderboard
 
 # Names of criteria can have spaces.
@@ -42,22 +42,57 @@ def folded_names(board: Leaderboard) -> dict[str, str]:
 
 
 def no_effect(board: Leaderboard) -> list[Text]:
-    """Return what twins show: each key with the values that make no difference between them."""
-    names = {row.job: row.name for row in board.rows}
+    """Return what twins show: each key with the values that make no difference between them.
+
+    A key that makes a difference in other jobs is named with the settings of its own.
+    """
+    names = {row.job: settings_of(row.name) for row in board.rows}
+    groups = [[names[job] for job in group] for group in board.twins]
+    swept = _differing([*names.values()])
+    everywhere = _without_effect_in_all(board, groups)
     texts: dict[str, Text] = {}
-    for group in board.twins:
-        settings = [settings_of(names[job]) for job in group]
-        differing = _differing(settings)
-        if not differing:
-            continue
-        parts = []
-        for key in differing:
-            values = list(dict.fromkeys(setting.get(key, "-") for setting in settings))
-            listed = joined(values, gettext(" and "))
-            parts.append(gettext("{key} {values}", key=key, values=listed))
-        text = gettext("{settings}: no difference.", settings=joined(parts))
-        texts.setdefault(repr(text), text)
+    for group in groups:
+        differing = _differing(group)
+        in_all = [key for key in differing if key in everywhere]
+        in_these = [key for key in differing if key not in everywhere]
+        shared = [
+            f"{key}={group[0].get(key, '-')}" for key in swept if key not in differing
+        ]
+        sentences = []
+        if in_all or not shared:
+            values = _values(group, in_all or in_these)
+            sentences.append(gettext("{settings}: no difference.", settings=values))
+        if in_these and shared:
+            sentences.append(
+                gettext(
+                    "With {shared}, {settings}: no difference.",
+                    shared=joined(shared),
+                    settings=_values(group, in_these),
+                )
+            )
+        if differing:
+            texts |= {repr(sentence): sentence for sentence in sentences}
     return list(texts.values())
+
+
+def _without_effect_in_all(
+    board: Leaderboard, groups: Sequence[Sequence[dict[str, str]]]
+) -> set[str]:
+    """Return the keys in which all jobs have twins; none if a job has no twin."""
+    twins = {job for group in board.twins for job in group}
+    if not groups or any(row.job not in twins for row in board.rows):
+        return set()
+    return set.intersection(*(set(_differing(group)) for group in groups))
+
+
+def _values(group: Sequence[dict[str, str]], keys: Sequence[str]) -> Joined:
+    """Return each key with its values in a group of jobs."""
+    parts = []
+    for key in keys:
+        values = list(dict.fromkeys(setting.get(key, "-") for setting in group))
+        listed = joined(values, gettext(" and "))
+        parts.append(gettext("{key} {values}", key=key, values=listed))
+    return joined(parts)
 
 
 def _differing(settings: Sequence[dict[str, str]]) -> list[str]:

@@ -87,6 +87,10 @@ MISTAKES = {
     ),
     "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
+    "a sweep as a command": (
+        ("sweep",),
+        "sweep: no such command; write evalkit run -m KEY=VALUE,VALUE",
+    ),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
     "no command near it": (
         ("frobnicate",),

@@ -97,6 +97,7 @@ def test_a_job_prints_few_lines_in_the_chosen_language(
     assert len(lines) <= most, done.out
     assert lines[0].startswith(first)
     assert lines[-1].startswith(last)
+    assert ("were written to" in done.out or "文本已写入" in done.out) == (job == "check a table")
     # On standard error are at most the progress and notes.
     assert len(done.err.splitlines()) <= 8, done.err
 

@@ -33,6 +33,9 @@ def test_a_sweep_has_a_line_for_each_job_and_folds_twins(call, here):
     assert [line.split()[1] for line in jobs] == [str(job) for job in range(8)]
     assert all("tie.threshold=" in line and " calls, " in line for line in jobs)
     assert "tie.threshold 0 and 0.3: no difference." in lines
+    biased = "With judge=simulated/length_biased, swap both and none: no difference."
+    assert biased in lines
+    assert not any(line.startswith("swap both and none") for line in lines)
     table = out.partition("Leaderboard of 8 jobs")[2].partition("no difference")[0]
     assert "tie.threshold=" not in table
     board = json.loads((here / "sweep" / "leaderboard.json").read_text("utf-8"))
@@ -42,6 +45,13 @@ def test_a_sweep_has_a_line_for_each_job_and_folds_twins(call, here):
     assert "of 3 others" in sentence or "others" not in sentence
     page = (here / "sweep" / "report.html").read_text("utf-8")
     assert "tie.threshold 0 and 0.3: no difference." in page
+
+
+def test_a_sweep_of_one_job_says_where_its_report_is(call, here):
+    words = ("-m", "judge=simulated/good", "dataset=quick", "tracking=none")
+    lines = call("run", *words, "hydra.sweep.dir=sweep").out.strip().splitlines()
+    assert [line.split()[0] for line in lines] == ["job", "report:"]
+    assert (here / lines[1].partition(" ")[2]).is_file()
 
 
 def test_a_sentence_of_choice_has_at_most_thirty_words(call, here):
