@@ -11,6 +11,7 @@ from evalkit.config.data import (
 )
 from evalkit.config.rubric import Criterion, Example, RubricConfig, criteria_by_name
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
+from evalkit.config.section_base import Section
 from evalkit.config.sections import (
     CHECKLIST,
     DECISIONS,
@@ -24,7 +25,6 @@ from evalkit.config.sections import (
     PromptConfig,
     RunnerConfig,
     ScoringConfig,
-    Section,
     SourceConfig,
     StoreConfig,
     SwapConfig,

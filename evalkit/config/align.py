@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.kinds import ReadPath
-from evalkit.config.sections import JudgeConfig, Name, Section
+from evalkit.config.section_base import Section
+from evalkit.config.sections import JudgeConfig, Name
 from evalkit.core.redaction import remedy_for, secrets_of
 
 Knob: TypeAlias = Literal[

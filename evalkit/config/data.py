@@ -11,7 +11,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from evalkit.config.kinds import Program, ReadPath, Text
-from evalkit.config.sections import PluginSection, Section, Spelling
+from evalkit.config.section_base import Section
+from evalkit.config.sections import PluginSection, Spelling
 from evalkit.config.table_reading import TableReading
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.kinds import ReadPath, Text
-from evalkit.config.sections import Levels, Name, Section, Spelling, Weight
+from evalkit.config.section_base import Section
+from evalkit.config.sections import Levels, Name, Spelling, Weight
 from evalkit.core.errors import did_you_mean
 from evalkit.core.scale import Classes, Scale
 

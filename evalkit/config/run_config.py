@@ -17,11 +17,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from evalkit.config.data import parse_label_map
 from evalkit.config.rules import listed, problems_of
 from evalkit.config.run_sections import RunSections
+from evalkit.config.section_base import Section
 from evalkit.config.sections import (
     CHECKLIST,
     JudgeConfig,
     Levels,
-    Section,
 )
 from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
@@ -70,8 +70,8 @@ class RunConfig(RunSections):
                 error.title,
                 [
                     InitErrorDetails(
-                        # An error of a type of one's own has no address.
-                        type=PydanticCustomError(details["type"], details["msg"]),  # type: ignore[arg-type]
+                        # A custom error has no address.
+                        type=PydanticCustomError(details["type"], details["msg"]),
                         loc=details["loc"],
                         input=details["input"],
                     )

@@ -9,6 +9,7 @@ from pydantic import Field
 from evalkit.config.data import DatasetConfig, GateConfig
 from evalkit.config.kinds import Text
 from evalkit.config.rubric import Criteria, RubricConfig
+from evalkit.config.section_base import Section
 from evalkit.config.sections import (
     JudgeConfig,
     ModeConfig,
@@ -17,7 +18,6 @@ from evalkit.config.sections import (
     PromptConfig,
     RunnerConfig,
     ScoringConfig,
-    Section,
     StoreConfig,
     SwapConfig,
     TieConfig,

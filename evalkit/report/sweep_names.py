@@ -78,7 +78,7 @@ def no_effect(board: Leaderboard) -> list[Text]:
 def _without_effect_in_all(
     board: Leaderboard, groups: Sequence[Sequence[dict[str, str]]]
 ) -> set[str]:
-    """Return the keys in which all jobs have twins; none if a job has no twin."""
+    """Return the keys in which all jobs have twins; no key if a job has no twin."""
     twins = {job for group in board.twins for job in group}
     if not groups or any(row.job not in twins for row in board.rows):
         return set()
