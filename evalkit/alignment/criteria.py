@@ -53,7 +53,8 @@ _FORBIDDEN: Final = {
 _INTERPOLATION = re.compile(rb"(?<!\\)\$\{")
 _HEAD: Final = """\
 # Proposed by `evalkit align`: {}
-# Edit it, then prove it on test labels: evalkit align RUN tune=criteria align.criteria={} align.budget_usd=…
+# Edit it, then prove it on test labels: \
+evalkit align RUN tune=criteria align.criteria={} align.budget_usd=…
 """
 
 

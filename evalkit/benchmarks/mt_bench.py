@@ -83,7 +83,8 @@ _VOTES_FILES = ("human_judgments.jsonl", "human_judgments.json", "human.jsonl")
 _GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
 
 _HUGGING_FACE: Final = (
-    "question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn",
+    "question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b",
+    "turn",
 )  # fmt: skip
 
 

@@ -50,8 +50,11 @@ code { font-size: .88em; }
 table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { border: 1px solid #8886; padding: .3rem .6rem; text-align: left; vertical-align: top; }
 img { max-width: 100%; }
-@media (max-width: 700px) { body { display: block; } nav { width: auto; height: auto; max-height: 40vh;
-  position: static; } main { padding: 1rem; } }
+@media (max-width: 700px) {
+  body { display: block; }
+  nav { width: auto; height: auto; max-height: 40vh; position: static; }
+  main { padding: 1rem; }
+}
 """
 _FILTER: Final = """
 const box = document.querySelector("nav input");

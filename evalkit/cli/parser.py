@@ -239,7 +239,8 @@ DOCS: Final = (
 )
 STATUS: Final = """\
 Exit status: 0 success, 1 invalid configuration or data, 2 too many failed calls or out of budget,
-3 not tracked, 4 failed gate, failed reproduction, worse judge (drift) or changed one (watch), 5 undecided gate
+3 not tracked, 4 failed gate, failed reproduction, worse judge (drift) or changed one (watch), \
+5 undecided gate
 (gate.undecided=exit_5) or drift, 128 + signal if interrupted (Ctrl-C: 130)."""
 _TABLE: Final = tomllib.loads(
     (Path(__file__).parent / "commands.toml").read_text("utf-8")

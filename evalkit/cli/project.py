@@ -36,8 +36,9 @@ path: data/mine.jsonl
 # label_map: {1: A, 2: B}
 """
 CRITERIA = """\
-# Custom criteria: `criteria=mine`, or with others `criteria=[general,mine]`. Names can be in any script.
-# From the command line: criteria.accuracy.weight=0.7, ~criteria.tone, '+criteria.depth.description="It goes deep."'
+# Custom criteria: `criteria=mine`, or with others `criteria=[general,mine]`.
+# Names can be in any script. From the command line: criteria.accuracy.weight=0.7,
+# ~criteria.tone, '+criteria.depth.description="It goes deep."'
 accuracy:
   description: The response is correct and not misleading.
   weight: 0.6
@@ -48,14 +49,15 @@ tone:
 README = """\
 # Judge evaluation
 
-    evalkit demo                                      what evalkit finds, on simulated judges with known faults
+    evalkit demo                                      simulated judges with known faults
     evalkit run experiments/first_look.yaml           the study in that file
     evalkit run dataset=mine                          your own cases, in data/mine.jsonl
     evalkit run dataset=mine judge=mine               your own judge, in conf/judge/mine.yaml
     evalkit run dataset=mine criteria=mine            your own criteria, in conf/criteria/mine.yaml
     evalkit ui                                        the runs, in MLflow
 
-Templates in prompts/LANGUAGE/ replace evalkit's own of the same name: `evalkit init . --copy pairwise` copies one.
+Templates in prompts/LANGUAGE/ replace evalkit's own of the same name:
+`evalkit init . --copy pairwise` copies one.
 Shipped studies run by their names: `evalkit run judge_sweep`; `evalkit docs` opens the guides.
 """
 

@@ -21,7 +21,8 @@ from evalkit.config import criteria_by_name
 from evalkit.core.errors import ConfigError, did_you_mean
 
 _WORD: Final = re.compile(
-    r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)(?P<field>\.(?:description|weight|levels(?:\.[^=.]+)?))?"
+    r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)"
+    r"(?P<field>\.(?:description|weight|levels(?:\.[^=.]+)?))?"
     r"(?:=(?P<value>.*))?",
     re.DOTALL,
 )
@@ -295,15 +296,15 @@ def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
         ) from None
     yield "rubric=own"
     for key, value in rubric.items():
-        if (
-            key == "classes"
-        ):  # names that YAML or Hydra would read as something else stay texts
-            classes = texts[key]
-            yield f"rubric.classes={_hydra(json.dumps(classes, ensure_ascii=False))}"
+        text = texts[key]
+        if key == "classes":
+            # Names that YAML or Hydra would read as something else stay texts.
+            classes = json.dumps(text, ensure_ascii=False)
+            yield f"rubric.classes={_hydra(classes)}"
+        elif value is not None and isinstance(text, str):
+            yield f"rubric.{key}={_hydra(text)}"
         else:
-            yield (
-                f"rubric.{key}={_hydra(value if value is None or not isinstance(texts[key], str) else texts[key])}"
-            )
+            yield f"rubric.{key}={_hydra(value)}"
 
 
 def _hydra(value: Any) -> str:
@@ -325,7 +326,10 @@ def _hydra(value: Any) -> str:
 
 _ENCODED: Final = re.compile(r"_key_(\w+)", re.ASCII)
 _PIECE: Final = re.compile(
-    r"""(?P<kept>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\]{}(),])|(?:\$\{[^}]*\}|\\.|[^\\\[\]{}(),'"])+|.""",
+    # Quoted texts and brackets are kept.
+    r"""(?P<kept>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\]{}(),])"""
+    # Interpolations, escaped characters and other text; then anything.
+    r"""|(?:\$\{[^}]*\}|\\.|[^\\\[\]{}(),'"])+|.""",
     re.DOTALL,
 )
 _CHOICE: Final = re.compile(r"choice\(([^()]*)\)", re.DOTALL)

@@ -172,6 +172,9 @@ def parse_label_map(value: object) -> object:
             raise problem from None
 
 
+LabelMap = Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)]
+
+
 def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     position = 0
@@ -227,7 +230,7 @@ class DatasetConfig(PluginSection):
     reading: TableReading | ReadPath | None = None
     """How a table is read, as `evalkit check` did: the file that it saves with `--save`, or its
     content. A column that changed is an error."""
-    label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)] = {}  # noqa: RUF012
+    label_map: LabelMap = {}  # noqa: RUF012
     """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     label_source: Literal["annotators", "rules", "model", "judge"] | None = None
     """Where the labels come from: `annotators`, `rules` (a program or an answer key), `model`

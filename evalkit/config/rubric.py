@@ -154,6 +154,9 @@ def _named_classes(value: Any) -> Any:
     return value
 
 
+NamedClasses = Annotated[dict[Spelling, Spelling], BeforeValidator(_named_classes)]
+
+
 class RubricConfig(Section):
     """What the judge answers: a score from `min` to `max` by `step`, any number (`real`), or one of several classes."""
 
@@ -172,7 +175,7 @@ class RubricConfig(Section):
     """Scored responses that are shown to the judge."""
     examples_path: ReadPath | None = None
     """JSONL file of more examples; composing the config moves them to `examples`."""
-    classes: Annotated[dict[Spelling, Spelling], BeforeValidator(_named_classes)] = {}  # noqa: RUF012
+    classes: NamedClasses = {}  # noqa: RUF012
     """Classes that the judge chooses from instead of a scale: the meaning of each by its name."""
     ordered: bool = False
     """Whether the classes are ordered, lowest first."""

@@ -123,10 +123,10 @@ VARIABLE = "EVALKIT_PLUGINS"
 ALLOW, ALLOW_FLAG = "EVALKIT_ALLOW_CODE", "--allow-code"
 TRUST = f"if you trust the author of the config, add {ALLOW_FLAG} or set {ALLOW}=1"
 _JOB = frozenset(
-    ("name", "timeout_min", "time", "mem_gb", "mem", "mem_per_cpu", "mem_per_gpu", "nodes", "cpus_per_task",
-     "cpus_per_gpu", "gpus_per_node", "gpus_per_task", "tasks_per_node", "ntasks_per_node", "partition", "account",
-     "qos", "gres", "array_parallelism", "signal_delay_s", "max_num_timeout", "num_gpus",
-     "stderr_to_stdout")
+    ("name", "timeout_min", "time", "mem_gb", "mem", "mem_per_cpu", "mem_per_gpu", "nodes",
+     "cpus_per_task", "cpus_per_gpu", "gpus_per_node", "gpus_per_task", "tasks_per_node",
+     "ntasks_per_node", "partition", "account", "qos", "gres", "array_parallelism",
+     "signal_delay_s", "max_num_timeout", "num_gpus", "stderr_to_stdout")
 )  # fmt: skip
 OPTIONS = "runner.options"
 HARMLESS = MappingProxyType(

@@ -20,13 +20,15 @@ _ISSUED = re.compile(
 _CHOSEN_AT_THE_END = frozenset(("PASS", "PWD", "PAT"))
 # a variable with such an ending is about a secret, and does not contain it
 _OF_A_SECRET = frozenset(
-    ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY", "TIMEOUT", "NAME", "TYPE",
-     "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED", "REQUIRED")
+    ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY",
+     "TIMEOUT", "NAME", "TYPE", "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED",
+     "REQUIRED")
 )  # fmt: skip
 _ENDING = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 _PLACEHOLDERS = frozenset(  # what servers that check no key are given
-    ("empty", "notneeded", "notrequired", "notused", "unused", "nokey", "nokeyrequired", "sknokeyrequired", "ollama",
-     "lmstudio", "localhost", "placeholder", "dummykey", "testkey", "fakekey", "changeme")
+    ("empty", "notneeded", "notrequired", "notused", "unused", "nokey", "nokeyrequired",
+     "sknokeyrequired", "ollama", "lmstudio", "localhost", "placeholder", "dummykey", "testkey",
+     "fakekey", "changeme")
 )  # fmt: skip
 _SHORTEST_EQUAL = 6
 _SHORTEST_SECRET = 8
@@ -35,12 +37,13 @@ _NO_WORD = 16  # a text of this many letters is not a word
 _PLAIN = re.compile(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
 _USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
 _PASSED = re.compile(
-    r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret|password|passwd|pwd|sig|signature|"
+    r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret"
+    r"|password|passwd|pwd|sig|signature|"
     r"x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&\s'\"]+"
 )
 _KEYS = frozenset(
-    ("apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "password", "passwd", "secret", "clientsecret",
-     "authorization", "xapikey", "credentials")
+    ("apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "password", "passwd",
+     "secret", "clientsecret", "authorization", "xapikey", "credentials")
 )  # fmt: skip
 _DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
 _SHAPES = re.compile(

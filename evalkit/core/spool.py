@@ -163,7 +163,8 @@ class Spool(LazySequence[T]):
     def _move_to_file(self) -> None:
         """Move all values to a file, which later values also go to."""
         try:
-            file = tempfile.TemporaryFile(dir=self._writable_folder())  # noqa: SIM115 - closed with the spool
+            # It is closed with the spool.
+            file = tempfile.TemporaryFile(dir=self._writable_folder())  # noqa: SIM115
         except OSError as bad:
             raise self._disk_error(bad) from None
         weakref.finalize(self, _close, file)

@@ -38,7 +38,8 @@ _BRACKET: Final = re.compile(r"[\[［【〔〖⟦❲⁅﹇]")
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _ESCAPED: Final = "&#91;"
 _CITED: Final = re.compile(
-    r"[\[［【]\s*(?:turn|step)s?\s*(\d{1,9}(?:\s*(?:,\s*and|,|and|-|–)\s*(?:(?:turn|step)\s*)?\d{1,9})*)",
+    r"[\[［【]\s*(?:turn|step)s?\s*"
+    r"(\d{1,9}(?:\s*(?:,\s*and|,|and|-|–)\s*(?:(?:turn|step)\s*)?\d{1,9})*)",
     re.I,
 )
 

@@ -549,7 +549,8 @@ def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Sour
     return source
 
 
-def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:  # noqa: A002 - as in the config
+# `format` is the key of the config.
+def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:  # noqa: A002
     """Return a source with the rows of several files.
 
     Raises:
@@ -565,7 +566,7 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
     return Source(name, rows, tuple(paths))
 
 
-def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A002 - as in the config
+def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A002
     """Return a source for a downloaded file or folder, under its original `name`."""
     real = file_source(find_files(str(path), None, format=format), format, name)
     return Source(name, lambda: _called(real.rows(), str(path), name))

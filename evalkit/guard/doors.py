@@ -32,11 +32,11 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """The sections that each way in uses, and so checks."""
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        STUDY: "`run`, `plan`, `audit`, `work`, `batch`, `doctor`, `ui`, `load_config`: a study, `config.yaml` of a run"
-        " folder, `./conf`",
+        STUDY: "`run`, `plan`, `audit`, `work`, `batch`, `doctor`, `ui`, `load_config`: a study,"
+        " `config.yaml` of a run folder, `./conf`",
         SETTINGS: "`check`, `import`: the settings of data that was judged elsewhere",
-        JUDGE: "`serve`, `watch`, `load_judge`, adapters: the folder of a judge or of a run, a registered judge"
-        " (`models:/NAME@ALIAS`)",
+        JUDGE: "`serve`, `watch`, `load_judge`, adapters: the folder of a judge or of a run, a"
+        " registered judge (`models:/NAME@ALIAS`)",
         ALIGN: "`align`: a run folder",
         REPRODUCE: "`reproduce`: a run folder",
         SCORE: "`score`: a run folder with `gate.no_worse_than`",

@@ -9,7 +9,8 @@ from evalkit.core.values import frozen
 from evalkit.guard.rules import rules
 
 _ADDRESS = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<user>[\w.-]+)@)?(?P<host>[^/\s:@\\?#%\[\]]+|\[[0-9A-Fa-f:.]+\])"
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<user>[\w.-]+)@)?"
+    r"(?P<host>[^/\s:@\\?#%\[\]]+|\[[0-9A-Fa-f:.]+\])"
     r"(?::(?P<port>\d{1,5}))?(?P<path>/[\w./~:+-]*)?",
     re.IGNORECASE | re.ASCII,
 )

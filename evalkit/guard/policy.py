@@ -161,7 +161,8 @@ def from_judge_folder(addresses: Sequence[str]) -> Iterator[None]:
 
 def is_own(file: Path) -> bool:
     """Return whether a file is in the user's own project: the current folder, or the project that it is in."""
-    path = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100 - a link in the project is the user's
+    # Not resolved: a link in the project is the user's.
+    path = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100
     return any(path.is_relative_to(root) for root in own_roots())
 
 

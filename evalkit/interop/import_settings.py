@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 from evalkit.core.scale import fold_class
-from evalkit.core.types import (
-    Judgment,
-)
+from evalkit.core.types import Judgment
 from evalkit.core.values import Json, JsonObject
-from evalkit.interop.layouts.records import (
-    ParsedFile,
-)
+from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.verdict_words import OPPOSITES
 
 CRITERION = "quality"
 NO_SCALE = "the file does not state the scale of its scores"
 GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
+USUAL_SCALES = (
+    (0.0, 1.0),
+    (1.0, 5.0),
+    (1.0, 10.0),
+    (0.0, 10.0),
+    (0.0, 100.0),
+)
+"""The usual scales of scores, the first that contains all scores is meant."""
 NAMED = "the classes are those in the file"
 
 
@@ -26,6 +30,7 @@ def describe_settings(
     parsed: ParsedFile, judgments: Sequence[Judgment]
 ) -> tuple[JsonObject, list[str]]:
     """Return the config settings of the judgments, and notes on assumptions."""
+    # Judgments of one response have a score or a class, those of two a winner.
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
@@ -33,15 +38,18 @@ def describe_settings(
     for judgment in judgments:
         named |= dict.fromkeys(judgment.criteria)
     # Judgments without criteria are on one.
-    criteria = {name: _criterion(parsed, name) for name in named or (CRITERION,)}
+    names_of_criteria = named or (CRITERION,)
+    criteria = {name: _criterion(parsed, name) for name in names_of_criteria}
     weighted = any(judgment.weighted is not None for judgment in judgments)
+    mode = "pointwise" if pointwise else "pairwise"
     settings: JsonObject = {
         "judge": _judge(judges, weighted),
-        "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
+        "mode": {"name": mode, "samples": samples},
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
     }
-    if any(judgment.items for judgment in judgments):
+    has_items = any(judgment.items for judgment in judgments)
+    if has_items:
         settings["mode"]["name"] = "checklist"
         settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
         if parsed.rule:
@@ -54,27 +62,11 @@ def describe_settings(
     if parsed.rubric:
         return settings | {"rubric": dict(parsed.rubric)}, []
     class_names = [judgment.class_name for judgment in judgments]
-    names = [name for name in class_names if name is not None]
-    if names:
-        labels = [
-            class_name
-            for record in parsed.records
-            for class_name in (*record.classes.values(), record.shown[0].class_name)
-        ]
-        spelled: dict[str, str] = {}
-        for class_name in (*names, *labels):
-            if class_name is not None:
-                spelled.setdefault(fold_class(class_name), class_name)
-        if len(spelled) == 1:
-            # A file with one class only: its opposite is the other one.
-            opposite = OPPOSITES.get(names[0].casefold())
-            if opposite:
-                spelled[opposite] = opposite
-        settings["rubric"] = {
-            "classes": dict.fromkeys(spelled.values(), ""),
-            "levels": {},
-        }
-        listed = ", ".join(spelled.values())
+    verdicts = [name for name in class_names if name is not None]
+    if verdicts:
+        classes = _classes(parsed, verdicts)
+        settings["rubric"] = {"classes": dict.fromkeys(classes, ""), "levels": {}}
+        listed = ", ".join(classes)
         note = f"{NAMED}: {listed}; set rubric for their meanings or the abstention"
         return settings, [note]
     values = [value for judgment in judgments for value in judgment.criteria.values()]
@@ -84,6 +76,25 @@ def describe_settings(
     if parsed.scale:
         return settings, []
     return settings, [GUESSED.format(low, high)]
+
+
+def _classes(parsed: ParsedFile, verdicts: Sequence[str]) -> list[str]:
+    """Return the classes of verdicts and labels, each in its first spelling."""
+    labels: list[str | None] = []
+    for record in parsed.records:
+        labels += record.classes.values()
+        labels.append(record.shown[0].class_name)
+    # A class as it is compared -> its first spelling.
+    spelled: dict[str, str] = {}
+    for class_name in (*verdicts, *labels):
+        if class_name is not None:
+            spelled.setdefault(fold_class(class_name), class_name)
+    if len(spelled) == 1:
+        # A file with one class only: its opposite is the other one.
+        opposite = OPPOSITES.get(verdicts[0].casefold())
+        if opposite:
+            spelled[opposite] = opposite
+    return list(spelled.values())
 
 
 def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
@@ -100,8 +111,13 @@ def _judge(names: Sequence[str], weighted: bool) -> Json:
         output["logprobs"] = "fallback"
     judges = []
     for name in names:
-        judge: JsonObject = {"name": _plain(name), "model": name, "temperature": None}
-        judges.append(judge | output)
+        judge: JsonObject = {
+            "name": _plain(name),
+            "model": name,
+            "temperature": None,
+            **output,
+        }
+        judges.append(judge)
     if len(judges) == 1:
         return judges[0]
     return {"name": "panel", "model": None, "judges": judges}
@@ -112,27 +128,39 @@ def _plain(name: str) -> str:
 
 
 def _policy(judgments: Sequence[Judgment]) -> str:
-    """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
+    """Return the policy that explains the orders of the judgments.
+
+    It is `both` if a pair was judged in both orders, `none` if all are in the case's order, and
+    otherwise `random`.
+    """
+    # A judge's pair -> whether it was judged in the case's order.
     orders: dict[tuple[Any, ...], set[bool]] = {}
     for judgment in judgments:
         pair = (judgment.judge, judgment.case_id, judgment.unit)
         in_case_order = judgment.shown == judgment.unit
         orders.setdefault(pair, set()).add(in_case_order)
-    if any(len(orders_of_pair) > 1 for orders_of_pair in orders.values()):
+    orders_of_pairs = list(orders.values())
+    if {True, False} in orders_of_pairs:
         return "both"
-    if any(False in orders_of_pair for orders_of_pair in orders.values()):
+    if {False} in orders_of_pairs:
         return "random"
     return "none"
 
 
 def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
-    """Guess the scale (min, max, step) of scores: 0-1, 1-5, 0-10, 1-10, 0-100, or one that contains them."""
+    """Guess the scale of scores: 0-1, 1-5, 1-10, 0-10, 0-100, or one that contains them.
+
+    Returns:
+        The lowest and the highest score, and the step.
+    """
     low = min(values, default=1.0)
     high = max(values, default=5.0)
     step = 0.001
     if all(float(value).is_integer() for value in values):
         step = 1.0
-    for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):
+    for bottom, top in USUAL_SCALES:
         if bottom <= low and high <= top:
-            return float(bottom), float(top), step
-    return float(floor(low)), float(-floor(-high)), step
+            return bottom, top, step
+    bottom = float(floor(low))
+    top = float(ceil(high))
+    return bottom, top, step

@@ -39,7 +39,8 @@ _BEGIN: Final = re.compile(
     r"]|\s+[-–—(（]|\s*\n|$)"
 )
 _END: Final = re.compile(
-    r"(?:[:：=\n]|\s[-–—]|\bis(?:\s+(?:an?|the))?\b|\b(?:verdict|label|judge?ment|decision|rating|score|grade|result|winner)\b|为|是|^)"
+    r"(?:[:：=\n]|\s[-–—]|\bis(?:\s+(?:an?|the))?\b"
+    r"|\b(?:verdict|label|judge?ment|decision|rating|score|grade|result|winner)\b|为|是|^)"
     r"[\s\W_]*(\w+)\W*$"
 )
 _SIDE: Final = re.compile(
@@ -48,7 +49,8 @@ _SIDE: Final = re.compile(
 )
 _SENTENCE: Final = re.compile(r"[.!?。！？\n]\s*")
 _DOUBT: Final = re.compile(
-    r"n't\b|\b(?:not|cannot|unable|unsure|unclear|unknown|whether|if|neither|nor|never|without|no|error|exception|"
+    r"n't\b|\b(?:not|cannot|unable|unsure|unclear|unknown|whether|if"
+    r"|neither|nor|never|without|no|error|exception|"
     r"timeout|timed|limit|failed|failure)\b(?!\W*$)|无法|不能|不确定|没有"
 )
 _ASIDE: Final = (

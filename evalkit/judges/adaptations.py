@@ -30,23 +30,30 @@ _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
     "json_object": re.compile(rf"{_FORMAT}|json_?object|json.?mode", re.IGNORECASE),
 }
 _UNSUPPORTED = (
-    r"(?:not|isn't|aren't|doesn't|never) (?:be )?(?:support|enabl|allow|accept|permit|available|valid)"
+    r"(?:not|isn't|aren't|doesn't|never) (?:be )?"
+    r"(?:support|enabl|allow|accept|permit|available|valid)"
     r"|unsupported|unknown|unrecognized|unexpected|invalid|disallow|no longer|deprecated|only"
     r"|must alternate|instead"
 )
 _KINDS = (
     r"parameters?|arguments?|fields?|propert(?:y|ies)|options?|keys?|inputs?|keywords?"
 )
-_BOUNDS = r"must|should|cannot|can't|between|range|at (?:least|most)|too (?:large|small|high|low)|incompatible"
+_BOUNDS = (
+    r"must|should|cannot|can't|between|range|at (?:least|most)|too (?:large|small|high|low)"
+    r"|incompatible"
+)
 _DAILY = ("stop", "user", "store", "metadata", "prediction", "modalities", "verbosity")
 _SHORTEST = 3
 _NO_SYSTEM = re.compile(
-    rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b.{{0,80}}(?:{_UNSUPPORTED})"
+    rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b"
+    rf".{{0,80}}(?:{_UNSUPPORTED})"
     rf"|(?:{_UNSUPPORTED}).{{0,60}}(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)"
-    r"|messages?\[\d+\]\.role|role.{0,10}['\"]?(?:system|developer)\b.{0,60}(?:not|invalid|unsupported)"
+    r"|messages?\[\d+\]\.role"
+    r"|role.{0,10}['\"]?(?:system|developer)\b.{0,60}(?:not|invalid|unsupported)"
     rf"|(?:{_UNSUPPORTED}).{{0,40}}role.{{0,4}}['\"]?(?:system|developer)"
     r"|only user,? (?:and|or) (?:assistant|model) roles"
-    r"|roles must alternate user/(?:assistant|model)|(?:valid role|role).{0,30}: user, (?:model|assistant)\.?$",
+    r"|roles must alternate user/(?:assistant|model)"
+    r"|(?:valid role|role).{0,30}: user, (?:model|assistant)\.?$",
     re.IGNORECASE,
 )
 _OTHER_LIMIT = {

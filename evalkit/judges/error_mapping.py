@@ -174,7 +174,8 @@ _SPENT = _words(
     r"(?:reached|exceeded|exhausted) (?:the |your |its )?daily",
     r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
     r"(?:reached|exceeded|exceeds) (?:its|your|the) "
-    r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage) ?(?:limits?|cap)",
+    r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage)"
+    r" ?(?:limits?|cap)",
     r"(?:account|organi[sz]ation)(?: \S{1,40})? (?:is |has been |was )"
     r"(?:not active|suspended|deactivated|disabled|overdue)",
     r"account (?:not active|suspended|deactivated|disabled|overdue)",
@@ -194,7 +195,8 @@ _CAPABILITY = _words(
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
 _PARAMETER = _words(
-    r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
+    r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?"
+    r"(?:parameter|argument:|value|field)",
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
     r"please use max_?completion_?tokens",
 )

@@ -251,11 +251,13 @@ def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
     if config.endpoint == "chat" and mode in _DECISION_MODES:
         paths = entry.get("supported_endpoints") or _DECISION_PATHS
         endpoints = [path.rpartition("/")[2] for path in paths]
+        # The last one that evalkit can call, or the usual one.
         decision_endpoints = [name for name in reversed(endpoints) if name in DECISIONS]
+        endpoint = next(iter(decision_endpoints), DECISIONS[0])
         raise JudgeSetupError(
             f"{config.model} is a decision model, which writes no text",
             where="judge.endpoint",
-            remedy=f"set judge.endpoint={decision_endpoints[0] if decision_endpoints else DECISIONS[0]}",
+            remedy=f"set judge.endpoint={endpoint}",
         )
     chats = mode is not None and mode not in _DECISION_MODES
     # Some models of the list can do both.

@@ -191,7 +191,11 @@ class SmolLM2Transport(InProcess):
             raise call_error(RefusedError(message, None, status, {}))
         return Reply(answer_of({**response, "model": target.name}), 0.0)
 
-    async def count(self, target: setup.Target, messages: Sequence[Message]) -> None:  # noqa: ARG002
+    async def count(
+        self,
+        target: setup.Target,  # noqa: ARG002
+        messages: Sequence[Message],  # noqa: ARG002
+    ) -> None:
         """Return nothing: the tokens of messages are estimated."""
         return
 

@@ -31,7 +31,8 @@ _IN_WORDS = re.compile(
     re.IGNORECASE,
 )
 _AT_TIME = re.compile(
-    rf"(?:{_ASKED}|until)\b[^\d\n]{{0,30}}?(?P<date>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
+    rf"(?:{_ASKED}|until)\b[^\d\n]{{0,30}}?"
+    rf"(?P<date>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
     r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?",
     re.IGNORECASE,
 )

@@ -17,16 +17,17 @@ from typing import Final, TypeAlias
 from evalkit.core.translation import Joined, Text, gettext, in_every_language, joined
 from evalkit.scoring.catalog import CATALOG, Match
 
-NOTES: Final = tuple(
-    map(Text, (Path(__file__).parent / "notes.txt").read_text("utf-8").splitlines())
-)
+_FOLDER: Final = Path(__file__).parent
+_NOTE_LINES: Final = (_FOLDER / "notes.txt").read_text("utf-8").splitlines()
+NOTES: Final = tuple(map(Text, _NOTE_LINES))
 """Parts of notes; a note joins one or more by semicolons."""
 
 
 def note_text(note: str) -> Joined:
     """Return a note as a text in every language."""
     # Parts of a note are separated by semicolons, and translated one by one.
-    return joined(map(_part, filter(None, note.split("; "))), gettext("; "))
+    parts = [_part(part) for part in note.split("; ") if part]
+    return joined(parts, gettext("; "))
 
 
 def _part(part: str) -> Text:
@@ -35,31 +36,38 @@ def _part(part: str) -> Text:
         # A cheap test before the pattern, which is compiled once and only if needed.
         if not part.startswith(start):
             continue
-        if match := _pattern(text.message).fullmatch(part):
-            return text.fill(
-                **{
-                    name: _argument(name, value)
-                    for name, value in match.groupdict().items()
-                }
-            )
+        match = _pattern(text.message).fullmatch(part)
+        if match:
+            arguments = {
+                name: _argument(name, value)
+                for name, value in match.groupdict().items()
+            }
+            return text.fill(**arguments)
     return Text(part)  # of a plug-in, which may bring its translation
 
 
 def _argument(name: str, value: str) -> Joined | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
-    words = name in ("units", "effect", "facet", "answer", "state", "what")
+    if name not in _ARGUMENTS_OF_WORDS:
+        return value
     # Several words may be joined by the sign of a product.
-    if words:
-        return joined(map(_part, value.split(" × ")), Text(" × "))
-    return value
+    parts = map(_part, value.split(" × "))
+    return joined(parts, Text(" × "))
+
+
+_ARGUMENTS_OF_WORDS = frozenset(("units", "effect", "facet", "answer", "state", "what"))
 
 
 @cache
 def _notes() -> list[tuple[str, Text]]:
-    """Return each note with its letters before the first argument, those with the most letters first."""
-    # Letters without the arguments: a note of more letters is more specific.
-    parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
-    return [(re.split(r"\{\w+\}", text.message)[0], text) for text in parts]
+    """Return each note with its letters before the first argument, the most specific note first."""
+
+    def letters(text: Text) -> int:
+        # Without the arguments: a note of more letters is more specific.
+        return len(_PLACEHOLDER.sub("", text.message))
+
+    notes = sorted(NOTES, key=letters, reverse=True)
+    return [(_PLACEHOLDER.split(text.message)[0], text) for text in notes]
 
 
 @cache
@@ -69,11 +77,14 @@ def _pattern(message: str) -> re.Pattern[str]:
 
 
 def _argument_pattern(argument: re.Match[str]) -> str:
-    """Return the pattern of an argument: counts are of anything, so only a number makes a part of a note one."""
+    """Return the pattern of an argument, as a group of its name."""
+    name = argument[1]
     # A count must be a number, or words would be read as one.
-    return rf"(?P<{argument[1]}>{'[0-9,]+' if argument[1] in ('count', 'total') else '.{1,500}'})"
+    values = "[0-9,]+" if name in ("count", "total") else ".{1,500}"
+    return f"(?P<{name}>{values})"
 
 
+_PLACEHOLDER = re.compile(r"\{\w+\}")
 _ARGUMENT = re.compile(r"\\\{(\w+)\\\}")
 
 
@@ -82,7 +93,10 @@ Words: TypeAlias = tuple[str, str]
 
 
 def metric_title(name: str) -> Text | str:
-    """Return what a metric is called; an unknown one is called by its name, and one of a panel's judge by both."""
+    """Return what a metric is called.
+
+    An unknown metric is called by its name, and one of a panel's judge by both names.
+    """
     match = CATALOG.find(name)
     if match is not None and match.judge is not None:
         return gettext("{judge}: {metric}", judge=match.judge, metric=_title(match))
@@ -112,22 +126,20 @@ def _title(match: Match) -> Text:
 
 
 def _measure(match: Match) -> Text:
-    # The metric of a slice has a title of its own within the title.
-    if "metric" in match.values:  # of a slice, which the data name
-        return Text(
-            match.spec.title,
-            {**match.values, "metric": metric_measure(match.values["metric"])},
-        )
-    if match.values.keys() & {"criterion", "system", "class"}:  # named by the user
+    # The metric of a slice has a title of its own within the title; the data name the slice.
+    if "metric" in match.values:
+        metric = metric_measure(match.values["metric"])
+        return Text(match.spec.title, {**match.values, "metric": metric})
+    # These values are named by the user.
+    if match.values.keys() & {"criterion", "system", "class"}:
         return Text(match.spec.title, match.values)
     # Values of the benchmark have words in reports, such as the name of a subset.
-    words = {key: match.spec.words.get(value) for key, value in match.values.items()}
-    values = {
-        key: Text(word) if isinstance(word, str) else word
-        for key, word in words.items()
-        if word
-    }
-    return Text(match.spec.title, {**match.values, **values})
+    values: dict[str, object] = dict(match.values)
+    for key, value in match.values.items():
+        word = match.spec.words.get(value)
+        if word:
+            values[key] = Text(word) if isinstance(word, str) else word
+    return Text(match.spec.title, values)
 
 
 def metric_words(name: str) -> Words:
@@ -148,9 +160,7 @@ _FILES: Final = (
 _TABLE: Final = {
     section: table
     for file in _FILES
-    for section, table in tomllib.loads(
-        (Path(__file__).parent / file).read_text("utf-8")
-    ).items()
+    for section, table in tomllib.loads((_FOLDER / file).read_text("utf-8")).items()
 }
 
 
@@ -165,20 +175,23 @@ def _text(entry: str | Mapping[str, str]) -> Text:
 
 def texts(section: str) -> dict[str, Text]:
     """Return the texts of a section of these files by key."""
-    return {key: _text(entry) for key, entry in _TABLE[section].items()}
+    entries = _TABLE[section]
+    return {key: _text(entry) for key, entry in entries.items()}
 
 
 def all_texts() -> Iterator[Text]:
     """Yield every text of these files."""
     for section, table in _TABLE.items():
-        for text in table.values():
+        for entry in table.values():
             # Each figure has a title and a caption, other sections have one text for each key.
-            yield from map(_text, text.values() if section == "figures" else [text])
+            entries = entry.values() if section == "figures" else [entry]
+            yield from map(_text, entries)
 
 
 def words(section: str) -> dict[str, Words]:
     """Return the texts of a section in every language by key."""
-    return {key: in_every_language(text) for key, text in texts(section).items()}
+    texts_by_key = texts(section)
+    return {key: in_every_language(text) for key, text in texts_by_key.items()}
 
 
 FLAGS = words("flags")
@@ -190,8 +203,13 @@ SWEEP = words("sweep") | {key: PAGE[key] for key in SHARED}
 WATCH = words("watch") | {key: PAGE[key] for key in SHARED}
 LABELING = {
     **words("labeling"),
-    **{key: PAGE[key] for key in ("dark", "light", "language")},
-    **{key: SCRIPT[key] for key in ("prompt", "context", "reference", "response")},
+    "dark": PAGE["dark"],
+    "light": PAGE["light"],
+    "language": PAGE["language"],
+    "prompt": SCRIPT["prompt"],
+    "context": SCRIPT["context"],
+    "reference": SCRIPT["reference"],
+    "response": SCRIPT["response"],
 }
 """Words of the labeling page."""
 TOKENS = texts("tokens")
@@ -201,11 +219,12 @@ _FIGURES: Final[dict[str, dict[str, Text]]] = {
     name: {key: _text(text) for key, text in entry.items()}
     for name, entry in _TABLE["figures"].items()
 }
+_RELIABILITY: Final = _FIGURES["reliability"]
 _FIGURES["reliability_after"] = {
-    "title": _FIGURES["reliability"]["title"],
+    "title": _RELIABILITY["title"],
     "caption": gettext(
         "{caption} Other lines: recalibrated, by cross-validation.",
-        caption=_FIGURES["reliability"]["caption"],
+        caption=_RELIABILITY["caption"],
     ),
 }
 FIGURES: Final[dict[str, tuple[Words, Words]]] = {

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from statistics import NormalDist
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,13 +21,13 @@ from evalkit.config import RunConfig
 from evalkit.core.display import char_code, visible, visible_names
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.types import Case, Metric
-from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import COLUMNS
-from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
 from evalkit.scoring.stats.bootstrap import MANY, measure
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
-from evalkit.scoring.stats.quantiles import expanded_quantile
+from evalkit.scoring.stats.shrinkage import Basis, shrink
 from evalkit.scoring.stats.statistic import Statistic, mean_of
 
 FEW: Final = 10
@@ -44,6 +42,7 @@ ENOUGH: Final = 100
 TOGETHER: Final = 256
 """So many slices are measured together: their resamples are 4 MiB at 2,000 each."""
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
+DIFFER: Final = "slices/differ"
 
 
 Edge: TypeAlias = float | str | None
@@ -70,10 +69,10 @@ class Slices:
 
 
 def slices_of(column: str, cases: Sequence[Case]) -> Slices:
-    """Return the slices of a column: its values, each value of lists, or quarters of the cases if it has many numbers.
+    """Return the slices of a column: its values, or quarters of the cases if it has many numbers.
 
-    Without a column of this name, `length` is the mean number of characters of a case's responses,
-    and `annotator` is those who labeled the case.
+    A list has several values. Without a column of this name, `length` is the mean number of
+    characters of a case's responses, and `annotator` is those who labeled the case.
 
     Raises:
         ConfigError: if no case has the column, or it has too many values.
@@ -128,16 +127,16 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     names = any(isinstance(value, list | tuple) for value in values)
     if len(distinct) > BINS + 1 and not names:
         plain = [row[0] if row else None for row in lists]
+        values_present = sum(map(len, lists))
         # Numbers first, then dates: a column is one of them only if all of its values are.
         for scale in (number_of, day_of):
             parsed = [None if value is None else scale(value) for value in plain]
             count = sum(number is not None for number in parsed)
             # Every value was read: one that is not a number makes the column one of names.
-            if count == sum(map(len, lists)):
+            if count == values_present:
                 numbers = [np.nan if number is None else number for number in parsed]
-                return _bins(
-                    column, np.array(numbers, dtype=float), scale is day_of, bins
-                )
+                numbers_of_cases = np.array(numbers, dtype=float)
+                return _bins(column, numbers_of_cases, scale is day_of, bins)
     if len(distinct) > MOST:
         raise TooManySlicesError(
             f"it has {len(distinct):,} values, and at most {MOST} can be slices"
@@ -166,7 +165,9 @@ def _listed(value: Any) -> list[Any]:
 def is_member(
     value: Any, name: str, ends: tuple[Edge, Edge] | None = None
 ) -> bool | None:
-    """Return whether a cell with this value belongs to a slice; `None` if it has no value of the kind.
+    """Return whether a cell with this value belongs to a slice.
+
+    It is `None` if the cell has no value of the kind.
 
     Args:
         value: the value of a case.
@@ -187,13 +188,16 @@ def is_member(
     if not numbers:
         return None
     # From the start, and below the end.
-    return any(
-        _edge(low, -np.inf) <= number < _edge(high, np.inf) for number in numbers
-    )
+    start = _edge(low, -np.inf)
+    end = _edge(high, np.inf)
+    return any(start <= number < end for number in numbers)
 
 
 def is_named(value: Any, name: str) -> bool:
-    """Return whether a cell has the value of this name, or is a number or date in the range `low..high`."""
+    """Return whether a cell has the value of this name.
+
+    It also has it if it is a number or a date in the range `low..high`.
+    """
     low, dots, high = name.partition("..")
     for part in _listed(value):
         text = _text(part)
@@ -202,13 +206,14 @@ def is_named(value: Any, name: str) -> bool:
             return True
         # Only a name with two dots can be a range.
         for scale in (number_of, day_of) if dots else ():
-            ends = scale(low), scale(high)
+            start = scale(low)
+            end = scale(high)
             number = scale(part)
-            if number is None or ends[0] is None or ends[1] is None:
+            if number is None or start is None or end is None:
                 continue
             # Names of bins have six digits.
             rounded = float(f"{number:.6g}") if scale is number_of else number
-            if ends[0] <= rounded <= ends[1]:
+            if start <= rounded <= end:
                 return True
     return False
 
@@ -345,10 +350,6 @@ def slice_results(
     Raises:
         ConfigError: as `slices_of`.
     """
-    metrics: dict[str, Metric] = {}
-    rows: list[JsonObject] = []
-    # (clusters, limits of the metric) of each row of the table.
-    bases: list[tuple[int, Bounds]] = []
     # Only metrics that are sliced, and have units to slice.
     chosen = [
         statistic
@@ -367,61 +368,75 @@ def slice_results(
     measured = _measured(config, parts, clusters)
     # Holm's family: all slices of all columns and metrics that are estimated.
     family = len(measured)
+    metrics: dict[str, Metric] = {}
+    rows: list[JsonObject] = []
+    # One for each row.
+    bases: list[Basis] = []
     for slices, whole, slice_statistics in parts:
-        # indices of the slices that are large enough to test
-        large = [
-            index
-            for index, statistic in enumerate(slice_statistics)
-            if statistic.n >= FEW
-        ]
-        # p-values of the large slices only, in their order.
-        p = _tests(config, whole, slices.members[:, large], clusters, family)
-        for index, value in enumerate(slices.values):
+        p_values = _p_values(config, whole, slices, slice_statistics, clusters, family)
+        for index, statistic in enumerate(slice_statistics):
+            value = slices.values[index]
             name = slice_name(slices.column, value, whole.name)
-            tested = index in large
-            metrics[name] = metric = measured.get(
-                name, Metric(name, None, n=slice_statistics[index].n, note=COUNTED)
-            )
+            counted = Metric(name, None, n=statistic.n, note=COUNTED)
+            metric = measured.get(name, counted)
+            metrics[name] = metric
             # The same statistic of all other cases.
             complement = part_of(whole, ~slices.members[:, index]).observed()
-            row = {
-                "column": slices.column,
-                "value": value,
-                "metric": whole.name,
-                "n": metric.n,
-            }
-            row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
-            row |= {
-                "rest": round_metric(complement)
-                if tested and np.isfinite(complement)
-                else None
-            }
-            # [position of the slice among the large ones].
-            row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
-            rows.append(row)
-            bases.append(
-                (
-                    slice_statistics[index].clusters(clusters),
-                    slice_statistics[index].possible,
-                )
+            is_shown = index in p_values and np.isfinite(complement)
+            rows.append(
+                {
+                    "column": slices.column,
+                    "value": value,
+                    "metric": whole.name,
+                    "n": metric.n,
+                    "estimate": metric.value,
+                    "low": metric.low,
+                    "high": metric.high,
+                    "rest": round_metric(complement) if is_shown else None,
+                    "p": p_values.get(index),
+                    "shrunk": None,
+                }
             )
-    _shrink(rows, bases, config.scoring.confidence)
-    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        # Adjusted once all rows exist, because the family is the whole table.
-        row["p_holm"] = adjusted
-    tests = sum(row["p"] is not None for row in rows)
+            bases.append((statistic.clusters(clusters), statistic.possible))
+    shrink(rows, bases, config.scoring.confidence)
+    # Adjusted once all rows exist, because the family is the whole table.
+    adjusted = holm([row["p"] for row in rows])
+    for row, p in zip(rows, adjusted, strict=True):
+        row["p_holm"] = p
     if config.scoring.slices:
-        alpha = 1 - config.scoring.confidence
-        differ = sum(
-            row["p_holm"] is not None and row["p_holm"] <= alpha for row in rows
-        )
-        metrics["slices/differ"] = Metric(
-            "slices/differ",
-            float(differ) if tests else None,
-            n=tests,
-            note="a count of tests, adjusted together (Holm)",
-        )
+        metrics[DIFFER] = _number_of_differences(rows, config.scoring.confidence)
     return metrics, {"slices": rows} if rows else {}
+
+
+def _p_values(
+    config: RunConfig,
+    whole: Statistic,
+    slices: Slices,
+    slice_statistics: Sequence[Statistic],
+    clusters: Clusters,
+    family: int,
+) -> dict[int, float | None]:
+    """Return the p-values of the slices that are large enough to test, by the index of the slice."""
+    large = [
+        index for index, statistic in enumerate(slice_statistics) if statistic.n >= FEW
+    ]
+    members = slices.members[:, large]
+    p_values = _tests(config, whole, members, clusters, family)
+    return dict(zip(large, p_values, strict=True))
+
+
+def _number_of_differences(rows: Sequence[JsonObject], confidence: float) -> Metric:
+    """Return how many slices differ significantly from the rest; without any test it has no value."""
+    tests = sum(row["p"] is not None for row in rows)
+    alpha = 1 - confidence
+    adjusted = [row["p_holm"] for row in rows if row["p_holm"] is not None]
+    differ = sum(p <= alpha for p in adjusted)
+    return Metric(
+        DIFFER,
+        float(differ) if tests else None,
+        n=tests,
+        note="a count of tests, adjusted together (Holm)",
+    )
 
 
 def _measured(
@@ -449,7 +464,10 @@ def _measured(
 
 
 def part_of(whole: Statistic, members: Bools) -> Statistic:
-    """Return a statistic of the cases in `members` only; where units cannot be counted, its `n` counts cases."""
+    """Return a statistic of the cases in `members` only.
+
+    Its `n` counts cases where units cannot be counted.
+    """
     # Cases outside become 0, so that resamples and clusters stay those of the run.
     columns = [np.where(members, column, 0) for column in whole.table.columns]
     covered = members if whole.covered is None else whole.covered & members
@@ -577,107 +595,25 @@ def _blocks(cluster: Ints) -> list[Ints]:
 
 
 def _differences(whole: Statistic, members: Bools) -> Floats:
-    """Return the value of each slice less that of the rest, (rows, slices), for members (rows, cases, slices)."""
+    """Return the value of each slice less that of the rest, (rows, slices).
+
+    Args:
+        whole: the statistic of all cases.
+        members: (rows, cases, slices) the members of the slices in each permutation.
+    """
+
+    def value_of(weights: Floats) -> Floats:
+        if whole.weighted:
+            return whole.value(weights)
+        return whole.value(whole.table.totals(weights))
+
     values = []
     for index in range(members.shape[2]):
+        # (rows, cases): members as weights of cases, and their complement
         inside = members[:, :, index].astype(np.float64)
-        # Members as weights of cases, and their complement.
-        first, second = (
-            whole.value(weights if whole.weighted else whole.table.totals(weights))
-            for weights in (inside, 1 - inside)
-        )
-        values.append(first - second)
+        of_slice = value_of(inside)
+        of_others = value_of(1 - inside)
+        values.append(of_slice - of_others)
     if values:
         return np.stack(values, axis=1)
     return np.zeros((len(members), 0))
-
-
-def _shrink(
-    rows: Sequence[JsonObject], bases: Sequence[tuple[int, Bounds]], confidence: float
-) -> None:
-    """Set each row's `shrunk`: its estimate moved toward the mean of its column, and a simultaneous interval.
-
-    The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986,
-    Control. Clin. Trials 7, 177-188), in columns of at least three slices. It moves by at most one
-    standard error, so that one bad slice among many good ones is not hidden (limited translation:
-    Efron and Morris 1972, J. Am. Stat. Assoc. 67, 130-139). The interval is that of the estimate
-    itself, widened so that it holds for all slices of all columns at once (Bonferroni): then it
-    holds for the one that a reader picks because it is the lowest. An interval around the shrunk
-    estimate does not, unless slices are as alike as the variance says.
-
-    Args:
-        rows: the table of slices.
-        bases: the number of clusters of each row, and the limits of its metric.
-        confidence: the confidence of all intervals of a metric together.
-    """
-    # The quantile of a two-sided interval.
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    estimated = [
-        (row, *base)
-        for row, base in zip(rows, bases, strict=True)
-        if row["low"] is not None
-    ]
-    # By metric, because all slices of one metric are compared by a reader.
-    count = Counter(row["metric"] for row, _, _ in estimated)
-    columns: dict[tuple[str, str], list[tuple[JsonObject, int, Bounds]]] = {}
-    for row, n, limits in estimated:
-        columns.setdefault((row["metric"], row["column"]), []).append(
-            # At least 2 clusters: the expanded quantile has one degree of freedom less.
-            (row, max(n, 2), limits)
-        )
-    for (metric, _), column in columns.items():
-        values = np.array([row["estimate"] for row, _, _ in column])
-        variances = (
-            # The standard error of each estimate, from the length of its interval.
-            np.array([(row["high"] - row["low"]) / 2 / z for row, _, _ in column]) ** 2
-        )
-        if len(column) < 3 or not variances.all():
-            continue
-        mean, between = random_effects(values, variances)
-        errors = np.sqrt(variances)
-        # Moved toward the mean, but by at most one standard error.
-        centers = np.clip(
-            mean + between / (between + variances) * (values - mean),
-            values - errors,
-            values + errors,
-        )
-        # Bonferroni over all slices of the metric.
-        every = 1 - (1 - confidence) / count[metric]
-        for (row, n, limits), center in zip(column, centers.tolist(), strict=True):
-            low, high = _widened(
-                row,
-                limits,
-                expanded_quantile(n, every) / expanded_quantile(n, confidence),
-            )
-            ends = {"low": round_metric(low), "high": round_metric(high)}
-            # The moved estimate stays within its own interval.
-            row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
-
-
-def _widened(row: Json, limits: Bounds, factor: float) -> tuple[float, float]:
-    """Return a row's interval, each side longer by a factor, within limits."""
-    least, most = limits
-    value = row["estimate"]
-    low = value - factor * (value - row["low"])
-    high = value + factor * (row["high"] - value)
-    if least is not None:
-        low = max(low, least)
-    if most is not None:
-        high = min(high, most)
-    return low, high
-
-
-def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
-    """Return the mean and the variance between values with known variances (DerSimonian and Laird 1986)."""
-    weights = 1 / variances
-    mean = (weights * values).sum() / weights.sum()
-    # Cochran's Q less its expectation if the values were equal.
-    cochran = (weights * (values - mean) ** 2).sum()
-    excess = cochran - (len(values) - 1)
-    total = weights.sum()
-    scale = total - (weights**2).sum() / total
-    # Negative estimates of a variance are 0.
-    between = max(0.0, float(excess / scale))
-    weights = 1 / (variances + between)
-    mean = (weights * values).sum() / weights.sum()
-    return float(mean), between

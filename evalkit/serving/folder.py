@@ -52,11 +52,14 @@ _README: Final = """\
 
 {sentence_zh}
 
-This folder holds a judge as it judged the data set {data} ({rows} cases, {date}). It has no case of that data set, no
+This folder holds a judge as it judged the data set {data} ({rows} cases, {date}). \
+It has no case of that data set, no
 key and no path.
 
-- `{config}`: the configuration that was judged. `{prompts}`: its prompt templates. `{schemas}`: the answer's schema.
-- `{trust}`: what that run showed about the judge, with intervals. It holds for this configuration only: a judge with
+- `{config}`: the configuration that was judged. `{prompts}`: its prompt templates. \
+`{schemas}`: the answer's schema.
+- `{trust}`: what that run showed about the judge, with intervals. \
+It holds for this configuration only: a judge with
   a changed file is refused.
 
 Use it in Python:

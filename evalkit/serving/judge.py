@@ -40,8 +40,8 @@ from evalkit.serving.trust import Trust
 from evalkit.workflows.materials import build_evaluator
 
 FIELDS: Final = (
-    "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist",
-    "metadata",
+    "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference",
+    "checklist", "metadata",
 )  # fmt: skip
 SETTINGS: Final = ("store", "runner")
 """The sections that a caller may set: they do not change a verdict."""

@@ -62,7 +62,8 @@ _CONNECTION: Json = {
 }
 _SESSION = """
 SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;
-SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off';
 """
 # One statement is one commit and one round trip. Keys of the last array keep what is stored.
 _PUT = f"""
@@ -71,7 +72,8 @@ SELECT {COLUMNS}
 FROM unnest(?::bytea[], ?::bytea[], ?::float8[], ?::bytea[], ?::bigint[])
   WITH ORDINALITY AS new ({COLUMNS}, n)
 ORDER BY n
-ON CONFLICT (key) DO UPDATE SET model = excluded.model, created = excluded.created, value = excluded.value,
+ON CONFLICT (key) DO UPDATE SET
+  model = excluded.model, created = excluded.created, value = excluded.value,
   digest = excluded.digest
 WHERE NOT excluded.key = ANY (?::bytea[])
 """

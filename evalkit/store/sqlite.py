@@ -38,7 +38,8 @@ LARGEST_CHECKED = (
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS completions (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL, created REAL NOT NULL, value TEXT NOT NULL, digest INTEGER
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, created REAL NOT NULL,
+  value TEXT NOT NULL, digest INTEGER
 )
 """
 
@@ -393,7 +394,8 @@ class SqliteStore(DatabaseStore):
             for row in rows:
                 yield row_id, stored_in(*row)
 
-    def _change(self, work: Callable[[Execute], T], name: str = "") -> T:  # noqa: ARG002 - one transaction at a time
+    # The name is unused: there is one transaction at a time.
+    def _change(self, work: Callable[[Execute], T], name: str = "") -> T:  # noqa: ARG002
         def transaction(db: sqlite3.Connection) -> T:
             with _transaction(db):
                 return work(lambda statement, *values: db.execute(statement, values))

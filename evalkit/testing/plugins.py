@@ -105,8 +105,8 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
         raise
     except Exception as error:  # a plug-in's own code may fail in any way
         return [
-            f"complete raises {type(error).__name__} ({error}): raise evalkit.core.errors.CallError for"
-            " a failed call"
+            f"complete raises {type(error).__name__} ({error}):"
+            " raise evalkit.core.errors.CallError for a failed call"
         ]
     if sane(completion) == completion:
         problems = []

@@ -20,14 +20,13 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.slices import (
     COUNTED,
-    _widened,
     check_slices,
-    random_effects,
     slice_name,
     slice_results,
     slices_of,
 )
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.shrinkage import random_effects, widened
 from evalkit.scoring.stats.statistic import Tally
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
@@ -317,7 +316,7 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
 )
 def test_an_interval_for_all_slices_stays_within_the_limits_of_its_metric(limits, expected):
     row = {"estimate": 0.5, "low": 0.15, "high": 0.85}
-    assert _widened(row, limits, 2) == pytest.approx(expected)
+    assert widened(row, limits, 2) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ _UNABLE = (
     r"|(?:must |respectfully |politely )*decline)"
 )
 _DEEDS = (
-    r"(?:assist|help|comply|fulfil|engage|continue|participate|evaluat|judg|rat(?:e|ing)\b|scor(?:e|ing)\b|compar|provid"
+    r"(?:assist|help|comply|fulfil|engage|continue|participate|evaluat|judg"
+    r"|rat(?:e|ing)\b|scor(?:e|ing)\b|compar|provid"
     r"|produc|respond|answer|process|discuss|rewrit|rephras|paraphras|do (?:that|this)|with"
     r" (?:that|this))"
 )
@@ -218,7 +219,8 @@ _DIGITS = MappingProxyType(
 )
 _ONES = "一二两三四五六七八九"
 _CHINESE_SCORE = re.compile(
-    rf"(?:(?P<hundred>一百)|(?P<tens>[{_ONES}]?十)?(?P<ones>[{_ONES}零〇])?)(?:点(?P<decimals>[{_ONES}零〇]+))?"
+    rf"(?:(?P<hundred>一百)|(?P<tens>[{_ONES}]?十)?(?P<ones>[{_ONES}零〇])?)"
+    rf"(?:点(?P<decimals>[{_ONES}零〇]+))?"
 )
 _NUMERAL = f"[{_ONES}零〇十百]"
 _OUT_OF = r"[ \t]*(?:/|(?:out )?of)[ \t]*\d+(?:\.\d+)?"

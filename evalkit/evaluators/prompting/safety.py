@@ -26,7 +26,10 @@ _OPENER = re.compile(f"[{OPENERS}]")
 # In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a
 # marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
-_NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab]|requirements)"
+_NAME = (
+    r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)"
+    r"|response[_-]?[ab]|requirements)"
+)
 # Two views of the text after an opener: `tight` without white space, `plain` with each run of white
 # space as one space. Code and prose such as "i < context.length" or "a < task and b > c" have no
 # markers: a name must

@@ -98,9 +98,11 @@ _WORSE: Final = ("<", "<<", "≺", "＜", "is worse than")
 _EVEN: Final = ("=", "==", "≈", "~", "＝")
 _TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?"
-    r"|\d{1,2}:\d{2}(?::\d{2})?.*|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
+    r"|\d{1,2}:\d{2}(?::\d{2})?.*"
+    r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}"
-    r"|\d{1,2}[-. ] ?(?:jan|feb|fév|fev|m[aä]r|apr|abr|avr|may|mai|mag|jun|juin|giu|jul|juil|lug|aug|aoû|ago"
+    r"|\d{1,2}[-. ] ?(?:jan|feb|fév|fev|m[aä]r|apr|abr|avr|may|mai"
+    r"|mag|jun|juin|giu|jul|juil|lug|aug|aoû|ago"
     r"|sep|set|o[ck]t|out|nov|de[cz]|déc|dic|ene|gen)[a-zà-ü]{0,7}\.?(?:[-. ]+\d{2,4})?"
     r"|(?:\d{4}年)?\d{1,2}月\d{1,2}日",
     re.IGNORECASE,
@@ -108,7 +110,8 @@ _TIME: Final = re.compile(
 _PARTS: Final = re.compile(r"\w+")
 _IN_BRACKETS: Final = re.compile(r"\[\[\s*([-+\d.]+)\s*\]\]")
 _TAGGED: Final = re.compile(
-    r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>\s*([^<>]{1,40}?)\s*</\1>"
+    r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>"
+    r"\s*([^<>]{1,40}?)\s*</\1>"
     r"|\[RESULT\]\s*(\S{1,40})|\\boxed\{([^{}]{1,40})\}",
     re.IGNORECASE,
 )

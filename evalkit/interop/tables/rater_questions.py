@@ -52,7 +52,10 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
     ]
     columns = ", ".join(f"'{name}'" for name in names)
     verb = "has" if len(names) == 1 else "have"
-    problem = f"column {columns} {verb} values like those of the judge '{judges[0]}': whose are they?"
+    problem = (
+        f"column {columns} {verb} values like those of the judge '{judges[0]}':"
+        " whose are they?"
+    )
     raise OpenTableError(problem, where, answers)
 
 

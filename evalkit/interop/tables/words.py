@@ -24,12 +24,15 @@ _TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
 _SYMBOL: Final = re.compile(r"[^\w\s!-~]+\s+(?=\w)")
 """A symbol such as an emoji in front of a word."""
 _PROVIDER_ERROR: Final = re.compile(
-    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
+    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b"
+    r"|error\b\W*(?:code|message|\d|:)|api error"
+    r"|http\s*\d{3}\b"
     r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed"
     r"|rate ?limit|too many requests|service unavailable"
     r"|internal server|bad gateway|overloaded"
     r"|connection (?:error|reset|refused|aborted)|context length"
-    r"|content[ _]filter|traceback|\{\s*\"error\"|\{\s*'error'|failed to (?:parse|generate|call)|max retries)",
+    r"|content[ _]filter|traceback|\{\s*\"error\"|\{\s*'error'"
+    r"|failed to (?:parse|generate|call)|max retries)",
     re.IGNORECASE,
 )
 _WORDS_TOO: Final = frozenset(

@@ -41,15 +41,25 @@ def pearson_bounds(
         up = np.arange(missing_grades + 1)
         down = missing_grades - up
         # (corners,): the sum of all scores, and of their squares
-        total = np.sum(x) + bottom * down + top * up
-        total_squares = np.sum(x**2) + bottom**2 * down + top**2 * up
-        # Scores move to the upper end by ascending grade.
-        of_missing = np.sort(c[len(x) :])
-        gained = np.concatenate([[0.0], np.cumsum(of_missing)])
-        along = c @ low + (top - bottom) * gained
+        known_total = np.sum(x)
+        total = known_total + bottom * down + top * up
+        known_squares = np.sum(x**2)
+        squared_bottom = bottom**2
+        squared_top = top**2
+        total_squares = known_squares + squared_bottom * down + squared_top * up
+        # Scores move to the upper end by ascending grade: [corner] of the sums is what the
+        # first `corner` missing scores gain.
+        missing_direction = c[len(x) :]
+        of_missing = np.sort(missing_direction)
+        running_sums = np.cumsum(of_missing)
+        gained = np.concatenate([[0.0], running_sums])
+        width = top - bottom
+        along_low = c @ low
+        along = along_low + width * gained
         squares = total_squares - total**2 / n
         # Otherwise all scores are equal and r is undefined.
-        defined = squares > 1e-12 * np.maximum(1.0, total_squares)
+        least_squares = 1e-12 * np.maximum(1.0, total_squares)
+        defined = squares > least_squares
         correlations = along[defined] / np.sqrt(squares[defined])
         return float(correlations.min(initial=1.0))
 
@@ -72,9 +82,12 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
         missing_y: (m,) the grades without a score.
     """
     missing_grades = len(missing_y)
-    ranks = rank(x, np.zeros(len(x), dtype=np.int64))
+    scored_group = np.zeros(len(x), dtype=np.int64)
+    ranks = rank(x, scored_group)
     n = len(x) + missing_grades
-    low = np.concatenate([ranks, np.full(missing_grades, 1.0)])
+    # (n,): the known scores come first, then the missing ones, as in `grades` below.
+    first_rank = np.full(missing_grades, 1.0)
+    low = np.concatenate([ranks, first_rank])
     last_rank = np.full(missing_grades, float(n))
     high = np.concatenate([ranks + missing_grades, last_rank])
     _, counts = np.unique(x, return_counts=True)
@@ -109,11 +122,14 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     """
     untied_x = _untied(x)
     untied_y = _untied(y)
-    every_y = _untied(np.concatenate([y, missing_y]))
+    grades = np.concatenate([y, missing_y])
+    every_y = _untied(grades)
+    # Pairs with a missing score are all pairs less those of two known scores.
     n = len(x) + len(missing_y)
     scored = len(x)
+    every_pair = n * (n - 1) / 2
     scored_pairs = scored * (scored - 1) / 2
-    new_pairs = n * (n - 1) / 2 - scored_pairs
+    new_pairs = every_pair - scored_pairs
     different = every_y - untied_y
     if not every_y:
         return None, None
@@ -123,8 +139,10 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
 
     def largest(s: float) -> float:
         s += different
-        pairs = untied_x + (different if s > 0 else new_pairs)
-        tau_b = float(s / np.sqrt(pairs * every_y)) if pairs else 0.0
+        added_pairs = different if s > 0 else new_pairs
+        pairs = untied_x + added_pairs
+        geometric_mean = np.sqrt(pairs * every_y)
+        tau_b = float(s / geometric_mean) if pairs else 0.0
         return min(1.0, max(-1.0, tau_b))
 
     return -largest(-agreement), largest(agreement)
@@ -136,14 +154,17 @@ def _untied(values: Floats) -> float:
     counts = occurrences.astype(np.float64)
     n = len(values)
     pairs = n * (n - 1) / 2
-    tied = (counts * (counts - 1) / 2).sum()
+    tied_pairs = counts * (counts - 1) / 2
+    tied = tied_pairs.sum()
     return float(pairs - tied)
 
 
 def _bounds(
     y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]
 ) -> Bounds:
-    """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`, `None` if there are too many.
+    """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`.
+
+    They are `None` if `y` does not vary, or if there are more than `LARGEST` distinct rows.
 
     Args:
         y: (n,) the grades.
@@ -153,16 +174,18 @@ def _bounds(
     """
     if not len(y) or np.ptp(y) == 0:
         return None, None
+    # (3, n) and (3, k): a grade, the lowest and the highest number of it; each distinct triple once
     values = np.stack([y, low, high])
-    rows, counts = np.unique(values, axis=1, return_counts=True)
-    if rows.shape[1] > LARGEST:
+    triples, counts = np.unique(values, axis=1, return_counts=True)
+    if triples.shape[1] > LARGEST:
         return None, None
-    centered = y - y.mean()
-    weight = counts.astype(np.float64)
+    mean = y.mean()
+    centered = y - mean
     length = np.sqrt(centered @ centered)
-    direction = (rows[0] - y.mean()) / length
-    least = rows[1]
-    most = rows[2]
+    # (k,)
+    weight = counts.astype(np.float64)
+    distinct_grades, least, most = triples
+    direction = (distinct_grades - mean) / length
 
     def largest(sign: int) -> float:
         maximum = _largest(sign * direction, least, most, weight)
@@ -170,8 +193,10 @@ def _bounds(
             return -smallest(-sign * centered / length)
         return maximum
 
-    low_end = np.clip(-largest(-1), -1.0, 1.0)
-    high_end = np.clip(largest(1), -1.0, 1.0)
+    smallest_r = -largest(-1)
+    largest_r = largest(1)
+    low_end = np.clip(smallest_r, -1.0, 1.0)
+    high_end = np.clip(largest_r, -1.0, 1.0)
     return float(low_end), float(high_end)
 
 
@@ -198,22 +223,28 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
     total = weight.sum()
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        centered = x - weight @ x / total
+        # Minus the log of r and its gradient, up to the constant length of the direction.
+        mean = weight @ x / total
+        centered = x - mean
         along = weight @ (c * x)
         squares = weight @ centered**2
         if along <= 0 or squares <= 0:
             return 1e6, np.zeros(len(x))
-        value = 0.5 * np.log(squares) - np.log(along)
-        gradient = weight * (centered / squares - c / along)
+        log_length = 0.5 * np.log(squares)
+        value = log_length - np.log(along)
+        slope_of_length = centered / squares
+        slope_of_product = c / along
+        gradient = weight * (slope_of_length - slope_of_product)
         return float(value), gradient
 
     scaled_low = (low - shift) / scale
     scaled_high = (high - shift) / scale
     bounds = np.stack([scaled_low, scaled_high], axis=1)
     options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
+    scaled_start = (start - shift) / scale
     solution = minimize(
         loss,
-        (start - shift) / scale,
+        scaled_start,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,

@@ -37,7 +37,9 @@ class Reversals:
 
 
 def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
-    """Return the minimum set of wins to reverse for each case; ties are broken by the smallest margins.
+    """Return the minimum set of wins to reverse for each case.
+
+    Ties are broken by the smallest margins.
 
     Strongly connected components ("knots") of up to 12 responses are solved exactly by dynamic
     programming over subsets: the best order of a set is the best order of the set without its last
@@ -60,8 +62,11 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
     reversed_wins: list[list[tuple[int, int]]] = [[] for _ in wins]
     exact = [True] * len(wins)
     for members, occurrences in by_size.items():
+        costs = []
+        for case, knot in occurrences:
+            within_knot = np.ix_(knot, knot)
+            costs.append(cost[case][within_knot])
         # shape (knots, members, members)
-        costs = [cost[case][np.ix_(knot, knot)] for case, knot in occurrences]
         block = np.stack(costs)
         is_exact = members <= MAX_EXACT_KNOT
         orders: Iterable[Iterable[int]]
@@ -69,8 +74,10 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
             orders = _best_orders(block)
         else:
             orders = [_local_optimum(matrix) for matrix in block]
-        for (case, knot), positions in zip(occurrences, orders, strict=True):
+        with_orders = zip(occurrences, orders, strict=True)
+        for (case, knot), positions in with_orders:
             exact[case] &= is_exact
+            # position in the knot -> response of the case
             order = [knot[k] for k in positions]
             reversed_wins[case] += _backward(cost[case], order)
     return [
@@ -84,28 +91,36 @@ def _backward(cost: Floats, order: Sequence[int]) -> list[tuple[int, int]]:
     backward: list[tuple[int, int]] = []
     for position, winner in enumerate(order):
         # A win has a cost, and nothing else has.
-        beaten = [loser for loser in order[:position] if cost[winner, loser] > 0]
+        earlier = order[:position]
+        beaten = [loser for loser in earlier if cost[winner, loser] > 0]
         backward += [(winner, loser) for loser in beaten]
     return backward
 
 
 def knots(wins: Bools) -> list[list[int]]:
-    """Return the strongly connected components of more than one response of one case, in ascending order."""
+    """Return the strongly connected components of one case with more than one response, ascending."""
     reach = closure(wins)
     mutual = reach & reach.T
     components = []
     for k, row in enumerate(mutual):
         # Each component once: by the row of its first response.
-        if row.any() and row.argmax() == k:
+        is_first = row.argmax() == k
+        if row.any() and is_first:
             members = np.flatnonzero(row)
             components.append(members.tolist())
     return components
 
 
 def _best_orders(cost: Floats) -> Ints:
-    """Return for each (k, k) cost matrix the order, best first, with the smallest cost of backward wins."""
+    """Return the order with the smallest cost of backward wins for each matrix, best first.
+
+    Args:
+        cost: (knots, k, k) the cost of a win of row over column.
+    """
     k = cost.shape[-1]
-    step = max(1, CHUNK // (k << k))
+    # Each knot needs k numbers for each of 2^k sets.
+    numbers = k << k
+    step = max(1, CHUNK // numbers)
     orders = []
     for start in range(0, len(cost), step):
         chunk = cost[start : start + step]
@@ -114,21 +129,26 @@ def _best_orders(cost: Floats) -> Ints:
 
 
 def _solve(cost: Floats) -> Ints:
+    """Return the best orders of a batch of knots, (knots, k), by dynamic programming over subsets."""
     batch, k, _ = cost.shape
     rows = np.arange(batch)
-    # shape (knots, responses, sets): bit v of a set stands for response v
+    # Bit v of a set stands for response v.
     sets = 1 << k
+    # shape (knots, responses, sets): the cost of a response behind all of a set
     behind = np.zeros((batch, k, sets))
+    # shape (knots, sets): the lowest cost of an order of a set, and the last response of that order
     best = np.zeros((batch, sets))
     last = np.zeros((batch, sets), dtype=np.int64)
     for mask in range(1, sets):
-        members = np.array([v for v in range(k) if mask >> v & 1])
+        bits = [v for v in range(k) if mask >> v & 1]
+        members = np.array(bits)
         # The cost of a response behind a set: its wins over the members.
         without_first = mask & (mask - 1)
         over_first = cost[:, :, members[0]]
         behind[:, :, mask] = behind[:, :, without_first] + over_first
         # the set without each of its members
-        before = mask ^ (1 << members)
+        member_bits = 1 << members
+        before = mask ^ member_bits
         # shape (knots, members)
         cost_behind = behind[:, members, before]
         totals = best[:, before] + cost_behind
@@ -149,7 +169,8 @@ def _local_optimum(cost: Floats) -> list[int]:
     """Return an order that no move of a single response improves."""
     lost = cost.sum(axis=0)
     won = cost.sum(axis=1)
-    by_balance = np.argsort(lost - won, kind="stable")
+    balance = lost - won
+    by_balance = np.argsort(balance, kind="stable")
     order: list[int] = by_balance.tolist()
     improved = True
     while improved:
@@ -187,14 +208,19 @@ MAX_STEPS = 200_000
 def list_conflicts(
     cases: Sequence[Case], edges: Edges
 ) -> tuple[Ints, list[JsonObject]]:
-    """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
+    """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle.
+
+    Entries are in the order of the cases.
+    """
     counts = np.zeros(len(cases), dtype=np.int64)
     entries: dict[int, JsonObject] = {}
     for case, winners in groups(edges.pairs, edges.winner):
         complete = (winners != NONE).all(axis=1)
         wins, _ = matrices(winners[complete])
+        # shape (complete cases,)
         cyclic = in_cycle(wins).any(axis=1)
-        used = case[complete][cyclic]
+        complete_cases = case[complete]
+        used = complete_cases[cyclic]
         wins = wins[cyclic]
         n = wins.shape[-1]
         # shape (cases, n, n)
@@ -206,31 +232,48 @@ def list_conflicts(
         margin = edges.margin[pair]
         margins[:, i, j] = margin
         margins[:, j, i] = margin
-        found_reversals = fewest_reversals(wins, margins)
+        all_reversals = fewest_reversals(wins, margins)
         for number, matrix, reversals in zip(
             used.tolist(),
             wins,
-            found_reversals,
+            all_reversals,
             strict=True,
         ):
-            cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
             counts[number] = len(reversals.wins)
-            entries[number] = {
-                "case_id": cases[number].id,
-                "responses": [int(k) for k in np.flatnonzero(in_cycle(matrix))],
-                "models": [response.model for response in cases[number].responses],
-                "cycles": [list(cycle) for cycle in cycles[:MAX_CYCLES]],
-                "more_cycles": len(cycles) > MAX_CYCLES,
-                "reverse": [list(pair) for pair in reversals.wins],
-                "fewest": reversals.exact,
-            }
+            entries[number] = _conflict(cases[number], matrix, reversals)
     return counts, [entries[number] for number in sorted(entries)]
+
+
+def _conflict(case: Case, wins: Bools, reversals: Reversals) -> JsonObject:
+    """Return the entry of a case with a cycle: who is in one, the cycles, and what to reverse.
+
+    Args:
+        case: the case.
+        wins: (n, n) row beats column.
+        reversals: the wins to reverse.
+    """
+    in_cycles = np.flatnonzero(in_cycle(wins))
+    # One more than are listed shows whether there are more.
+    cycles = shortest_cycles(wins, MAX_CYCLES + 1)
+    listed = cycles[:MAX_CYCLES]
+    return {
+        "case_id": case.id,
+        "responses": in_cycles.tolist(),
+        "models": [response.model for response in case.responses],
+        "cycles": [list(cycle) for cycle in listed],
+        "more_cycles": len(cycles) > MAX_CYCLES,
+        "reverse": [list(pair) for pair in reversals.wins],
+        "fewest": reversals.exact,
+    }
 
 
 def cycles_among(
     verdicts: Sequence[Verdict], limit: int = MAX_CYCLES
 ) -> list[tuple[int, ...]]:
-    """Return up to `limit` cycles of wins among one case's verdicts, shortest first, each as response indices."""
+    """Return up to `limit` cycles of wins among one case's verdicts, shortest first.
+
+    A cycle is a tuple of response indices.
+    """
     # (better, worse) responses
     won = []
     for verdict in verdicts:
@@ -241,7 +284,8 @@ def cycles_among(
         elif verdict.winner == "B":
             won.append(verdict.unit[::-1])
     last = max((max(pair) for pair in won), default=0)
-    wins = np.zeros((1 + last, 1 + last), dtype=bool)
+    size = 1 + last
+    wins = np.zeros((size, size), dtype=bool)
     for better, worse in won:
         wins[better, worse] = True
     return shortest_cycles(wins, limit)

@@ -87,16 +87,19 @@ def compare_slices(
         seed: the seed.
     """
     # shape (slices, rows)
-    rows = np.ascontiguousarray(members[outcomes.case].T)
+    members_of_row = members[outcomes.case]
+    rows = np.ascontiguousarray(members_of_row.T)
     # row -> number of its cluster
-    clusters, of_row = np.unique(cluster[outcomes.case], return_inverse=True)
+    cluster_of_row = cluster[outcomes.case]
+    clusters, of_row = np.unique(cluster_of_row, return_inverse=True)
     enough, units = _enough(outcomes, rows, of_row)
     count = members.shape[1]
     none = FamilyTest(enough, units, np.zeros(count), np.ones(count), np.inf)
     tested = _hypotheses(outcomes, rows, enough)
     if not len(tested.slices):
         return none
-    draws = min(draws, max(FEWEST, WORK // len(outcomes.case)))
+    affordable = max(FEWEST, WORK // len(outcomes.case))
+    draws = min(draws, affordable)
     alone = len(clusters) == len(of_row)
     single = alone and bool((outcomes.units == 1).all())
     generator = np.random.default_rng(seed)
@@ -106,7 +109,9 @@ def compare_slices(
         totals, variance = _flipped(outcomes, tested, of_row, draws, generator)
     observed = _sums(tested.members, outcomes.residuals)
     scale = _Scale.of(outcomes, tested, variance)
-    statistic = scale.of_totals(observed[:, None])[:, 0]
+    # One column: the observed order.
+    in_errors = scale.of_totals(observed[:, None])
+    statistic = in_errors[:, 0]
     # shape (draws,): the largest statistic of all hypotheses
     maxima = [scale.of_totals(block).max(axis=0) for block in totals]
     largest = np.concatenate(maxima)
@@ -114,7 +119,9 @@ def compare_slices(
     by_slice = np.full(count, -np.inf)
     np.maximum.at(by_slice, tested.slices, statistic)
     threshold = by_slice[:, None] - 1e-9
-    exceeding = (largest[None] >= threshold).sum(axis=1)
+    # shape (slices, draws)
+    as_large = largest[None] >= threshold
+    exceeding = as_large.sum(axis=1)
     share = (1 + exceeding) / (1 + len(largest))
     p = np.where(enough, share, 1.0)
     critical = np.quantile(largest, confidence, method="higher")
@@ -131,8 +138,9 @@ def _sums(members: Bools, values: Floats) -> Floats:
         values: (rows,) or (rows, columns) the values.
     """
     sums = np.zeros((len(members), *values.shape[1:]))
-    step = max(1, CHUNK // max(1, len(members)))
-    for start in range(0, members.shape[1], step):
+    hypotheses, rows = members.shape
+    step = max(1, CHUNK // max(1, hypotheses))
+    for start in range(0, rows, step):
         block = slice(start, start + step)
         inside = members[:, block].astype(np.float64)
         sums += inside @ values[block]
@@ -143,12 +151,15 @@ def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Float
     """Return which slices have enough labels, with their numbers of units."""
     sides = np.arange(outcomes.side.max(initial=0) + 1)
     # shape (rows, sides)
-    by_side = (outcomes.side[:, None] == sides) * outcomes.units[:, None]
-    counts = np.sort(_sums(rows, by_side), axis=1)  # slice, side
+    on_side = outcomes.side[:, None] == sides
+    by_side = on_side * outcomes.units[:, None]
+    # shape (slices, sides): the sides with the fewest units first
+    counts = np.sort(_sums(rows, by_side), axis=1)
     units = counts.sum(axis=1)
     several = np.zeros(len(counts), dtype=bool)
     if counts.shape[1] > 1:
-        several = counts[:, -2] >= LABELS
+        second_most = counts[:, -2]
+        several = second_most >= LABELS
     clusters = np.zeros(len(rows), dtype=np.int64)
     present = np.zeros(of_row.max(initial=-1) + 1, dtype=bool)
     # shape (rows,): whether the row is in the slice
@@ -159,11 +170,13 @@ def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Float
     outside = outcomes.units.sum() - units
     large = units >= UNITS
     spread_out = clusters >= CLUSTERS
-    enough = several & large & spread_out & (outside > 0)
+    has_others = outside > 0
+    enough = several & large & spread_out & has_others
     return np.asarray(enough), np.asarray(units)
 
 
 def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
+    """Return each slice by all labels, and then by each label that it has enough of."""
     strata = np.arange(outcomes.stratum.max(initial=0) + 1)
     by_label = outcomes.stratum[:, None] == strata
     slices = np.flatnonzero(enough)
@@ -173,14 +186,16 @@ def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
     about = [np.ones((len(slices), len(strata)), dtype=bool)]
     if outcomes.counted and len(slices):
         # shape (slices, labels)
-        counts = _sums(rows, by_label * outcomes.units[:, None])
+        units_by_label = by_label * outcomes.units[:, None]
+        counts = _sums(rows, units_by_label)
         for label in strata:
             has_label = counts[:, label] >= LABELS
             chosen = np.flatnonzero(enough & has_label)
-            members.append(rows[chosen] & by_label[:, label])
+            rows_with_label = rows[chosen] & by_label[:, label]
+            members.append(rows_with_label)
             owners.append(chosen)
-            this_label = np.tile(strata == label, (len(chosen), 1))
-            about.append(this_label)
+            only_label = np.tile(strata == label, (len(chosen), 1))
+            about.append(only_label)
     return _Hypotheses(
         np.concatenate(members),
         np.concatenate(owners),
@@ -230,18 +245,21 @@ class _Scale:
         # shape (hypotheses, rows)
         wrong = np.clip(self.expected + totals, 0.0, self.units)
         right = self.units - wrong
-        usual = self.expected * (self.units - self.expected) / self.units
-        varies &= usual > 1e-9
         expected_right = self.units - self.expected
+        usual = self.expected * expected_right / self.units
+        varies &= usual > 1e-9
         with np.errstate(divide="ignore", invalid="ignore"):
-            of_wrong = wrong * np.log(wrong / self.expected)
-            of_right = right * np.log(right / expected_right)
+            excess_of_wrong = wrong / self.expected
+            excess_of_right = right / expected_right
+            of_wrong = wrong * np.log(excess_of_wrong)
+            of_right = right * np.log(excess_of_right)
         # 0 log 0 is 0.
         of_wrong = np.where(wrong > 0, of_wrong, 0.0)
         of_right = np.where(right > 0, of_right, 0.0)
         deviance = 2 * (of_wrong + of_right)
         deviance = np.maximum(deviance, 0.0)
-        size = np.sqrt(deviance * np.maximum(usual, 0.0)) / error
+        scaled = deviance * np.maximum(usual, 0.0)
+        size = np.sqrt(scaled) / error
         return np.where(varies, np.sign(totals) * size, 0.0)
 
 
@@ -260,9 +278,11 @@ def _permuted(
     ]
     for rows in strata:
         if len(rows) > 1:
+            # shape (hypotheses,): how many rows of this label are in the slice
             inside = np.count_nonzero(tested.members[:, rows], axis=1)
             spread = residuals[rows].var(ddof=1)
-            outside_share = 1 - inside / len(rows)
+            inside_share = inside / len(rows)
+            outside_share = 1 - inside_share
             variance += spread * inside * outside_share
     blocks = []
     step = max(1, CHUNK // max(len(residuals), len(tested.slices)))
@@ -292,23 +312,32 @@ def _flipped(
     residuals = outcomes.residuals
     count = int(of_row.max()) + 1
     strata = int(outcomes.stratum.max()) + 1
-    inside = np.zeros((len(tested.members), count))  # hypothesis, cluster
+    # shape (hypotheses, clusters): the residuals of the cluster's rows in the slice
+    inside = np.zeros((len(tested.members), count))
     for index, rows in enumerate(tested.members):
         inside[index] = np.bincount(of_row[rows], residuals[rows], count)
+    # shape (clusters, strata): the residuals of the cluster's rows with each label
     every = np.zeros((count, strata))
     np.add.at(every, (of_row, outcomes.stratum), residuals)
-    by_label = np.zeros((len(of_row), strata))
-    by_label[np.arange(len(of_row)), outcomes.stratum] = outcomes.units
+    # shape (rows, strata): the units of a row, in the column of its label
+    row_count = len(of_row)
+    by_label = np.zeros((row_count, strata))
+    by_label[np.arange(row_count), outcomes.stratum] = outcomes.units
+    # shape (hypotheses, strata): the share of each label's units that are in the slice
     total = np.maximum(by_label.sum(axis=0), 1e-12)
     share = _sums(tested.members, by_label) / total
     share = share * tested.labels
+    # The square of (inside - share @ every.T), summed over clusters term by term.
     squares = (inside**2).sum(axis=1)
-    cross = ((inside @ every) * share).sum(axis=1)
+    inside_by_label = inside @ every
+    cross = (inside_by_label * share).sum(axis=1)
     products = every.T @ every
-    both = ((share @ products) * share).sum(axis=1)
+    share_by_label = share @ products
+    both = (share_by_label * share).sum(axis=1)
     variance = np.maximum(squares - 2 * cross + both, 0.0)
     blocks = []
-    step = max(1, CHUNK // max(count, len(tested.slices)))
+    columns = max(count, len(tested.slices))
+    step = max(1, CHUNK // columns)
     for start in range(0, draws, step):
         width = min(step, draws - start)
         signs = generator.choice([-1.0, 1.0], size=(count, width))

@@ -84,7 +84,9 @@ class Followed:
 def followed(
     slices: Slices, agreement: Statistic, confidence: float
 ) -> Followed | None:
-    """Return how far a column determines the verdicts; `None` if it does not, or if a case has several values.
+    """Return how far a column determines the verdicts.
+
+    It is `None` if it does not determine them, or if a case has several values.
 
     The usual verdict of a unit is the most frequent one of the *other* units with its value, so that a
     column with a value for each unit determines nothing.
@@ -98,12 +100,14 @@ def followed(
     if (members.sum(axis=1) > 1).any():
         return None
     # shape (strata, columns): each column summed over the cases of a stratum
-    by_stratum = members.T.astype(np.float64) @ columns_of(agreement)
+    stratum_members = members.T.astype(np.float64)
+    by_stratum = stratum_members @ columns_of(agreement)
     if agreement.name == MOMENTS:
         units = columns_of(agreement)[:, 0].sum()
         return _explained(slices, by_stratum, float(units))
     size = isqrt(by_stratum.shape[1])
-    tables = by_stratum.reshape(len(by_stratum), size, size)  # stratum, label, verdict
+    # shape (strata, labels, verdicts)
+    tables = by_stratum.reshape(-1, size, size)
     # shape (strata, classes) both: the units with each verdict, and with each label
     verdicts = tables.sum(axis=1)
     labels = tables.sum(axis=2)
@@ -111,17 +115,23 @@ def followed(
     units = columns_of(agreement).sum()
     # How many verdicts a guess gets right that knows the value, and one that does not.
     usual = _usual(verdicts)
-    everywhere = _usual(verdicts.sum(axis=0)[None])
-    if n < max(FEW, COVERED * units) or usual - everywhere <= REDUCED * (
-        n - everywhere
-    ):
+    # One stratum that holds all units.
+    all_verdicts = verdicts.sum(axis=0)
+    everywhere = _usual(all_verdicts[None])
+    errors = n - everywhere
+    avoided = usual - everywhere
+    if n < max(FEW, COVERED * units) or avoided <= REDUCED * errors:
         return None
     # Last, because it imports SciPy, which takes longer than the search of a small table.
-    if clopper_pearson(usual / n, n, confidence)[1] < DETERMINED:
+    share = usual / n
+    _, highest_share = clopper_pearson(share, n, confidence)
+    if highest_share < DETERMINED:
         return None
-    named = float(labels.max(axis=1).sum()) / n
-    is_label = bool(clopper_pearson(named, n, confidence)[0] >= PROXY)
-    return Followed(slices, usual / n, n, is_label)
+    most_frequent = labels.max(axis=1)
+    named = float(most_frequent.sum()) / n
+    lowest_named, _ = clopper_pearson(named, n, confidence)
+    is_label = bool(lowest_named >= PROXY)
+    return Followed(slices, share, n, is_label)
 
 
 def _usual(counts: Floats) -> float:
@@ -132,9 +142,11 @@ def _usual(counts: Floats) -> float:
     """
     ordered = np.sort(counts, axis=1)
     most = ordered[:, -1]
-    second = ordered[:, -2] if counts.shape[1] > 1 else np.zeros(len(counts))
+    several = counts.shape[1] > 1
+    second = ordered[:, -2] if several else np.zeros(len(counts))
     # Without the unit itself its class has one less, and must still be the most frequent.
-    return float(most[most - 1 > second].sum())
+    still_most = most - 1 > second
+    return float(most[still_most].sum())
 
 
 def _explained(slices: Slices, by_stratum: Floats, units: float) -> Followed | None:
@@ -145,9 +157,11 @@ def _explained(slices: Slices, by_stratum: Floats, units: float) -> Followed | N
         by_stratum: (strata, 6) the moments of scores and grades of each value.
         units: the number of labeled units, with those that have no value.
     """
-    totals = by_stratum[by_stratum[:, 0] > 0]
+    has_units = by_stratum[:, 0] > 0
+    totals = by_stratum[has_units]
     n = round(float(totals[:, 0].sum()))
-    if n < max(FEW, 2 * len(totals), COVERED * units) or len(totals) < 2:
+    fewest = max(FEW, 2 * len(totals), COVERED * units)
+    if n < fewest or len(totals) < 2:
         return None
     # The moments are n, x, y, xx, yy and xy, of scores x and grades y; here n, x and xx.
     share = _share_of_variance(totals[:, (0, 1, 3)])
@@ -167,14 +181,17 @@ def _share_of_variance(sums: Floats) -> float:
     """
     n, first, squares = sums.T
     # Sums of squares about the mean of each stratum, and about the mean of all units.
-    inside = float((squares - first**2 / n).sum())
+    about_own_mean = squares - first**2 / n
+    inside = float(about_own_mean.sum())
     of_mean = first.sum() ** 2 / n.sum()
     total = float(squares.sum() - of_mean)
     if total <= 1e-9:
         return 0.0
-    units = float(n.sum())
     # Adjusted R squared: each sum of squares is divided by its degrees of freedom.
-    return 1 - inside / (units - len(n)) * (units - 1) / total
+    units = float(n.sum())
+    freedom_inside = units - len(n)
+    freedom = units - 1
+    return 1 - inside / freedom_inside * freedom / total
 
 
 def agreement_within(
@@ -191,8 +208,10 @@ def agreement_within(
             the label.
     """
     members = slices.members
-    if members.shape[1] > MOST_STRATA or (members.sum(axis=1) > 1).any():
+    values_of_case = members.sum(axis=1)
+    if members.shape[1] > MOST_STRATA or (values_of_case > 1).any():
         return None
+    # shape (cases, columns)
     columns = columns_of(agreement)
     if agreement.weights is not None:
         columns = columns * agreement.weights[:, None]
@@ -211,20 +230,25 @@ def _of_confusion(
     verdicts = tables.sum(axis=1)
     # shape (cases,): the units whose verdict is the label
     same = np.trace(tables, axis1=1, axis2=2)
-    by_stratum = slices.members.T.astype(np.float64) @ labels  # stratum, label
+    # shape (strata, labels)
+    members = slices.members.T.astype(np.float64)
+    by_stratum = members @ labels
     # shape (strata,): those with labels of several classes; others show nothing
-    mixed = (by_stratum > 0).sum(axis=1) > 1
-    present = by_stratum.sum(axis=1) > 0
+    classes = (by_stratum > 0).sum(axis=1)
+    mixed = classes > 1
+    units = by_stratum.sum(axis=1)
+    present = units > 0
     # The share of labels that are the most frequent one of their stratum.
-    most_frequent = by_stratum.max(axis=1, initial=0.0).sum()
-    named = most_frequent / max(float(labels.sum()), 1e-9)
+    most_frequent = by_stratum.max(axis=1, initial=0.0)
+    every_label = max(float(labels.sum()), 1e-9)
+    named = most_frequent.sum() / every_label
     # shape (classes,): labels of the mixed strata, the fewest first
-    counts = np.sort(by_stratum[mixed].sum(axis=0))
+    of_mixed = by_stratum[mixed].sum(axis=0)
+    counts = np.sort(of_mixed)
     if present.sum() < 2 or by_stratum.sum() < COVERED * labels.sum():
         return None
     if is_followed:
-        units = by_stratum.sum(axis=1)
-        contrary = units - by_stratum.max(axis=1)
+        contrary = units - most_frequent
         if contrary[mixed].sum() < CONTRARY:
             return None
     elif named >= PROXY or counts.sum() < UNITS or counts[-2] < LABELS:
@@ -246,10 +270,11 @@ def _of_confusion(
         # A single unit has no other one to compare with.
         some = n > 1
         # By chance: the verdict on one unit equals the label of another one.
-        pairs = (by_label * by_verdict).sum(axis=2) - agreed
+        products = by_label * by_verdict
+        pairs = products.sum(axis=2) - agreed
         # n units make n * (n - 1) ordered pairs: n times the share of those that agree.
-        others = np.where(some, n - 1, 1.0)
-        expected = np.where(some, pairs / others, 0.0)
+        other_units = np.where(some, n - 1, 1.0)
+        expected = np.where(some, pairs / other_units, 0.0)
         beyond_chance = np.where(some, agreed - expected, 0.0)
         possible = np.where(some, n - expected, 0.0)
         return divide(beyond_chance.sum(axis=1), possible.sum(axis=1))
@@ -260,17 +285,23 @@ def _of_confusion(
 def _of_moments(
     slices: Slices, agreement: Statistic, sums: Floats, *, is_followed: bool
 ) -> Within | None:
-    by_stratum = slices.members.T.astype(np.float64) @ sums
+    # shape (strata, 6): the moments are n, x, y, xx, yy and xy, of scores x and grades y
+    members = slices.members.T.astype(np.float64)
+    by_stratum = members @ sums
     n = by_stratum[:, 0]
+    grades = by_stratum[:, 2]
+    grade_squares = by_stratum[:, 4]
     # shape (strata,): the variance of the grades times n squared
-    spread = n * by_stratum[:, 4] - by_stratum[:, 2] ** 2
-    varied = (n > 2) & (spread > 1e-9 * n * n)
+    spread = n * grade_squares - grades**2
+    has_spread = spread > 1e-9 * n * n
+    varied = (n > 2) & has_spread
     present = n > 0
     # The share of the variance of the grades that is between strata.
-    within = divide(spread, np.maximum(n, 1))[present].sum()
+    squares_within = divide(spread, np.maximum(n, 1))
+    within = squares_within[present].sum()
     units = max(sums[:, 0].sum(), 1)
-    # Grades are column 2 of the moments, and their squares column 4.
-    total = float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / units)
+    of_mean = sums[:, 2].sum() ** 2 / units
+    total = float(sums[:, 4].sum() - of_mean)
     explained = 1 - within / max(total, 1e-9)
     if present.sum() < 2 or n[varied].sum() < UNITS:
         return None

@@ -39,7 +39,9 @@ def unlike_share(clusters: int, confidence: float) -> float:
 
 
 def toward(value: float, limits: Bounds) -> Reach:
-    """Return the reach of a mean of values within `limits`: the share of unlike clusters is at one of them.
+    """Return the reach of a mean of values within `limits`.
+
+    The share of unlike clusters is at one of the limits.
 
     An end is `None` if there is no such limit.
     """
@@ -72,9 +74,12 @@ class Halves:
 
     def __getitem__(self, part: slice) -> Floats:
         # A row whose two columns are the same gets one in it, since halves are added twice.
-        rows = np.zeros((len(self.first[part]), self.columns))
-        for columns in (self.first[part], self.second[part]):
-            rows[np.arange(len(rows)), columns] += 0.5
+        first = self.first[part]
+        second = self.second[part]
+        row = np.arange(len(first))
+        rows = np.zeros((len(first), self.columns))
+        rows[row, first] += 0.5
+        rows[row, second] += 0.5
         return rows
 
 
@@ -101,15 +106,17 @@ def mixed(
         every = rows
         if len(rows) <= _PAIRED:
             # Every pair of alternatives once, each with itself too.
+            dense_rows = rows[:]
             first, second = np.triu_indices(len(rows))
-            every = (rows[:][first] + rows[:][second]) / 2
+            every = (dense_rows[first] + dense_rows[second]) / 2
         # Alternatives at a time, so that (alternatives, columns) stays small.
         size = max(1, _FLOATS // max(1, len(totals)))
-        seen = (1 - share) * totals
+        remaining = (1 - share) * totals
         ends = []
         for start in range(0, len(every), size):
             part = every[start : start + size]
-            changed = seen + share * units * part
+            replaced = share * units * part
+            changed = remaining + replaced
             ends.append(extremes(value(changed)))
         return extremes(np.array(ends, dtype=np.float64))
 
@@ -142,12 +149,14 @@ def debiased_sum(gaps: Floats, errors: Floats) -> float:
     def expected(t: float) -> float:
         size = np.abs(t * gaps)
         z = size / unit
-        # Without SciPy, whose import takes as long as scoring a small run.
+        # The mean of a folded normal, and the size itself where there is no noise. Without SciPy,
+        # whose import takes as long as scoring a small run.
         within = [erf(value) for value in z / SQRT_2]
         by_size = size * within
         by_noise = unit * np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
         folded = by_size + by_noise
-        return float(np.where(noisy, folded, size).sum())
+        expected_sizes = np.where(noisy, folded, size)
+        return float(expected_sizes.sum())
 
     observed = float(np.abs(gaps).sum())
     return _first_crossing(expected, observed) * observed
@@ -169,14 +178,16 @@ def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, 
     observed = float(np.abs(gaps).sum())
     tail = (1 - confidence) / 2
 
-    def quantile(of: float) -> Callable[[float], float]:
-        return lambda t: float(
-            np.quantile(np.abs(t * gaps + noise).sum(axis=1), of, method="weibull")
-        )
+    def end(probability: float) -> float:
+        def quantile(t: float) -> float:
+            # (resamples,): the sums if the gaps were t times those observed
+            sums = np.abs(t * gaps + noise).sum(axis=1)
+            return float(np.quantile(sums, probability, method="weibull"))
 
-    low, high = (
-        _first_crossing(quantile(of), observed) * observed for of in (1 - tail, tail)
-    )
+        return _first_crossing(quantile, observed) * observed
+
+    low = end(1 - tail)
+    high = end(tail)
     return low, high or observed
 
 
@@ -231,16 +242,21 @@ def bounded_mean(
     counts = counts[nonempty]
     generator = np.random.default_rng(seed)
     tail = (1 - confidence) / 2
-    # Gamma variables divided by their sum are the weights of a Bayesian bootstrap; a ratio needs no division.
+    # Gamma variables divided by their sum are the weights of a Bayesian bootstrap; a ratio needs no
+    # division.
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     size = counts.mean()
     if squares and widest is not None and len(sums) > 1:
+        n = len(sums)
         residuals = sums - counts * sums.sum() / counts.sum()
-        effect = len(sums) / (len(sums) - 1) * float(residuals @ residuals) / squares
+        squares_of_clusters = float(residuals @ residuals)
+        effect = n / (n - 1) * squares_of_clusters / squares
         whole = size
         size = float(np.clip(effect, min(1.0, size), size))
+        # The quantile moves from the usual one to the widest as the half cluster shrinks.
         plain = NormalDist().inv_cdf(tail)
-        tail = NormalDist().cdf(plain + (widest - plain) * (1 - size / whole))
+        moved = (widest - plain) * (1 - size / whole)
+        tail = NormalDist().cdf(plain + moved)
     # (resamples,) the values of the half cluster at an end of the range
     extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
@@ -278,7 +294,10 @@ class PseudoCounts:
     @classmethod
     def matrix(cls, k: int, per_label: float) -> PseudoCounts:
         """Return pseudo-clusters of flat confusion matrices of `k` classes: of `per_label` by label, half are right."""
-        weights = np.where(np.eye(k) > 0, per_label / 2, per_label / 2 / (k - 1))
+        right = per_label / 2
+        wrong = per_label / 2 / (k - 1)
+        # (labels, verdicts)
+        weights = np.where(np.eye(k) > 0, right, wrong)
         return cls(None, weights.ravel(), np.ones(k * k))
 
     def resample(
@@ -344,10 +363,13 @@ class PseudoCounts:
             value: the statistic.
             size: the mean number of units of a cluster.
         """
+        # (pseudo, columns)
         rows = self.rows
         if rows is None:
-            first = sums.shape[1] - len(self.weights)
-            rows = np.eye(sums.shape[1])[first:]
+            width = sums.shape[1]
+            first = width - len(self.weights)
+            rows = np.eye(width)[first:]
+        # (columns,): those of which a pseudo-cluster has some, the kinds of unit
         typed = rows.any(axis=0)
         totals = counts @ sums
         # The derivative by the count of each kind of unit, numerically.
@@ -355,8 +377,11 @@ class PseudoCounts:
         with np.errstate(invalid="ignore"):
             shifted = value(totals + step * np.eye(len(totals))[typed])
             slopes = (shifted - value(totals[None])) / step
-        units = np.maximum(totals[typed] @ np.linalg.pinv(rows[:, typed]), 0.0)
-        independent = float(units @ (rows[:, typed] @ slopes) ** 2)
+        # (pseudo,): how many units there are like each pseudo-cluster
+        typed_rows = rows[:, typed]
+        per_pseudo = totals[typed] @ np.linalg.pinv(typed_rows)
+        units = np.maximum(per_pseudo, 0.0)
+        independent = float(units @ (typed_rows @ slopes) ** 2)
         clustered = float(counts @ (sums[:, typed] @ slopes) ** 2)
         clusters = float(counts.sum())
         if clusters < 2 or not independent > 0 or not np.isfinite(clustered):
@@ -370,10 +395,11 @@ def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:
 
     Their fingerprints are equal, and else almost surely differ.
     """
-    fingerprints = np.zeros(len(columns[0]) if len(columns) else 0)
-    for column, factor in zip(
-        columns, np.random.default_rng(0).random(len(columns)), strict=True
-    ):
+    rows = len(columns[0]) if len(columns) else 0
+    fingerprints = np.zeros(rows)
+    # One random factor for each column, the same in every run.
+    factors = np.random.default_rng(0).random(len(columns))
+    for column, factor in zip(columns, factors, strict=True):
         fingerprints += factor * column
     _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
     return first, counts
@@ -389,11 +415,15 @@ def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Float
     """
     sums = np.stack([clusters.sums(column) for column in values.T], axis=1)
     sizes = clusters.sums(counts)
-    sums = sums[sizes > 0]
-    sizes = sizes[sizes > 0]
+    nonempty = sizes > 0
+    sums = sums[nonempty]
+    sizes = sizes[nonempty]
     n = len(sizes)
     total = float(sizes.sum())
     if n < 2:
         return np.zeros(values.shape[1])
+    # (clusters, columns)
     residuals = sums - sizes[:, None] * sums.sum(axis=0) / total
-    return np.asarray(np.sqrt((residuals**2).sum(axis=0) * n / (n - 1)) / total)
+    squares = (residuals**2).sum(axis=0)
+    deviations = np.sqrt(squares * n / (n - 1))
+    return np.asarray(deviations / total)

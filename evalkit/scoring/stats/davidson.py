@@ -13,15 +13,18 @@ game."""
 
 
 class Davidson:
-    """Davidson's (1970) model of games with ties: the log odds of a win are linear in ratings and covariates."""
+    """Davidson's (1970) model of games with ties.
+
+    The log odds of a win are linear in ratings and covariates.
+    """
 
     def __init__(self, columns: Ints, values: Floats, systems: int) -> None:
-        """Hold the design: the effects of each kind of game and their factors, (kinds, effects of a kind).
+        """Hold the design: the effects of each kind of game and their factors.
 
         Args:
-            columns: the effects: the two systems, and then covariates, which are numbered after the
-                systems.
-            values: their factors, such as 1 and -1.
+            columns: (kinds, effects of a kind) the effects: the two systems, and then covariates, which
+                are numbered after the systems.
+            values: (kinds, effects of a kind) their factors, such as 1 and -1.
             systems: the number of systems.
         """
         from scipy.sparse import csr_array
@@ -32,33 +35,36 @@ class Davidson:
         # 0.
         count = len(columns)
         kinds = np.arange(count)[:, None]
-        row_of_value = (kinds + 0 * columns).ravel()
-        self.design = csr_array(
-            (values.ravel(), (row_of_value, columns.ravel())),
-            shape=(count, self.effects),
-        )
+        # Sparse arrays take flat values, and the row and the column of each.
+        row_of_value = np.broadcast_to(kinds, columns.shape)
+        factors = values.ravel()
+        positions = (row_of_value.ravel(), columns.ravel())
+        shape = (count, self.effects)
+        self.design = csr_array((factors, positions), shape=shape)
         # The outer product of each row with itself, flattened: weighted sums of these rows are
         # the information matrix.
         first = columns[:, :, None]
         second = columns[:, None, :]
+        # (kinds, effects of a kind, effects of a kind): [a, b] of a flat matrix is a * effects + b
         squares = first * self.effects + second
         squares = squares.reshape(count, -1)
         row_factors = values[:, :, None]
         column_factors = values[:, None, :]
-        products = row_factors * column_factors
-        products = products.reshape(count, -1)
-        row_of_product = (kinds + 0 * squares).ravel()
-        self._products = csr_array(
-            (products.ravel(), (row_of_product, squares.ravel())),
-            shape=(count, self.effects**2),
-        )
+        factors = row_factors * column_factors
+        factors = factors.ravel()
+        row_of_product = np.broadcast_to(kinds, squares.shape)
+        positions = (row_of_product.ravel(), squares.ravel())
+        shape = (count, self.effects**2)
+        self._products = csr_array((factors, positions), shape=shape)
 
     def residuals(
         self,
         at: Floats,
         results: Floats,
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the residuals of outcomes (1/2, 0, -1/2) and ties, and each kind's tie probability and mean outcome.
+        """Return the residuals of outcomes (1/2, 0, -1/2) and of ties.
+
+        Also return each kind's probability of a tie and mean outcome.
 
         Args:
             at: (rows, effects + 1) the estimates, and log v, which is -inf without ties.
@@ -66,41 +72,56 @@ class Davidson:
         """
         estimates = at[:, :-1]
         log_v = at[:, -1:]
+        # (rows, kinds): the difference of ratings, with covariates
         difference = estimates @ self.design.T
         first, both, second = chances(difference, log_v)
+        # (rows, kinds) each
         won, tied, lost = results
         games = results.sum(axis=0)
         mean = (first - second) / 2
-        outcome = (won - lost) / 2 - games * mean
-        excess_ties = tied - games * both
+        observed = (won - lost) / 2
+        expected = games * mean
+        outcome = observed - expected
+        expected_ties = games * both
+        excess_ties = tied - expected_ties
         return outcome, excess_ties, both, mean
 
     def derivatives(self, at: Floats, results: Floats) -> tuple[Floats, Floats]:
-        """Return the gradient (rows, effects + 1) and minus the second derivatives of the log-likelihood."""
+        """Return the derivatives of the log-likelihood.
+
+        These are the gradient (rows, effects + 1), and minus the second derivatives (rows, effects +
+        1, effects + 1).
+        """
         outcome, tied, both, mean = self.residuals(at, results)
         games = results.sum(axis=0)
         # Effects are numbered before `last`, which is log v.
         last = self.effects
         by_effect = outcome @ self.design
-        by_log_v = tied.sum(axis=1)[:, None]
-        gradient = np.concatenate([by_effect, by_log_v], axis=1)
+        by_log_v = tied.sum(axis=1)
+        gradient = np.column_stack([by_effect, by_log_v])
         size = last + 1
         information = np.zeros((len(at), size, size))
         # The variance of an outcome of 1/2, 0 or -1/2, times the number of games.
         second_moment = (1 - both) / 4
-        spread = games * (second_moment - mean**2)
+        variance = second_moment - mean**2
+        spread = games * variance
         of_effects = spread @ self._products
         information[:, :last, :last] = of_effects.reshape(-1, last, last)
         # Ratings are identified up to a constant; this keeps their mean.
         systems = self._systems
         information[:, :systems, :systems] += 1.0 / systems
+        # Outcomes and ties vary together: an outcome of a tie is 0.
         expected_ties = games * both
-        mixed = -(expected_ties * mean) @ self.design
+        expected_outcome = expected_ties * mean
+        covariance = -expected_outcome
+        mixed = covariance @ self.design
         information[:, :last, last] = mixed
         information[:, last, :last] = mixed
         # Where log v stays at its limit, its equation is solved by a step of 0.
-        at_limit = np.isinf(at[:, -1])
-        of_ties = (expected_ties * (1 - both)).sum(axis=1)
+        log_v = at[:, -1]
+        at_limit = np.isinf(log_v)
+        variance_of_ties = expected_ties * (1 - both)
+        of_ties = variance_of_ties.sum(axis=1)
         information[:, last, last] = np.where(at_limit, 1.0, of_ties)
         gradient[at_limit, last] = 0.0
         return gradient, information
@@ -114,29 +135,39 @@ class Davidson:
         """
         width = self.effects + 1
         ridge = 1e-12 * np.eye(width)
-        at = np.zeros((results.shape[1], width))
+        # (rows, effects + 1): log v is the last column
+        rows = results.shape[1]
+        at = np.zeros((rows, width))
         # Without any tie the likelihood grows as log v falls, so it stays at its limit.
-        has_ties = results[1].any(axis=1)
+        tied = results[1]
+        has_ties = tied.any(axis=1)
         at[~has_ties, -1] = -np.inf
         converged = np.zeros(len(at), dtype=bool)
         for _ in range(_STEPS):
             current = at[active]
             games = results[:, active]
             gradient, information = self.derivatives(current, games)
+            left_side = information + ridge
             right_side = gradient[:, :, None]
-            steps = np.linalg.solve(information + ridge, right_side)
+            steps = np.linalg.solve(left_side, right_side)
             step = steps[:, :, 0]
             # A Newton step moves no effect by more than 2: far from the maximum it would
             # overshoot.
             largest = np.abs(step).max(axis=1, initial=0.0)
             shrink = np.maximum(1.0, largest / 2)
-            at[active] += step / shrink[:, None]
-            estimates = np.abs(at[active, :-1])
-            diverged = (estimates > MAX_RATING).any(axis=1)
+            shortened = step / shrink[:, None]
+            at[active] += shortened
+            estimates = at[active, :-1]
+            sizes = np.abs(estimates)
+            too_large = sizes > MAX_RATING
+            diverged = too_large.any(axis=1)
             # A step that is not a number is neither: its row is given up.
-            settled = (largest < 1e-9) & ~diverged
-            moving = (largest >= 1e-9) & ~diverged
-            converged[active[settled]] = True
+            is_small = largest < 1e-9
+            is_large = largest >= 1e-9
+            settled = is_small & ~diverged
+            moving = is_large & ~diverged
+            finished = active[settled]
+            converged[finished] = True
             active = active[moving]
             if not len(active):
                 break
@@ -145,16 +176,17 @@ class Davidson:
 
 
 def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
-    """Return ratings in natural units with mean 0, (rows, systems), and log v, (rows,), for stacks of tables.
+    """Return ratings (rows, systems) and log v (rows,) for stacks of tables.
 
-    A row whose likelihood has no finite maximum, or whose systems are not connected by games, is
-    NaN. Without any tie, log v is -inf.
+    Ratings are in natural units and have mean 0. A row whose likelihood has no finite maximum, or
+    whose systems are not connected by games, is NaN. Without any tie, log v is -inf.
 
     Args:
         wins: (rows, systems, systems) the wins of row over column.
         ties: (rows, systems, systems) the ties, symmetric.
     """
     size = wins.shape[1]
+    # (kinds,): a kind of game is a pair of systems i < j
     i, j = np.triu_indices(size, 1)
     won = wins[:, i, j]
     tied = ties[:, i, j]
@@ -165,7 +197,8 @@ def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
     model = Davidson(columns, factors, size)
     decided = (won + lost).any(axis=1)
     connected = _connected(wins + ties)
-    at = model.fit(results, np.flatnonzero(decided & connected))
+    active = np.flatnonzero(decided & connected)
+    at = model.fit(results, active)
     ratings = at[:, :-1]
     log_v = at[:, -1]
     return ratings, log_v
@@ -177,7 +210,8 @@ def _connected(games: Floats) -> Bools:
     # length of the paths.
     size = games.shape[1]
     either_way = games + np.swapaxes(games, 1, 2)
-    reach = (either_way > 0) | np.eye(size, dtype=bool)
+    itself = np.eye(size, dtype=bool)
+    reach = (either_way > 0) | itself
     doublings = int(np.ceil(np.log2(size)))
     for _ in range(max(1, doublings)):
         paths = reach.astype(np.float64)

@@ -1,10 +1,8 @@
-"""The model of Dawid and Skene (1979, Appl.
+"""The model of Dawid and Skene: truth and the errors of each judge, from votes alone.
 
-Statist. 28, 20-28): truth and each judge's errors from votes alone.
-
-Each judge has a matrix of errors: how often it votes for each code, given the true one. Expectation
-maximization begins with the shares of votes, and takes missing votes to be missing at random. No
-label is used.
+Each judge has a matrix of errors: how often it votes for each code, given the true one (Dawid and
+Skene 1979, Appl. Statist. 28, 20-28). Expectation maximization begins with the shares of votes, and
+takes missing votes to be missing at random. No label is used.
 """
 
 from __future__ import annotations
@@ -53,7 +51,11 @@ class VotePatterns:
         )
 
     def fit(self, counts: Floats) -> Floats:
-        """Return the probability of each true code, (rows, codes, patterns), from the counts (rows, patterns)."""
+        """Return the probability of each true code, (rows, codes, patterns).
+
+        Args:
+            counts: (rows, patterns) the number of units with each pattern.
+        """
         # shape (codes, patterns)
         votes = self.hot.sum(axis=0)
         size = max(1, self.hot.size)
@@ -72,7 +74,8 @@ class VotePatterns:
                 before = posteriors[rows]
                 expected = before * counts[rows, None]
                 chances = self._maximized(expected)
-                moves = np.abs(chances - before)
+                change = chances - before
+                moves = np.abs(change)
                 moved = moves.max(axis=(1, 2), initial=0.0)
                 posteriors[rows] = chances
                 # Each row is a separate fit, and stops when it has converged.
@@ -83,7 +86,11 @@ class VotePatterns:
         return posteriors
 
     def _maximized(self, expected: Floats) -> Floats:
-        """Return the probabilities after one step, from the expected counts of true codes (rows, codes, patterns)."""
+        """Return the probabilities after one step, (rows, codes, patterns).
+
+        Args:
+            expected: (rows, codes, patterns) the expected counts of true codes.
+        """
         judges, codes, patterns = self.hot.shape
         hot = self.hot.reshape(judges * codes, patterns)
         # shape (rows, true code, judge, vote): the expected number of such votes

@@ -35,7 +35,11 @@ time."""
 
 
 class Verdicts(LazySequence[Verdict]):
-    """One Verdict for each unit, case by case: first each response's, then each pair's; `each` has those of judges."""
+    """One Verdict for each unit, case by case: first each response's, then each pair's.
+
+    Attributes:
+        each: the verdicts of each judge of a panel, by the judge's name.
+    """
 
     def __init__(
         self,
@@ -45,20 +49,26 @@ class Verdicts(LazySequence[Verdict]):
     ) -> None:
         """Initialize with the case (units,) and the fields of the units of each size."""
         self.each: Mapping[str, Verdicts] = each or {}
-        self._judge, self._tables = judge, tables
-        self._order = np.argsort(
-            np.concatenate([case for case, _ in tables]), kind="stable"
-        )
+        self._judge = judge
+        self._tables = tables
+        # A stable sort keeps the tables' order within a case.
+        cases_of_tables = [case for case, _ in tables]
+        every_case = np.concatenate(cases_of_tables)
+        self._order = np.argsort(every_case, kind="stable")
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __iter__(self) -> Iterator[Verdict]:
         for start in range(0, len(self), _BLOCK):
-            yield from self._read(slice(start, start + _BLOCK), self._verdicts)
+            block = slice(start, start + _BLOCK)
+            yield from self._read(block, self._verdicts)
 
     def values(self, name: str) -> list[Any]:
-        """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
+        """Return a field of each verdict, without making the verdicts.
+
+        It is `None` where the units do not have the field.
+        """
 
         def field(fields: Fields, units: Ints) -> list[Any]:
             read = fields.get(name, _missing)
@@ -72,11 +82,11 @@ class Verdicts(LazySequence[Verdict]):
 
     def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
         columns = [read(units) for read in fields.values()]
-        rows = zip(*columns, strict=True)
-        return [
-            Verdict(judge=self._judge, **dict(zip(fields, row, strict=True)))
-            for row in rows
-        ]
+        verdicts = []
+        for row in zip(*columns, strict=True):
+            values = dict(zip(fields, row, strict=True))
+            verdicts.append(Verdict(judge=self._judge, **values))
+        return verdicts
 
     def _read(self, part: slice, read: Callable[[Fields, Ints], list[T]]) -> list[T]:
         """Return what is read of the units in a part of the order."""
@@ -85,17 +95,23 @@ class Verdicts(LazySequence[Verdict]):
         (case, first), *later_tables = self._tables
         if not later_tables:
             return read(first, rows)
-        is_first = rows < len(case)
-        streams = (
-            iter(read(first, rows[is_first])),
-            iter(read(later_tables[0][1], rows[~is_first] - len(case))),
-        )
+        # There are two tables at most: one of responses, and one of pairs.
+        [(_, second)] = later_tables
+        size_of_first = len(case)
+        is_first = rows < size_of_first
+        rows_of_first = rows[is_first]
+        rows_of_second = rows[~is_first] - size_of_first
+        from_first = iter(read(first, rows_of_first))
+        from_second = iter(read(second, rows_of_second))
         # The parts were read table by table; this restores the order of cases.
-        return [next(streams[not in_first]) for in_first in is_first.tolist()]
+        return [
+            next(from_first if in_first else from_second)
+            for in_first in is_first.tolist()
+        ]
 
 
 def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the named fields of each verdict; fields of `Verdicts` are read without making the verdicts."""
+    """Yield the named fields of each verdict; `Verdicts` are read without making the verdicts."""
     if isinstance(verdicts, Verdicts):
         return zip(*map(verdicts.values, names), strict=True)
     return (tuple(getattr(verdict, name) for name in names) for verdict in verdicts)
@@ -109,9 +125,9 @@ def verdict_objects(
     judge_verdicts: Mapping[str, VerdictColumns],
     cascade: Cascade | None = None,
 ) -> Verdicts:
-    """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
+    """Return a Verdict for each pair, preceded by one for each response if responses have scores.
 
-    They are created when accessed, and do not hold the judgments.
+    They come case by case, are created when accessed, and do not hold the judgments.
 
     Args:
         cases: the cases.
@@ -126,6 +142,9 @@ def verdict_objects(
     passes = verdicts.passes
     scored = verdicts.scores
     ids = [case.id for case in cases]
+    judge_winners = {
+        name: _winner(columns.winner) for name, columns in judge_verdicts.items()
+    }
     fields = {
         **_units(ids, pairs.case, pairs.i, pairs.j),
         "winner": _winner(verdicts.winner),
@@ -133,20 +152,18 @@ def verdict_objects(
         "margin": _number(verdicts.margin),
         "confidence": _number(verdicts.confidence),
         "label": _winner(pairs.label),
-        **_votes(
-            {name: _winner(columns.winner) for name, columns in judge_verdicts.items()}
-        ),
+        **_votes(judge_winners),
         **_deciders(cascade),
     }
     if passes is not None:
+        judgments = verdicts.judgments
+        pair_rule = "mean" if judge_verdicts else rule
         # judgment -> its pair
-        unit = pairs.rows(verdicts.judgments)
+        unit = pairs.rows(judgments)
         single_pass = passes.read.sum(axis=1) == 1
         alone = passes.both & verdicts.present & single_pass
         fields |= {
-            "criteria": _criteria(
-                verdicts.judgments, unit, len(pairs), "mean" if judge_verdicts else rule
-            ),
+            "criteria": _criteria(judgments, unit, len(pairs), pair_rule),
             "orders": _orders(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
@@ -155,28 +172,26 @@ def verdict_objects(
         judgments = verdicts.ranks or verdicts.judgments
         # judgment -> its response
         unit = scored.offset[judgments.case] + judgments.i
+        averaged = judge_verdicts or verdicts.ranks
+        score_rule = "mean" if averaged else rule
+        is_missing = np.isnan(scored.score)
+        reasons = np.where(is_missing, MISSING, JUDGED)
+        judge_scores = {
+            name: _number(columns.scores.score)
+            for name, columns in judge_verdicts.items()
+            if columns.scores is not None
+        }
         fields = {
             **_units(ids, scored.case, scored.index),
             "score": _number(scored.score),
-            "reason": _reason(np.where(np.isnan(scored.score), MISSING, JUDGED)),
+            "reason": _reason(reasons),
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
-            "criteria": _criteria(
-                judgments,
-                unit,
-                len(scored.case),
-                "mean" if judge_verdicts or verdicts.ranks else rule,
-            ),
-            **_votes(
-                {
-                    n: _number(columns.scores.score)
-                    for n, columns in judge_verdicts.items()
-                    if columns.scores is not None
-                }
-            ),
+            "criteria": _criteria(judgments, unit, len(scored.case), score_rule),
+            **_votes(judge_scores),
         }
         if items:
-            fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
+            fields["items"] = _items(items)
         tables.insert(0, (scored.case, fields))
     by_judge = {
         name: verdict_objects(cases, rule, (), columns, {})
@@ -195,29 +210,38 @@ def class_verdict_objects(
     chosen = columns.verdicts
     chances = columns.probabilities
     classes = dict(enumerate(columns.names))
-    rows = (columns.split, columns.abstained, columns.missing)
+    # (units,) each: why a unit has no class
+    reasons = np.select(
+        (columns.split, columns.abstained, columns.missing),
+        (SPLIT, ABSTENTION, MISSING),
+        JUDGED,
+    )
     stated = np.full(len(columns), np.nan)
     if chances is not None:
-        stated = np.where(
-            columns.present, chances[np.arange(len(columns)), chosen], np.nan
-        )
+        # (units, classes) -> (units,): the probability of the chosen class
+        every_unit = np.arange(len(columns))
+        of_chosen = chances[every_unit, chosen]
+        stated = np.where(columns.present, of_chosen, np.nan)
     answers = classes | {ABSTAINED: columns.abstain}
+    votes = {judge: _name(cast, answers) for judge, cast in columns.votes.items()}
+    ids = [case.id for case in cases]
     fields = {
-        **_units([case.id for case in cases], columns.case, columns.index),
-        "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),
+        **_units(ids, columns.case, columns.index),
+        "reason": _reason(reasons),
         "confidence": _number(stated),
         "label": _name(columns.labels, classes),
-        **_votes(
-            {judge: _name(cast, answers) for judge, cast in columns.votes.items()}
-        ),
+        **_votes(votes),
         "class_name": _name(chosen, classes),
         **_deciders(cascade),
     }
-    by_judge = {
-        name: class_verdict_objects(cases, judge_columns)
-        for name, judge_columns in (judge_verdicts or {}).items()
-    }
-    return Verdicts(columns.judge, [(columns.case, fields)], by_judge)
+    by_judge = {}
+    if judge_verdicts is not None:
+        by_judge = {
+            name: class_verdict_objects(cases, judge_columns)
+            for name, judge_columns in judge_verdicts.items()
+        }
+    table = (columns.case, fields)
+    return Verdicts(columns.judge, [table], by_judge)
 
 
 def _missing(units: Ints) -> list[None]:
@@ -225,29 +249,50 @@ def _missing(units: Ints) -> list[None]:
 
 
 def _units(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
-    """Return the fields that every unit has; those that a size of units does not have are missing."""
+    """Return the fields that every unit has; those that a size of units does not have are missing.
+
+    Args:
+        ids: the ID of each case.
+        case: (units,) the case of each unit.
+        unit: (units,) each: the first response of each unit, and the second one of a pair.
+    """
+
+    def case_ids(units: Ints) -> list[str]:
+        rows = case[units]
+        return [ids[row] for row in rows.tolist()]
+
+    def responses(units: Ints) -> list[tuple[int, ...]]:
+        columns = [index[units].tolist() for index in unit]
+        return list(zip(*columns, strict=True))
+
     return {
-        "case_id": lambda units: [ids[row] for row in case[units].tolist()],
-        "unit": lambda units: [
-            *zip(*(index[units].tolist() for index in unit), strict=True)
-        ],
+        "case_id": case_ids,
+        "unit": responses,
         "winner": _missing,
         "score": _missing,
     }
 
 
+def _items(items: Sequence[tuple[ItemVerdict, ...]]) -> Read:
+    def read(units: Ints) -> list[tuple[ItemVerdict, ...]]:
+        return [items[unit] for unit in units.tolist()]
+
+    return read
+
+
 def _deciders(cascade: Cascade | None) -> dict[str, Read]:
     if cascade is None:
         return {}
-    return {
-        "decided_by": _name(
-            cascade.decider, {n: step.judge for n, step in enumerate(cascade.steps)}
-        )
-    }
+    judges = {position: step.judge for position, step in enumerate(cascade.steps)}
+    return {"decided_by": _name(cascade.decider, judges)}
 
 
 def _name(codes: Codes | Ints, names: Mapping[int, Any]) -> Read:
-    return lambda units: [names.get(code) for code in codes[units].tolist()]
+    def read(units: Ints) -> list[Any]:
+        chosen = codes[units]
+        return [names.get(code) for code in chosen.tolist()]
+
+    return read
 
 
 def _winner(codes: Codes) -> Read:
@@ -255,18 +300,26 @@ def _winner(codes: Codes) -> Read:
 
 
 def _reason(codes: Codes | Ints) -> Read:
-    return lambda units: [REASONS[code] for code in codes[units].tolist()]
+    def read(units: Ints) -> list[Any]:
+        chosen = codes[units]
+        return [REASONS[code] for code in chosen.tolist()]
+
+    return read
 
 
 def _number(values: Floats) -> Read:
-    return lambda units: [round_metric(value) for value in values[units].tolist()]
+    def read(units: Ints) -> list[Any]:
+        chosen = values[units]
+        return [round_metric(value) for value in chosen.tolist()]
+
+    return read
 
 
 def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
     """Return the field of the votes of each judge of a panel, if there are any."""
-    if reads:
-        return {"votes": lambda units: _by_name(reads, units)}
-    return {}
+    if not reads:
+        return {}
+    return {"votes": lambda units: _by_name(reads, units)}
 
 
 def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
@@ -274,8 +327,11 @@ def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     if not reads:
         return [{} for _ in units]
     columns = [read(units) for read in reads.values()]
-    rows = zip(*columns, strict=True)
-    return [dict(zip(reads, row, strict=True)) for row in rows]
+    by_unit = []
+    for row in zip(*columns, strict=True):
+        values = dict(zip(reads, row, strict=True))
+        by_unit.append(values)
+    return by_unit
 
 
 def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:
@@ -287,29 +343,46 @@ def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> R
         size: the number of units.
         rule: how samples are combined.
     """
-    values = by_criterion(judgments, unit, size, rule)
-    reads = {
-        name: _number(column)
-        for name, column in zip(judgments.names, values, strict=True)
-    }
-    return lambda units: [
-        {name: value for name, value in row.items() if value is not None}
-        for row in _by_name(reads, units)
-    ]
+    columns = by_criterion(judgments, unit, size, rule)
+    by_name = zip(judgments.names, columns, strict=True)
+    reads = {name: _number(column) for name, column in by_name}
+
+    def read(units: Ints) -> list[dict[str, Any]]:
+        rows = _by_name(reads, units)
+        return [_without_missing(row) for row in rows]
+
+    return read
+
+
+def _without_missing(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _orders(passes: Codes, third: Codes, withheld: Bools) -> Read:
+    """Return how to read the winners in both orders of each pair, `None` of withheld ones.
+
+    Args:
+        passes: (pairs, 2) the winner in each order.
+        third: (pairs,) the winner of the third judgment.
+        withheld: (pairs,) which pairs have none.
+    """
+
+    def orders(codes: Sequence[int], third_code: int) -> Orders:
+        first, second = map(NAMES.get, codes)
+        is_complete = first is not None and second is not None
+        consistent = first == second if is_complete else None
+        return Orders(first, second, consistent, NAMES.get(third_code))
+
     def read(units: Ints) -> list[Orders | None]:
-        orders = list[Orders | None]()
-        for codes, last, none in zip(
-            *(column[units].tolist() for column in (passes, third, withheld)),
+        rows = zip(
+            passes[units].tolist(),
+            third[units].tolist(),
+            withheld[units].tolist(),
             strict=True,
-        ):
-            first, second = map(NAMES.get, codes)
-            consistent = None if first is None or second is None else first == second
-            orders.append(
-                None if none else Orders(first, second, consistent, NAMES.get(last))
-            )
-        return orders
+        )
+        return [
+            None if is_withheld else orders(codes, third_code)
+            for codes, third_code, is_withheld in rows
+        ]
 
     return read
