@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from evalkit.config import Example, RunConfig
@@ -19,11 +20,11 @@ EXAMPLES = "rubric.examples"
 def example_sets(
     config: RunConfig, train: Sequence[Case], *, sets: int, size: int, seed: int
 ) -> list[list[Example]]:
-    """Return sets of examples, each of responses or pairs with different labels in turn, in an order by hash.
+    """Return sets of examples, each of responses or pairs with different labels in turn.
 
-    The justification of a response is what the rubric says about its class or score; a pair has
-    none. Winners are response A and B in turn, whatever their order in the data, so that no
-    position is the better one.
+    The order is by hash. The justification of a response is what the rubric says about its class or
+    score; a pair has none. Winners are response A and B in turn, whatever their order in the data,
+    so that no position is the better one.
 
     Args:
         config: the run's config.
@@ -32,46 +33,58 @@ def example_sets(
         size: the number of examples in a set.
         seed: the seed of the order.
     """
-    if config.mode.name == "pairwise":
-        examples = [
-            (case, example)
-            for case in train
-            if (example := _pair(config, case)) is not None
-        ]
-    else:
-        labeled = [(case, response) for case in train for response in case.responses]
-        examples = [
-            (case, example)
-            for case, response in labeled
-            if (example := _example(config, case, response)) is not None
-        ]
-    sets_of_examples = []
-    for number in range(sets):
-        ordered = sorted(
-            examples, key=lambda row: digest([seed, number, row[0].id, row[1].response])
-        )
-        # label -> how many examples with it have come so far, less one
-        rank: dict[object, int] = {}
-        turns = []
-        for index, (_, example) in enumerate(ordered):
-            label = example.winner or example.class_name or example.score
-            rank[label] = rank.get(label, -1) + 1
-            # the first of each label, then the second of each, and so on
-            turns.append((rank[label], index, example))
-        chosen = [
-            example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]
-        ]
+    examples = [*_labeled_examples(config, train)]
+
+    def example_set(number: int) -> list[Example]:
+        def by_hash(row: tuple[Case, Example]) -> str:
+            case, example = row
+            return digest([seed, number, case.id, example.response])
+
+        ordered = [example for _, example in sorted(examples, key=by_hash)]
+        chosen = _in_turn(ordered)[:size]
         # Sets begin with A or B in turn, so that no position wins more often.
-        decided = count(number)
-        sets_of_examples.append(
-            [
-                _won_by("AB"[next(decided) % 2], example)
-                if example.winner in ("A", "B")
-                else example
-                for example in chosen
-            ]
-        )
-    return sets_of_examples
+        return _with_alternating_winners(chosen, number)
+
+    return [example_set(number) for number in range(sets)]
+
+
+def _labeled_examples(
+    config: RunConfig, cases: Sequence[Case]
+) -> Iterator[tuple[Case, Example]]:
+    """Yield the labeled pairs or responses as examples, each with its case."""
+    for case in cases:
+        if config.mode.name == "pairwise":
+            examples = [_pair(config, case)]
+        else:
+            examples = [_example(config, case, response) for response in case.responses]
+        for example in examples:
+            if example is not None:
+                yield case, example
+
+
+def _in_turn(examples: Sequence[Example]) -> list[Example]:
+    """Return the first example with each label, then the second with each, and so on."""
+    # label -> how many examples with it come before
+    earlier: Counter[object] = Counter()
+    ranks = []
+    for example in examples:
+        label = example.winner or example.class_name or example.score
+        ranks.append(earlier[label])
+        earlier[label] += 1
+    # Stable: examples of one rank keep their order.
+    order = sorted(range(len(examples)), key=ranks.__getitem__)
+    return [examples[index] for index in order]
+
+
+def _with_alternating_winners(examples: Sequence[Example], first: int) -> list[Example]:
+    """Return pairs with response A and B as winners in turn, beginning with A if `first` is even."""
+    position = count(first)
+    return [
+        _won_by("AB"[next(position) % 2], example)
+        if example.winner in ("A", "B")
+        else example
+        for example in examples
+    ]
 
 
 def _pair(config: RunConfig, case: Case) -> Example | None:

@@ -62,7 +62,8 @@ SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
 
 
 STRICTER: Final = 4
-"""The level of a test of rank correlations is divided by it: resamples of few scores are too alike."""
+"""The level of a test of rank correlations is divided by it: resamples of few scores are too
+alike."""
 LABEL: Final = "label cases: evalkit label"
 ANSWER: Final = (
     "run it again for missing answers, or see in its report why they cannot be used"

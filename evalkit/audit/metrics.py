@@ -123,70 +123,119 @@ def contrast(
         sign: (cases,) 1 if a higher value is a shift toward the edited response, else -1.
         scale: The scale of scores; `None` for pairs.
     """
-    # Two scores differ if they are more than half a step apart. Means of samples lie between
-    # steps.
-    step = 0.0 if scale is None or scale.real else (scale.step or scale.span / 20) / 2
-    # Positive if the verdict moves toward the edited response; the repeat, not the first answer,
-    # so that both answers have the same noise.
-    shift = sign * (edited.value - repeat.value)
-    if not probe.directed:
-        # Without a direction: how much farther from the first answer than a mere repeat is.
-        shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
+    # All arrays are (cases,).
+    step = _smallest_difference(scale)
+    shift = _shift(probe, base, repeat, edited, sign)
+    flip = _differ(edited.verdict, base.verdict, step)
+    flip_beyond_noise = flip - _differ(repeat.verdict, base.verdict, step)
     passed = np.full(len(sign), np.nan)
     tested = shift
-    span = 2.0 if scale is None else scale.span
-    if probe.expects == "tie":
-        span = 1.0  # a verdict on equal responses differs from a tie by 1 at most
-        shift = tested = edited.first
-        # NaN in the second order means that it was not asked; the first one then decides.
-        either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
-        passed = np.where(np.isnan(edited.first), np.nan, either)
-    elif probe.expects != "same":
-        edited_value = sign * edited.verdict
-        # (cases,) the value from which on the edited response has wrongly passed.
-        least = np.zeros(len(sign))
-        if scale is not None:  # what has the lowest score cannot score lower
-            lower = np.where(base.value > scale.min, base.value, np.nan)
-            edited_value = edited.value
-            if probe.expects == "loses":
-                least = lower
-            else:
-                least = least + (scale.min + scale.max) / 2 + step
-        passed = np.where(np.isnan(edited_value + least), np.nan, edited_value >= least)
-        wrong = passed if scale else (1 + sign * edited.verdict) / 2
-        if scale:
-            noise = _differ(repeat.verdict, base.verdict, step)
-        else:
-            noise = np.abs(repeat.verdict - base.verdict) / 2
-        # What a judge gets wrong by its own noise is taken off.
-        tested = wrong - noise
-    flip = _differ(edited.verdict, base.verdict, step)
     change = None
-    if probe.expects == "same" and probe.directed and not np.isnan(shift).all():
-        change = flip - _differ(repeat.verdict, base.verdict, step)
-    if probe.expects == "same" and np.isnan(shift).all():  # classes without an order
-        tested = flip - _differ(repeat.verdict, base.verdict, step)
     before = base.verdict
     after = edited.verdict
-    if probe.expects == "tie":  # both orders of two equal responses are one question
+    span = 2.0 if scale is None else scale.span
+    if probe.expects == "tie":
+        # Both orders of two equal responses are one question; a verdict on it differs from a tie
+        # by 1 at most.
         before = base.first
         after = edited.first
-    missing = edited.missing
-    silent = repeat.missing
+        shift = edited.first
+        tested = shift
+        span = 1.0
+        passed = _is_decided(edited)
+    elif probe.expects == "same":
+        has_shift = not np.isnan(shift).all()
+        if not has_shift:
+            # Classes without an order.
+            tested = flip_beyond_noise
+        elif probe.directed:
+            change = flip_beyond_noise
+    elif scale is None:
+        passed, tested = _wrong_pairs(base, repeat, edited, sign)
+    else:
+        passed = _passed_scores(probe, base, edited, scale, step)
+        # What a judge gets wrong by its own noise is taken off.
+        noise = _differ(repeat.verdict, base.verdict, step)
+        tested = passed - noise
     return Contrast(
         probe,
         shift,
         flip,
         passed,
         tested,
-        missing,
-        silent,
+        edited.missing,
+        repeat.missing,
         edited.applies,
         before,
         after,
         span,
         change,
     )
+
+
+def _smallest_difference(scale: Scale | None) -> float:
+    """Return how far apart two values must be to differ.
+
+    Two scores differ if they are more than half a step apart: means of samples lie between steps.
+    """
+    if scale is None or scale.real:
+        return 0.0
+    step = scale.step or scale.span / 20
+    return step / 2
+
+
+def _shift(
+    probe: Probe, base: Answers, repeat: Answers, edited: Answers, sign: Floats
+) -> Floats:
+    """Return how much the verdict moves toward the edited response, (cases,)."""
+    if probe.directed:
+        # From the repeat, not from the first answer, so that both have the same noise.
+        return sign * (edited.value - repeat.value)
+    # Without a direction: how much farther from the first answer than a mere repeat is.
+    distance = np.abs(edited.value - base.value)
+    distance_of_repeat = np.abs(repeat.value - base.value)
+    return np.asarray(distance - distance_of_repeat)
+
+
+def _is_decided(edited: Answers) -> Floats:
+    """Return whether two equal responses got a winner in either order, (cases,)."""
+    # NaN in the second order means that it was not asked; the first one then decides.
+    second = np.nan_to_num(edited.second)
+    either = (edited.first != 0) | (second != 0)
+    return np.where(np.isnan(edited.first), np.nan, either)
+
+
+def _wrong_pairs(
+    base: Answers, repeat: Answers, edited: Answers, sign: Floats
+) -> tuple[Floats, Floats]:
+    """Return whether the edited response does not lose, and how wrong that is beyond noise."""
+    # 1 if the edited response wins, -1 if it loses
+    toward_edited = sign * edited.verdict
+    passed = _reaches(toward_edited, np.zeros(len(sign)))
+    # A tie is half as wrong as a loss.
+    wrong = (1 + toward_edited) / 2
+    noise = np.abs(repeat.verdict - base.verdict) / 2
+    return passed, wrong - noise
+
+
+def _passed_scores(
+    probe: Probe, base: Answers, edited: Answers, scale: Scale, step: float
+) -> Floats:
+    """Return whether the edited response wrongly keeps its score, or passes, (cases,)."""
+    if probe.expects == "loses":
+        # What has the lowest score cannot score lower.
+        can_fall = base.value > scale.min
+        least = np.where(can_fall, base.value, np.nan)
+    else:
+        middle = (scale.min + scale.max) / 2
+        least = np.full(len(base.value), middle + step)
+    return _reaches(edited.value, least)
+
+
+def _reaches(values: Floats, least: Floats) -> Floats:
+    """Return whether values are at least as high as others, NaN where either is missing."""
+    is_missing = np.isnan(values + least)
+    return np.where(is_missing, np.nan, values >= least)
 
 
 def _differ(first: Floats, second: Floats, step: float) -> Floats:

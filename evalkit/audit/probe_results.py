@@ -48,26 +48,35 @@ def probe_result(
 ) -> JsonObject:
     """Return what one probe shows, as the datasheet's JSON has it: its state, numbers and sentences."""
     probe = outcome.contrast.probe
-    prefix = f"audit/{outcome.contrast.probe.name}/"
+    prefix = f"audit/{probe.name}/"
     metrics = {
         name.removeprefix(prefix): metric
         for name, metric in result.metrics.items()
         if name.startswith(prefix)
     }
     state = _state(outcome, metrics, result.config)
+    cases_needed = None
     if state == "open":
-        cases_needed = _cases_needed(outcome, metrics, result.config.scoring.confidence)
-    else:
-        cases_needed = None
-    if cases_needed is None:
-        needed = []
-    else:
-        needed = [
+        confidence = result.config.scoring.confidence
+        cases_needed = _cases_needed(outcome, metrics, confidence)
+    sentences = [
+        *_sentences(outcome, metrics, result.metrics),
+        *_instability(outcome, state, metrics),
+    ]
+    if cases_needed is not None:
+        sentences.append(
             gettext(
                 "Cases that would probably decide: {more} more.",
                 more=label_count(cases_needed),
             )
-        ]
+        )
+    if length is not None:
+        sentences.append(length)
+    sentences += _edited(outcome, **reviews)
+    worst = []
+    if outcome.found or outcome.silenced:
+        worst = list(_worst(outcome, result, texts))
+    edited = int(outcome.contrast.applies.sum())
     return {
         "name": probe.name,
         "state": state,
@@ -78,25 +87,14 @@ def probe_result(
         "what": in_both_languages(probe.what),
         "right": in_both_languages(RIGHT[probe.expects]),
         "assumes": in_both_languages(probe.assumes),
-        "sentences": [
-            in_both_languages(text)
-            for text in (
-                *_sentences(outcome, metrics, result.metrics),
-                *_instability(outcome, state, metrics),
-                *needed,
-                *([] if length is None else [length]),
-                *_edited(outcome, **reviews),
-            )
-        ],
+        "sentences": [in_both_languages(sentence) for sentence in sentences],
         "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
         "n": outcome.n,
-        "edited": int(outcome.contrast.applies.sum()) + reviews["rejected"],
+        "edited": edited + reviews["rejected"],
         **reviews,
         "p": outcome.p,
         "p_adjusted": outcome.adjusted,
-        "worst": list(_worst(outcome, result, texts))
-        if outcome.found or outcome.silenced
-        else [],
+        "worst": worst,
     }
 
 

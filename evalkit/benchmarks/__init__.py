@@ -1,7 +1,8 @@
 """Published benchmarks: each module holds one family's reader, scoring rule, metrics, license and importer.
 
-`evalkit.core.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that packages
-offer in the entry-point group `evalkit.benchmarks`. What a benchmark needs is exported here.
+`evalkit.core.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that
+packages offer in the entry-point group `evalkit.benchmarks`. What a benchmark needs is exported
+here.
 """
 
 from evalkit.benchmarks.shared.benchmark import (

@@ -62,50 +62,60 @@ def _items(
     answers: dict[str, ItemAnswer | None] = {}
     reasons: dict[str, str] = {}
 
-    def made(node: Any, depth: int) -> JsonObject:
-        if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
-            raise DatasetError(
-                "a node of the tree has no list of sub_tasks",
-                where=location,
-                remedy="fix the file",
-            )
-        # Checked at each node, so that a tree that is too deep ends in one clear line.
-        if depth > MAX_DEPTH:
-            raise DatasetError(
-                f"the tree is deeper than {MAX_DEPTH}",
-                where=location,
-                remedy="fix the file",
-            )
+    def item_of(node: Any, depth: int) -> JsonObject:
+        children = _children(node, depth, location)
         name = str(require(node, "id", location))
-        parts = node["sub_tasks"]
+        category = node.get("task_category")
         item = {
             "id": name,
             "criterion": require(node, "requirements", location),
             "weight": node.get("weight"),
-            "tags": [node["task_category"]]
-            if isinstance(node.get("task_category"), str)
-            else [],
+            "tags": [category] if isinstance(category, str) else [],
         }
         # A node with parts has no answer of its own.
-        if parts:
-            return {**item, "parts": [made(part, depth + 1) for part in parts]}
-        score = node.get("score")
-        # A score may be marked as not valid, which leaves the leaf without an answer.
-        is_valid = (
-            isinstance(score, int | float) and node.get("valid_score") is not False
-        )
-        answers[name] = (
-            _MET.get(float(score))
-            if is_valid and isinstance(score, int | float)
-            else None
-        )
+        if children:
+            parts = [item_of(child, depth + 1) for child in children]
+            return {**item, "parts": parts}
+        answers[name] = _answer(node)
         reasons[name] = str(node.get("explanation") or "")
         if labeled:
             return {**item, "label": answers[name]}
         return item
 
     # The root is the paper itself, unless it is the only node.
-    return made(tree, 0).get("parts") or [made(tree, 0)], answers, reasons
+    root = item_of(tree, 0)
+    return root.get("parts") or [root], answers, reasons
+
+
+def _children(node: Any, depth: int, location: str) -> list[Any]:
+    """Return the parts of a node.
+
+    Raises:
+        DatasetError: If it has no list of parts, or is too deep.
+    """
+    if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
+        raise DatasetError(
+            "a node of the tree has no list of sub_tasks",
+            where=location,
+            remedy="fix the file",
+        )
+    # Checked at each node, so that a tree that is too deep ends in one clear line.
+    if depth > MAX_DEPTH:
+        raise DatasetError(
+            f"the tree is deeper than {MAX_DEPTH}",
+            where=location,
+            remedy="fix the file",
+        )
+    children: list[Any] = node["sub_tasks"]
+    return children
+
+
+def _answer(leaf: Row) -> ItemAnswer | None:
+    """Return whether a leaf is met; `None` if its score is missing, unknown or marked as not valid."""
+    score = leaf.get("score")
+    if not isinstance(score, int | float) or leaf.get("valid_score") is False:
+        return None
+    return _MET.get(float(score))
 
 
 def _sniff(start: Peek) -> bool:

@@ -264,58 +264,72 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         ConfigError: If there is no such dimension.
     """
     rows = list(located_rows(path))
-    names = _dimensions(rows[0]) if rows else []
-    # Without `overall`, the first dimension is the score.
-    usual = names[0] if names and OVERALL not in names else OVERALL
-    chosen = options.dimension or usual
-    if rows and chosen not in names:
+    dimensions = _dimensions(rows[0]) if rows else []
+    chosen = options.dimension or _usual_dimension(dimensions)
+    if rows and chosen not in dimensions:
         raise ConfigError(
             "no such dimension",
             where=f"--dimension {chosen}",
-            remedy=did_you_mean(chosen, names),
+            remedy=did_you_mean(chosen, dimensions),
         )
-    # The benchmark whose dimensions the file has; other data of this format has none.
-    benchmark = next(
-        (name for name in _ASKED if {*_dimensions_of(name)} <= {*names, OVERALL}), None
-    )
+    benchmark = _benchmark_with(dimensions)
     # Questions without an id are numbered in order of first occurrence.
     numbers = NumberedNames()
-    # {question: grades by dimension}, each a list in the order of its outputs.
-    questions = {
-        question: _grades_of(group, names)
-        for group in grouped(rows, lambda row: _question(row, numbers))
-        for question in [_question(group[0], numbers)]
-    }
+    # question -> grades by dimension, each a list in the order of the question's outputs
+    grades = {}
+    for group in grouped(rows, lambda row: _question(row, numbers)):
+        question = _question(group[0], numbers)
+        grades[question] = _grades_of(group, dimensions)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
         question = _question(row, numbers)
         source = _source(row)
-        predicted = row["predict_scores"]
+        prompt = _ASKED[benchmark](source) if benchmark else source
+        predicted = {
+            name: number(row["predict_scores"].get(name)) for name in dimensions
+        }
+        scores = {
+            f"score.{name}": score
+            for name, score in predicted.items()
+            if score is not None
+        }
         yield {
             "id": question,
-            "prompt": _ASKED[benchmark](source) if benchmark else source,
+            "prompt": prompt,
             "context": row.get("context"),
             "reference": row.get("reference") if benchmark == "summeval" else None,
             "response": row["system_output"],
             "model": row.get("system_id") or None,
             "grade": number(row["scores"].get(chosen)),
             "judge": "unieval",
-            **{
-                f"score.{name}": score
-                for name in names
-                if (score := number(predicted.get(name))) is not None
-            },
+            **scores,
             "error": "no score",
-            "metadata": {"grades": questions[question]},
+            "metadata": {"grades": grades[question]},
         }
 
     return ParsedFile(
         records_of(rows, cells, "response", options),
         # Weight 1 for the chosen dimension: it is the score, and the others are shown with it.
-        weights={name: float(name == chosen) for name in names},
+        weights={name: float(name == chosen) for name in dimensions},
         benchmark=benchmark,
         notes=(f"scores and human grades of '{chosen}'",),
     )
+
+
+def _usual_dimension(dimensions: Sequence[str]) -> str:
+    """Return `overall`, or the first dimension without it."""
+    if OVERALL in dimensions or not dimensions:
+        return OVERALL
+    return dimensions[0]
+
+
+def _benchmark_with(dimensions: Sequence[str]) -> str | None:
+    """Return the benchmark whose dimensions a file has; other data of this format has none."""
+    present = {*dimensions, OVERALL}
+    for name in _ASKED:
+        if present.issuperset(_dimensions_of(name)):
+            return name
+    return None
 
 
 def _dimensions(row: LocatedRow) -> list[str]:

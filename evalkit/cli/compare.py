@@ -259,30 +259,36 @@ def _json(
         }
         for name, word, result in zip(comparison.runs, words, results, strict=True)
     ]
+    metrics = [
+        {
+            "run": entry.run,
+            "letters": entry.letters,
+            "metric": entry.metric.name,
+            **metric_values(entry.metric),
+        }
+        for entry in comparison.entries
+    ]
     content = {
         "runs": runs,
         "cases": comparison.cases,
         "clusters": comparison.clusters,
         "confidence": comparison.confidence,
         "tested": list(comparison.family),
-        "metrics": [
-            {
-                "run": e.run,
-                "letters": e.letters,
-                "metric": e.metric.name,
-                **metric_values(e.metric),
-            }
-            for e in comparison.entries
-        ],
+        "metrics": metrics,
         "differences": [_row(difference) for difference in comparison.differences],
         "between": [_row(difference) for difference in comparison.between],
     }
     if comparison.stops:
         content["stops"] = [
-            {"run": e.run, "metric": e.metric.name, **metric_values(e.metric)}
-            for e in comparison.stops
+            {
+                "run": entry.run,
+                "metric": entry.metric.name,
+                **metric_values(entry.metric),
+            }
+            for entry in comparison.stops
         ]
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    return text + "\n"
 
 
 def _row(difference: Difference) -> JsonObject:

@@ -16,7 +16,8 @@ class _PrintableStream:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self.rich_proxied_file = stream
-        """Where rich writes: its own codes of styles pass, and `PrintableConsole` filters its texts."""
+        """Where rich writes: its own codes of styles pass, and `PrintableConsole` filters its
+        texts."""
 
     def write(self, text: str) -> int:
         """Write a text."""

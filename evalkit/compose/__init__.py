@@ -604,34 +604,45 @@ def load_jobs(
             raise unknown_study_error(name)
         config_name = add_study(study) if study else DEFAULT
         sources = ([study] if study else []) + user_files()
-        if not sweep:
-            cfg = _compose(config_name, words)
-            config = to_run_config(cfg, sources, adjust, study=study, words=words)
-            return [((), config)]
-        jobs = []
-        composed = dict[tuple[str, ...], DictConfig]()
-        for job in sweep_jobs(config_name, words):
-            try:
-                # Composing takes long: a job that differs only in plain values is made from the
-                # one before it.
-                kind = job_signature(job)
-                if kind in composed:
-                    cfg = apply_values(composed[kind], job)
-                else:
-                    cfg = _compose(config_name, job)
-                # only the last is kept: jobs of one kind follow each other
-                composed = {kind: cfg}
-                config = to_run_config(cfg, sources, study=study, words=words)
-                jobs.append((tuple(map(as_written, job)), config))
-            except ConfigError as error:
-                suffix = f"(job {as_written(' '.join(job))})"
-                remedy, problem = (
-                    (f"{error.remedy} {suffix}", error.what)
-                    if error.remedy
-                    else ("", f"{error.what} {suffix}")
-                )
-                raise ConfigError(problem, where=error.where, remedy=remedy) from None
-        return jobs
+        if sweep:
+            return _load_sweep(config_name, study, sources, words)
+        cfg = _compose(config_name, words)
+        config = to_run_config(cfg, sources, adjust, study=study, words=words)
+        return [((), config)]
+
+
+def _load_sweep(
+    config_name: str, study: Path | None, sources: list[Path], words: Sequence[str]
+) -> list[tuple[tuple[str, ...], RunConfig]]:
+    """Return each job's overrides and config, inside Hydra."""
+    jobs = []
+    # The config of the last job by its kind: jobs of one kind follow each other.
+    composed = dict[tuple[str, ...], DictConfig]()
+    for job in sweep_jobs(config_name, words):
+        try:
+            # Composing takes long: a job that differs only in plain values is made from the
+            # one before it.
+            kind = job_signature(job)
+            if kind in composed:
+                cfg = apply_values(composed[kind], job)
+            else:
+                cfg = _compose(config_name, job)
+            composed = {kind: cfg}
+            config = to_run_config(cfg, sources, study=study, words=words)
+        except ConfigError as error:
+            raise _error_of_job(error, job) from None
+        overrides = tuple(map(as_written, job))
+        jobs.append((overrides, config))
+    return jobs
+
+
+def _error_of_job(error: ConfigError, job: Sequence[str]) -> ConfigError:
+    """Return the error with the job at the end of its line."""
+    suffix = f"(job {as_written(' '.join(job))})"
+    if error.remedy:
+        remedy = f"{error.remedy} {suffix}"
+        return ConfigError(error.what, where=error.where, remedy=remedy)
+    return ConfigError(f"{error.what} {suffix}", where=error.where, remedy="")
 
 
 def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:

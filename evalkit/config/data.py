@@ -450,8 +450,9 @@ class GateConfig(Section):
     `single` verdicts."""
     where: Annotated[dict[str, Choice], BeforeValidator(_as_choices)] = {}  # noqa: RUF012
     """Cases that the gate is limited to, by column: `{language: [en, fr]}`, or all others with
-    `{language: {not: [de]}}`; bins are named as in the decision, such as `812..2300`, and two columns
-    as `{"language × channel": {not: ["de / web"]}}`. Every rule is then about these cases alone.
+    `{language: {not: [de]}}`; bins are named as in the decision, such as `812..2300`, and two
+    columns as `{"language × channel": {not: ["de / web"]}}`. Every rule is then about these cases
+    alone.
     """
     no_worse_than: Annotated[
         tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from evalkit.config.run_sections import RunSections
 from evalkit.config.sections import (
@@ -17,62 +18,89 @@ MOST_CHOICES = 255
 
 
 def problems_of(config: RunSections) -> list[str]:
-    """Return what is wrong between the sections of a config, each as `KEY: problem: remedy`."""
-    # All rules are applied, and the first problem is reported. They need several sections at
-    # once; what concerns one section is checked there.
-    problems = _meaning_problems(config) + _reward_problems(config)
-    problems += _decision_problems(config)
-    if config.dataset.fit and not all(judge.context for judge in config.judge.members):
-        problems.append(
-            "dataset.fit: needs the judge's context length in tokens: set judge.context"
-        )
+    """Return what is wrong between the sections of a config, each as `KEY: problem: remedy`.
+
+    All rules are applied, in order, and the first problem is reported. They need several sections
+    at once; what concerns one section is checked there.
+    """
+    return [problem for rule in _RULES for problem in rule(config)]
+
+
+def _context_problems(config: RunSections) -> list[str]:
+    has_context = all(judge.context for judge in config.judge.members)
+    if not config.dataset.fit or has_context:
+        return []
+    return [
+        "dataset.fit: needs the judge's context length in tokens: set judge.context"
+    ]
+
+
+def _criteria_problems(config: RunSections) -> list[str]:
+    """Return the problems with criteria: unknown ones, none, or only zero weights."""
     names = list(config.criteria)
-    problems += _unknown_in_examples(config, names)
+    problems = [*_unknown_in_examples(config, names)]
     if not names:
         problems.append("criteria: there are none: set at least one criterion")
-    if unknown := sorted(set(config.scoring.weights) - set(names)):
+    unknown = sorted(set(config.scoring.weights) - set(names))
+    if unknown:
+        choices = ", ".join(names)
         problems.append(
-            f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}"
+            f"scoring.weights.{unknown[0]}: no such criterion: choose from {choices}"
         )
     # Weights are normalized to a sum of 1, which zeros do not have.
-    if names and not sum(config.raw_weights().values()):
+    total = sum(config.raw_weights().values())
+    if names and not total:
         problems.append(
             "criteria: every weight is 0: give at least one criterion a weight above 0"
         )
+    return problems
+
+
+def _mode_problems(config: RunSections) -> list[str]:
+    """Return the problems of a mode with the order of responses and the scale."""
+    problems = []
     if config.mode.scores and config.swap.policy != "none":
         problems.append(
             f"swap.policy: '{config.swap.policy}' needs two responses, but mode {config.mode.name}"
             " shows one: set swap=none"
         )
-    if config.mode.name == CHECKLIST and (config.rubric.min, config.rubric.max) != (
-        0,
-        1,
-    ):
+    ends = (config.rubric.min, config.rubric.max)
+    if config.mode.name == CHECKLIST and ends != (0, 1):
         problems.append("rubric: a checklist's score is from 0 to 1: set rubric=share")
+    return problems
+
+
+def _difference_problems(config: RunSections) -> list[str]:
+    """Return the problems with the scale and the threshold of differences between scores."""
+    problems = []
     if config.rubric.real and config.scoring.normalize == "minmax":
         problems.append(
             "scoring.normalize: minmax needs a scale with ends: set zscore, rank or none"
         )
-    if (
-        # After other normalizations, the largest difference depends on the data.
-        config.scoring.normalize in ("none", "minmax")
-        and config.tie.threshold > config.margin_span()
-    ):
+    # After other normalizations, the largest difference depends on the data.
+    is_bounded = config.scoring.normalize in ("none", "minmax")
+    if is_bounded and config.tie.threshold > config.margin_span():
         problems.append(
             f"tie.threshold: {config.tie.threshold:g} is larger than the largest possible"
             f" difference ({config.margin_span():g}): choose a smaller threshold"
         )
-    if config.output.format == "regex" and not config.output.pattern:
-        group = "'class'" if config.rubric.classes else "'winner' or 'score'"
-        problems.append(
-            "output.pattern: is required by output.format=regex: set a pattern with a group"
-            f" {group}"
-        )
-    problems += _class_problems(config) if config.rubric.classes else _off_scale(config)
-    problems += _call_problems(config) + (
-        _cascade_problems(config) if config.judge.cascades else []
-    )
-    return problems + ([] if config.runner.stop is None else _stop_problems(config))
+    return problems
+
+
+def _pattern_problems(config: RunSections) -> list[str]:
+    if config.output.format != "regex" or config.output.pattern:
+        return []
+    group = "'class'" if config.rubric.classes else "'winner' or 'score'"
+    return [
+        "output.pattern: is required by output.format=regex: set a pattern with a group"
+        f" {group}"
+    ]
+
+
+def _scale_problems(config: RunSections) -> list[str]:
+    if config.rubric.classes:
+        return _class_problems(config)
+    return _off_scale(config)
 
 
 def _reward_problems(config: RunSections) -> list[str]:
@@ -137,6 +165,18 @@ def _decision_problems(config: RunSections) -> list[str]:
             f"rubric: {reason} at most {MOST_CHOICES} choices: choose a larger rubric.step"
         )
     return problems
+
+
+def _settings_of_cascade(config: RunSections) -> list[str]:
+    if not config.judge.cascades:
+        return []
+    return _cascade_problems(config)
+
+
+def _settings_of_stop(config: RunSections) -> list[str]:
+    if config.runner.stop is None:
+        return []
+    return _stop_problems(config)
 
 
 def _cascade_problems(config: RunSections) -> list[str]:
@@ -365,3 +405,19 @@ def _off_scale(config: RunSections) -> list[str]:
 def listed(names: Sequence[str]) -> str:
     """Return names as a list with `or` before the last."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+_RULES: Final = (
+    _meaning_problems,
+    _reward_problems,
+    _decision_problems,
+    _context_problems,
+    _criteria_problems,
+    _mode_problems,
+    _difference_problems,
+    _pattern_problems,
+    _scale_problems,
+    _call_problems,
+    _settings_of_cascade,
+    _settings_of_stop,
+)

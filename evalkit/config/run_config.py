@@ -157,72 +157,86 @@ class RunConfig(RunSections):
             judged: Whether a judge is asked with this config; an import needs no notes on the
                 prompt.
         """
-        notes = []
+        notes = [*self._weight_notes(), *self._sample_notes(), *self._unused_notes()]
+        has_levels = not self.rubric.classes and not self.rubric.real
+        if has_levels and self.mode.name == "pointwise":
+            notes += self._level_notes()
+            if judged:
+                notes += self._calibration_notes()
+        if judged:
+            notes += self._language_notes()
+        return notes
+
+    def _weight_notes(self) -> Iterator[str]:
+        """Yield notes on weights that are normalized or overridden."""
         total = sum(self.raw_weights().values())
         if abs(total - 1) > 1e-9:
             shares = ", ".join(
                 f"{name} {weight:.3g}" for name, weight in self.weights().items()
             )
             sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to sum"
-            notes.append(f"criteria weights {sums} and were normalized: {shares}")
+            yield f"criteria weights {sums} and were normalized: {shares}"
         # Only weights that the user has set: a default that is overridden needs no note.
         own_weights = {
             name: criterion.weight
             for name, criterion in self.criteria.items()
             if "weight" in criterion.model_fields_set
         }
-        if unused := [
+        unused = [
             name
             for name, weight in own_weights.items()
             if self.scoring.weights.get(name, weight) != weight
-        ]:
-            notes.append(
+        ]
+        if unused:
+            yield (
                 "scoring.weights overrides criteria.NAME.weight, which has no effect:"
                 f" {', '.join(unused)}"
             )
-        # At temperature 0, a provider mostly repeats its answer.
+
+    def _sample_notes(self) -> Iterator[str]:
+        """Yield notes on repeated judgments at temperature 0, where a provider mostly repeats itself."""
         cold = [
             member.label for member in self.judge.members if member.temperature == 0
         ]
-        if cold and self.mode.samples > 1:
-            notes.append(
+        if not cold:
+            return
+        if self.mode.samples > 1:
+            yield (
                 f"mode.samples is {self.mode.samples}, but judge.temperature is 0"
                 f" ({', '.join(cold)}): samples differ only by the provider's nondeterminism; set"
                 " judge.temperature above 0"
             )
-        third = self.swap.policy == "both" and self.swap.resolve == "third_pass"
-        if cold and third and self.swap.arbiter is None:
-            notes.append(
+        has_third = self.swap.policy == "both" and self.swap.resolve == "third_pass"
+        if has_third and self.swap.arbiter is None:
+            yield (
                 "swap.resolve is third_pass without an arbiter, but judge.temperature is 0"
                 f" ({', '.join(cold)}): the third judgment mostly repeats one of the first two; set"
                 " swap.arbiter, or judge.temperature above 0"
             )
+
+    def _unused_notes(self) -> Iterator[str]:
+        """Yield notes on settings that have no effect, or that favor the judge."""
         if self.scoring.checklist != "points" and self.mode.name != CHECKLIST:
-            notes.append(f"scoring.checklist has no effect with mode={self.mode.name}")
-        if (writer := self.probe.rewriter) is not None and writer.model in [
-            judge.model for judge in self.judge.members
-        ]:
-            notes.append(
+            yield f"scoring.checklist has no effect with mode={self.mode.name}"
+        models = [judge.model for judge in self.judge.members]
+        writer = self.probe.rewriter
+        if writer is not None and writer.model in models:
+            yield (
                 "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a"
                 " preference for its own words; set another model"
             )
-        prompt = [*self._language_notes()] if judged else []
-        if self.rubric.classes or self.rubric.real:
-            return [*notes, *prompt]
-        ends = (self.rubric.min, self.rubric.max)
+
+    def _level_notes(self) -> Iterator[str]:
+        """Yield a note if the levels do not describe both ends of the scale."""
+        low = self.rubric.min
+        high = self.rubric.max
         levels = [float(value) for value in self.rubric.levels]
-        if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
-            notes.append(
+        if levels and not {low, high} <= set(levels):
+            yield (
                 f"rubric.levels describe {min(levels):g} to {max(levels):g}, but the scale is"
-                f" {ends[0]:g} to {ends[1]:g}: start from rubric=own for a custom scale, or"
+                f" {low:g} to {high:g}: start from rubric=own for a custom scale, or"
                 " describe both ends"
             )
-        notes += (
-            self._calibration_notes()
-            if judged and self.mode.name == "pointwise"
-            else ()
-        )
-        return [*notes, *prompt]
 
     def _language_notes(self) -> Iterator[str]:
         """Yield notes on texts of a Chinese prompt that are in another language."""

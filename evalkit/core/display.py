@@ -78,7 +78,8 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029"
     "\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]"
 )
-"""C0 and C1 controls, and marks that change the direction of text; a carriage return hides a line."""
+"""C0 and C1 controls, and marks that change the direction of text; a carriage return hides a
+line."""
 
 
 def visible_names(

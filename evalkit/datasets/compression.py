@@ -46,7 +46,8 @@ _AS_UTF8 = "save the file as UTF-8"
 _LONGEST_START = 2**18
 """The number of bytes from which the encoding of a text is guessed."""
 LONGEST_ROW = 40_000_000
-"""The most bytes of a row in a compressed file, or of one in a JSON array: reading one takes three times as much."""
+"""The most bytes of a row in a compressed file, or of one in a JSON array: reading one takes three
+times as much."""
 
 
 def compression_of(path: Path) -> str | None:

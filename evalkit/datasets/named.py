@@ -1,7 +1,7 @@
 """Read named benchmarks in their published format: `dataset=llmbar dataset.path=…`.
 
-Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.core.benchmark_discovery` finds
-them.
+Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.core.benchmark_discovery`
+finds them.
 """
 
 from __future__ import annotations

@@ -117,15 +117,18 @@ class _Conversation:
         ]
         # turn or step -> the range of its outputs, as indices of `_shown`
         self._spans: dict[int, tuple[int, int]] = {}
-        for at, (part, is_input) in enumerate(inputs):
-            if not is_input:
-                # A whole conversation is unit 1.
-                number = 1 if self._whole else part.turn
-                # The first index stays, and the end moves behind this part.
-                self._spans[number] = self._spans.get(number, (at, at))[0], at + 1
-        # a whole conversation ends with its last input, not with its last reply
+        for index, (part, is_input) in enumerate(inputs):
+            if is_input:
+                continue
+            # A whole conversation is unit 1.
+            number = 1 if self._whole else part.turn
+            # The first index stays, and the end moves behind this part.
+            start, _ = self._spans.get(number, (index, index))
+            self._spans[number] = (start, index + 1)
+        # A whole conversation ends with its last input, not with its last reply.
         if self._whole and self._spans:
-            self._spans[1] = self._spans[1][0], len(inputs)
+            start, _ = self._spans[1]
+            self._spans[1] = (start, len(inputs))
 
     def before(self, number: int) -> list[str]:
         """Return the parts before a unit."""

@@ -10,7 +10,8 @@ from zipfile import ZipFile
 from evalkit.core.errors import DatasetError
 
 MOST_CELLS: Final = 20_000_000
-"""The most cells between the first and the last used one of all sheets: readers allocate them all."""
+"""The most cells between the first and the last used one of all sheets: readers allocate them
+all."""
 SPARSE_CELLS: Final = 1_000_000
 LEAST_USED: Final = 0.01
 """Of more than `SPARSE_CELLS` cells, at least this share must be used."""

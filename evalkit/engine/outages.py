@@ -108,7 +108,9 @@ class Outage:
     def wait(self) -> float:
         """Return the seconds until the next look; 0 if the outage has lasted too long."""
         now = self._clock.now()
-        began = now if self._began is None else self._began
+        began = self._began
+        if began is None:
+            began = now
         remaining = began + self._longest - now
         return max(0.0, min(LOOK_EVERY, remaining))
 

@@ -44,4 +44,5 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         EXPORT: "`export --to mlflow-assessments`, `export --register`: a run folder",
     }
 )
-"""The commands and functions of each way in. Other commands read a run folder and open nothing that it names."""
+"""The commands and functions of each way in. Other commands read a run folder and open nothing that
+it names."""

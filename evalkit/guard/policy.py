@@ -383,15 +383,12 @@ class _Walk:
     def written(self, value: Value) -> None:
         """Check a path that is written, or the URL of a database or a server."""
         text = str(value.value)
-        # What the user's own variable names is the user's choice too.
-        mine = _OF_THE_USER[value.path[0]]
-        if (
-            self.origin.has(value)
-            or text == os.environ.get(mine)
-            or is_installed(value.path[-1], text)
-        ):
-            return
         section = value.path[0]
+        # What the user's own variable names is the user's choice too.
+        variable = _OF_THE_USER[section]
+        is_the_users = self.origin.has(value) or text == os.environ.get(variable)
+        if is_the_users or is_installed(value.path[-1], text):
+            return
         scheme = _SCHEME.match(text)
         schemes = rules().schemes
         # A file is not a server: it is checked by its path.
@@ -400,7 +397,7 @@ class _Walk:
             return
         host = host_of(text)
         # Such as postgresql+psycopg: the part behind + is the driver.
-        kind = scheme[1].lower().partition("+")[0]
+        kind, _, _ = scheme[1].lower().partition("+")
         names = DATABASES.get(kind, MLFLOW)
         if kind not in schemes[f"{section}_servers"] or host is None:
             raise ConfigError(

@@ -324,7 +324,8 @@ _BUSY_CODES = _names(
     *("unavailable", "engine_overloaded_error", "modelnotreadyexception"),
 )
 _BUSY = _words(
-    r"(?:overloaded|too busy|(?:at|out of|over) capacity|high demand).{0,60}(?:try again|retry|later)"
+    r"(?:overloaded|too busy|(?:at|out of|over) capacity|high demand)"
+    r".{0,60}(?:try again|retry|later)"
 )
 _LOADING = _words(
     r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
@@ -430,7 +431,8 @@ _STATUS_OF_CLASS = (
     ("UnprocessableEntityError", 422),
     ("BadRequestError", 400),
 )
-"""The status of an exception that has none, by its class; `Timeout` is one whatever its status is."""
+"""The status of an exception that has none, by its class; `Timeout` is one whatever its status
+is."""
 
 
 def call_error(error: BaseException) -> CallError:

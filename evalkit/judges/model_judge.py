@@ -49,7 +49,8 @@ _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
 _ENDING = ("key", "account")
 _GONE = ("model", "address")
 _DENIALS = 3
-"""Requests that are denied, with no answer between them, until more than the requests is to blame."""
+"""Requests that are denied, with no answer between them, until more than the requests is to
+blame."""
 
 
 @frozen

@@ -440,11 +440,11 @@ def setup_error(
     )
 
 
-def _as_kind(error: CallError, what: str, remedy: str) -> JudgeSetupError:
+def _as_kind(error: CallError, problem: str, remedy: str) -> JudgeSetupError:
     """Return the error of an endpoint; what is not there ends a run whenever it is missed."""
     if error.kind == "not_found" or error.scope == "address":
-        return AccessError(what, remedy=remedy, kind=error.kind)
-    return JudgeSetupError(what, remedy=remedy)
+        return AccessError(problem, remedy=remedy, kind=error.kind)
+    return JudgeSetupError(problem, remedy=remedy)
 
 
 _KEY_OF_JUDGE = re.compile(r"\bjudge\.(?!judges\b)(?=[a-z_])")

@@ -20,7 +20,8 @@ _KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNIX = 1e9
-"""A number of seconds from here on is a time since 1970; a thousand times as many are milliseconds."""
+"""A number of seconds from here on is a time since 1970; a thousand times as many are
+milliseconds."""
 _AMOUNT = (
     r"\d+(?:\.\d+)?\s*(?:ms|millisecond|second|sec|minute|min|hour|hr|s|m|h)s?(?![a-z])"
 )

@@ -49,42 +49,35 @@ def with_labels(
         DatasetError: If a label is for an unknown case or does not apply to it.
     """
     # case -> annotator -> unit -> value
-    by_case: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
+    values: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
     # case -> its checklist answers, each with the index of its response
     answers: dict[str, list[tuple[Label, int]]] = {}
     cases_by_id = {case.id: case for case in cases}
     for label in labels:
         case = cases_by_id.get(label.case_id)
         if case is None:
-            problem = f"the run has no case '{label.case_id}'"
             raise DatasetError(
-                problem,
+                f"the run has no case '{label.case_id}'",
                 where=label.location or f"label by {label.annotator}",
                 remedy="use ids of cases in this run",
             )
         if label.item:
-            answers.setdefault(label.case_id, []).append(
-                (label, _response_of(label, case))
-            )
-            continue
-        unit = _unit_of(label, case, classes)
-        by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = (
-            label.value
-        )
-    answered = (
-        _with_answers(case, answers[case.id]) if case.id in answers else case
-        for case in cases
-    )
-    return tuple(
-        (
-            _with_label(
-                case, by_case[case.id], case.id in with_own_label or has_own_label(case)
-            )
-            if case.id in by_case
-            else case
-        )
-        for case in answered
-    )
+            answer = (label, _response_of(label, case))
+            answers.setdefault(case.id, []).append(answer)
+        else:
+            unit = _unit_of(label, case, classes)
+            by_annotator = values.setdefault(case.id, {})
+            by_annotator.setdefault(label.annotator, {})[unit] = label.value
+
+    def labeled(case: Case) -> Case:
+        if case.id in answers:
+            case = _with_answers(case, answers[case.id])
+        if case.id in values:
+            keeps_own_label = case.id in with_own_label or has_own_label(case)
+            case = _with_label(case, values[case.id], keeps_own_label)
+        return case
+
+    return tuple(labeled(case) for case in cases)
 
 
 def has_own_label(case: Case) -> bool:

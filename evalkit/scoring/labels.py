@@ -194,8 +194,8 @@ ASSUMED: Final = 0.4
 0.40."""
 MOST: Final = 10**9
 CROWDED: Final = 3
-"""So many labels of a cluster on average, and fewer than `FEW_LABELS` clusters, mean that new labels
-must be of other clusters."""
+"""So many labels of a cluster on average, and fewer than `FEW_LABELS` clusters, mean that new
+labels must be of other clusters."""
 SKEW: Final = 7
 """So many more clusters than by normal errors decide if a few do: a coefficient near 1 is skewed
 (by simulation)."""

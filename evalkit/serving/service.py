@@ -46,7 +46,8 @@ _STATUSES: Final = {
     "content_filter": 422,
     "bad_request": 422,
 }
-"""The status of a failed question; clients repeat a 503, which helps only if another try can succeed."""
+"""The status of a failed question; clients repeat a 503, which helps only if another try can
+succeed."""
 JudgingInput: TypeAlias = PairwiseCompareInput | DirectScoreInput
 Answer: TypeAlias = str | list[Any]
 MESSAGES: Final = (

@@ -119,38 +119,18 @@ def faults(
 
 
 def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
-    everyone = range(len(case.responses))
+    """Yield what is wrong with the first requests of a case, each alone and then together."""
     for request in requests:
         where = f"case '{case.id}', shown {list(request.shown)}"
-        if request.case_id != case.id:
-            yield f"{where}: case_id is '{request.case_id}', which is another case"
-        if (
-            not request.unit
-            # Scoring finds both orders of a pair by its unit, so it must be the same for both.
-            or list(request.unit) != sorted(set(request.unit))
-            or not set(request.unit) <= {*everyone}
-        ):
-            yield (
-                f"{where}: unit {list(request.unit)} is not an ascending selection of"
-                f" {list(everyone)}"
-            )
-        if tuple(sorted(request.shown)) != request.unit:
-            yield f"{where}: shown is not a permutation of unit {list(request.unit)}"
-        if request.turn != 0 or request.sample < 0:
-            yield (
-                f"{where}: a first request has turn {request.turn} and sample {request.sample}:"
-                " turn must be 0"
-            )
-        if not request.messages or not all(
-            _is_message(message) for message in request.messages
-        ):
-            yield f"{where}: messages must be at least one text with a role"
+        for fault in _request_faults(case, request):
+            yield f"{where}: {fault}"
     # Judgments are identified by these, so of two equal ones one would be lost.
     identities = [
         (request.unit, request.shown, request.sample, request.items)
         for request in requests
     ]
-    for *identity, _ in {entry for entry in identities if identities.count(entry) > 1}:
+    repeated = {entry for entry in identities if identities.count(entry) > 1}
+    for *identity, _ in repeated:
         yield f"case '{case.id}': unit, order and sample {tuple(identity)} are requested twice"
     # The first of two steps is shared on purpose, so the second one counts.
     keys = [call_key(_SPEC, request.then or request) for request in requests]
@@ -159,6 +139,27 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
             f"case '{case.id}': two requests have the same content key, so they would share one"
             " answer"
         )
+
+
+def _request_faults(case: Case, request: JudgeRequest) -> Iterator[str]:
+    """Yield what is wrong with one first request."""
+    if request.case_id != case.id:
+        yield f"case_id is '{request.case_id}', which is another case"
+    unit = list(request.unit)
+    responses = list(range(len(case.responses)))
+    # Scoring finds both orders of a pair by its unit, so it must be the same for both.
+    is_ascending = unit == sorted(set(unit))
+    if not unit or not is_ascending or not set(unit) <= set(responses):
+        yield f"unit {unit} is not an ascending selection of {responses}"
+    if tuple(sorted(request.shown)) != request.unit:
+        yield f"shown is not a permutation of unit {unit}"
+    if request.turn != 0 or request.sample < 0:
+        yield (
+            f"a first request has turn {request.turn} and sample {request.sample}: turn must be 0"
+        )
+    are_messages = all(_is_message(message) for message in request.messages)
+    if not request.messages or not are_messages:
+        yield "messages must be at least one text with a role"
 
 
 def _is_message(message: Mapping[str, Any]) -> bool:

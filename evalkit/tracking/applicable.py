@@ -26,7 +26,8 @@ _ALWAYS: Final = (
     "output.format",
     "dataset.path",
 )
-"""The settings by which people tell judges apart; they are logged also where they are the default."""
+"""The settings by which people tell judges apart; they are logged also where they are the
+default."""
 _ONE_RESPONSE: Final = ("pointwise", "checklist")
 """The modes without an order and without ties."""
 _MEASURED_ANYWAY: Final = ("objective", "gate")

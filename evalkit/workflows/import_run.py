@@ -229,30 +229,17 @@ def import_run(
         check_no_sweep(folder)
     else:
         check_free(folder, config, imported=source)
-    if (classes := config.rubric.named_classes) is not None:
+    classes = config.rubric.named_classes
+    if classes is not None:
         brought = _with_classes(config, classes, brought)
     else:
         _check_scale(config, brought.judgments)
     # After the classes have the rubric's names: a majority is counted by name.
     brought = _with_consensus(brought)
+    reread = _reread(config, brought, read=read)
     judgments: Sequence[Judgment] = brought.judgments
-    if read:
-        texts = sum(judgment.completion is not None for judgment in judgments)
-    else:
-        texts = 0
-    again = judgments
-    if texts:
-        again = _read_again(config, brought)
-    # Compared even if the file's own verdicts are used: a difference shows that a format is read
-    # wrongly.
-    # A file with only texts has no verdicts to differ from.
-    differs: tuple[Difference, ...] = ()
-    different = None
-    if not brought.unread:
-        differs = tuple(differences(judgments, again))
-        different = len(differs)
     if take:
-        judgments = again
+        judgments = reread.judgments
     if not any(judgment.readable for judgment in judgments):
         remedy = (
             "name the column of the verdicts, or the meaning of their words with --map"
@@ -266,8 +253,8 @@ def import_run(
         "format": brought.format,
         "source": source,
         "judgments": len(judgments),
-        "texts": texts,
-        "differences": different,
+        "texts": reread.texts,
+        "differences": None if brought.unread else len(reread.differences),
     }
     # Before anything is written, like all checks above.
     check_leads(config, brought.cases)
@@ -281,16 +268,47 @@ def import_run(
     )
     # Without verdicts and metrics: `rescore` adds them, as for any finished run.
     result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
-    lines = "".join(encode_line(difference.row()).decode() for difference in differs)
-    compared = texts > 0 and not brought.unread
-    written = rescore(
-        config,
-        result,
-        folder,
-        {DIFFERENCES: lines} if compared else None,
-        replace_run=True,
-    )
-    return ImportedRun(written, texts, differs)
+    files = None
+    if reread.texts and not brought.unread:
+        files = {DIFFERENCES: _lines(reread.differences)}
+    written = rescore(config, result, folder, files, replace_run=True)
+    return ImportedRun(written, reread.texts, reread.differences)
+
+
+@frozen
+class _Reread:
+    """What the judges' texts say.
+
+    Attributes:
+        judgments: the judgments, with the verdicts of the texts where there are texts.
+        texts: how many texts were read.
+        differences: where verdicts of the file and of the texts differ.
+    """
+
+    judgments: Sequence[Judgment]
+    texts: int
+    differences: tuple[Difference, ...]
+
+
+def _reread(config: RunConfig, brought: ImportedJudgments, *, read: bool) -> _Reread:
+    """Read the judges' texts, if `config.output` describes how, and compare the verdicts."""
+    judgments: Sequence[Judgment] = brought.judgments
+    texts = 0
+    if read:
+        texts = sum(judgment.completion is not None for judgment in judgments)
+    again = judgments
+    if texts:
+        again = _read_again(config, brought)
+    # A file with only texts has no verdicts to differ from.
+    if brought.unread:
+        return _Reread(again, texts, ())
+    # Compared even if the file's own verdicts are used: a difference shows that a format is read
+    # wrongly.
+    return _Reread(again, texts, tuple(differences(judgments, again)))
+
+
+def _lines(differs: Sequence[Difference]) -> str:
+    return "".join(encode_line(difference.row()).decode() for difference in differs)
 
 
 def _name(source: Path) -> str:

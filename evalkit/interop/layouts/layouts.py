@@ -302,7 +302,7 @@ def _people(parts: Sequence[Part], judges: Mapping[str, str]) -> set[str | None]
 
 
 def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
-    """Return the cells of a case in a log, with messages if they are more than a prompt and an answer as texts.
+    """Return the cells of a case in a log, with messages if two texts cannot show it.
 
     Args:
         case: The case.
@@ -312,28 +312,27 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     cells = cells_of(case, fields)
     labels = cells.pop("labels", {})
     cells["prompt"] = spoken(cells.get("prompt"))
-    # The prompt and the answer as messages: more than one each is a conversation.
-    turns = (
-        as_messages("user", cells["prompt"]),
-        as_messages("assistant", cells.get("response")),
-    )
-    messages = cells.pop("messages", None) or [
-        message for part in turns for message in part
-    ]
+    question = as_messages("user", cells["prompt"])
+    answer = as_messages("assistant", cells.get("response"))
+    messages = cells.pop("messages", None) or [*question, *answer]
     # A conversation, a tool call or an image cannot be shown as two texts.
-    if (
-        any(len(part) > 1 for part in turns)
-        or is_more_than_text(messages)
-        or _replies(messages) > 1
-    ):
+    has_turns = len(question) > 1 or len(answer) > 1
+    if has_turns or is_more_than_text(messages) or _replies(messages) > 1:
         cells["messages"] = messages
-    # evalkit writes the messages of a case under this key
-    if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
-        cells["metadata"] = {
-            f"log {key}" if key == MESSAGES else key: value
-            for key, value in metadata.items()
-        }
-    return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
+    metadata = cells.get("metadata")
+    if isinstance(metadata, Mapping) and MESSAGES in metadata:
+        cells["metadata"] = _without_messages_key(metadata)
+    for annotator, label in labels.items():
+        cells[f"label.{annotator}"] = label
+    return cells
+
+
+def _without_messages_key(metadata: Mapping[str, Any]) -> JsonObject:
+    """Return metadata with another name for the key under which evalkit writes messages."""
+    return {
+        f"log {key}" if key == MESSAGES else key: value
+        for key, value in metadata.items()
+    }
 
 
 def _replies(messages: Sequence[Any]) -> int:

@@ -385,7 +385,8 @@ def check_people(
         start: Its first row.
         name: The format.
         where: The file.
-        is_log: Whether the format is that of a log, which is not read as a table: a note names the columns.
+        is_log: Whether the format is that of a log, which is not read as a table: a note names the
+            columns.
 
     Raises:
         OpenTableError: If there are such columns.

@@ -1,7 +1,7 @@
 """Which columns tell the units of a table apart, and which only tell repeats of a verdict apart.
 
-Rows with one id are repeats if they are equal in every column but the verdict, the run, the seed and
-the time. If another column tells them apart, they are units.
+Rows with one id are repeats if they are equal in every column but the verdict, the run, the seed
+and the time. If another column tells them apart, they are units.
 """
 
 from __future__ import annotations

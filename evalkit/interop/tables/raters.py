@@ -1,7 +1,7 @@
 """Which columns are judges and which are labels; every other column that could be one is a question or is listed.
 
-A rater is a column whose name says so, or whose values judge as those of a named rater do. A judge's
-own word and its own score are one judge.
+A rater is a column whose name says so, or whose values judge as those of a named rater do. A
+judge's own word and its own score are one judge.
 """
 
 from __future__ import annotations

@@ -364,10 +364,12 @@ def _consistency(
     rows = [row for row in ranked if known(row.metrics, CONSISTENCY) is not None]
     if len(rows) < 2:
         return
-    low, high = (
-        best(rows, key=lambda row: row.metrics[CONSISTENCY].value or 0.0)
-        for best in (min, max)
-    )
+
+    def rate(row: Standing) -> float:
+        return row.metrics[CONSISTENCY].value or 0.0
+
+    low = min(rows, key=rate)
+    high = max(rows, key=rate)
     # Compared as printed: a difference that rounding hides is no difference to name.
     worst = percent(low.metrics[CONSISTENCY])
     top = percent(high.metrics[CONSISTENCY])

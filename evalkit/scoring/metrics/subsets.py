@@ -85,8 +85,8 @@ def subset_results(
         costs: (judges,) $ per case of each judge, NaN if unknown.
         vote: maps the panel of some judges, and their indices, to whether its vote is right
             (units,).
-        used: (units,) which units have a label and were given to every judge. A vote that is missing
-            or split is not right, for the panel as for each subset.
+        used: (units,) which units have a label and were given to every judge. A vote that is
+            missing or split is not right, for the panel as for each subset.
         tally: the case of each unit.
         folds: (cases,) the fold of each case.
         margin: how much less accurate than the best one a cheaper subset may be.

@@ -28,8 +28,8 @@ def cell_of(case: Case, column: str) -> Any:
 
     Args:
         case: the case.
-        column: the column; `length` is the mean length of its responses, `prompt_length` that of its
-            prompt, `model` the systems of its responses, and `item` and `tag` are those of its
+        column: the column; `length` is the mean length of its responses, `prompt_length` that of
+            its prompt, `model` the systems of its responses, and `item` and `tag` are those of its
             checklist.
     """
     value = case.metadata.get(column)

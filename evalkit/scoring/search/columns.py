@@ -90,8 +90,8 @@ class SearchedColumns:
     Attributes:
         slices: the slices of each column, those with the fewest first.
         omitted: the columns that are not searched because they have too many values.
-        strata: what is no slice, but what verdicts may follow alone: the systems whose responses are
-            judged, and numbers in narrower bins.
+        strata: what is no slice, but what verdicts may follow alone: the systems whose responses
+            are judged, and numbers in narrower bins.
         crossed: pairs of columns, whose pairs of values are slices, too.
         prompts: prompts with several responses, which verdicts may follow alone.
     """

@@ -452,49 +452,56 @@ def decided_pairs(
         judgments: all judgments.
         judge_verdicts: the verdicts of each judge that was asked, in order.
     """
+    # Index spaces: `pairs`, `judges` (those that were asked, in order) and `judgments`.
+    pairs = judge_verdicts[0].pairs
     # shape (pairs,): position of the judge that decides the pair, or a negative code
     decider = cascade.decider
-    pairs = judge_verdicts[0].pairs
-    # shape (judges, pairs)
-    was_asked = np.array(
-        [
-            np.bincount(pairs.rows(verdicts.judgments), minlength=len(pairs)) > 0
-            for verdicts in judge_verdicts
-        ]
-    )
-    # shape (pairs,): position of the last judge that was asked about the pair
-    # `argmax` finds the first judge, so the judges are reversed.
-    last = len(judge_verdicts) - 1 - np.argmax(was_asked[::-1], axis=0)
-    chosen = np.where(decider >= 0, decider, last)
-    kept = decider >= 0
-    columns = _of_deciders(
-        judge_verdicts, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
-    )
-    columns["reason"][decider == ABSTAINED] = ABSTENTION
+    has_decider = decider >= 0
+    abstains = decider == ABSTAINED
+    # shape (pairs,): position of the judge whose verdict and passes are shown
+    last = _last_asked(judge_verdicts)
+    chosen = np.where(has_decider, decider, last)
+    without_verdict = {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
+    columns = _of_deciders(judge_verdicts, chosen, has_decider, without_verdict)
+    columns["reason"][abstains] = ABSTENTION
     passes = [
         verdicts.passes for verdicts in judge_verdicts if verdicts.passes is not None
     ]
-    judges = [verdicts.judge for verdicts in judge_verdicts]
-    # judge of `judgments` -> its position in the cascade
-    by = np.array(
-        [judges.index(judge) if judge in judges else -1 for judge in judgments.judges]
-    )
-    # judgment -> its pair
+    pass_columns = _of_deciders(passes, chosen, has_decider, _NO_PASS)
+    # Whether a pass was asked is known of every pair, decided or not.
+    every_pair = np.ones(len(pairs), dtype=bool)
+    pass_columns |= _of_deciders(passes, chosen, every_pair, {"asked": False})
+    # judge of `judgments` -> its position in the cascade, -1 if it was not asked
+    positions = {verdicts.judge: n for n, verdicts in enumerate(judge_verdicts)}
+    position = np.array([positions.get(judge, -1) for judge in judgments.judges])
+    # shape (judgments,): the pair of each, and whether its judge is the one that is shown
     pair = pairs.rows(judgments)
-    decisive = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
+    is_of_chosen = position[judgments.judge] == chosen[pair]
+    decisive = is_of_chosen & ~abstains[pair]
     return VerdictColumns(
         pairs,
         judgments=judgments.where(decisive),
         passes=PassColumns(
-            **_of_deciders(passes, chosen, kept, _NO_PASS),
-            **_of_deciders(
-                passes, chosen, np.ones(len(pairs), dtype=bool), {"asked": False}
-            ),
+            **pass_columns,
             both=any(judge_passes.both for judge_passes in passes),
         ),
         panel=name,
         **columns,
     )
+
+
+def _last_asked(judge_verdicts: Sequence[VerdictColumns]) -> Ints:
+    """Return the position of the last judge that was asked about each pair, (pairs,)."""
+    pairs = judge_verdicts[0].pairs
+    was_asked = []
+    for verdicts in judge_verdicts:
+        pair = pairs.rows(verdicts.judgments)
+        judgments_of_pair = np.bincount(pair, minlength=len(pairs))
+        was_asked.append(judgments_of_pair > 0)
+    # shape (judges, pairs), the last judge first: `argmax` finds the first that was asked
+    reversed_judges = np.array(was_asked)[::-1]
+    from_last = np.argmax(reversed_judges, axis=0)
+    return np.asarray(len(judge_verdicts) - 1 - from_last)
 
 
 _NO_WINNER: Final = dict.fromkeys(("lean", "winner", "surer"), NONE)
@@ -521,12 +528,15 @@ def _of_deciders(
         kept: (units,) which units have a verdict.
         missing: the names of the columns, with the value of other units.
     """
+    units = np.arange(len(chosen))
     columns = dict[str, Any]()
     for name, value in missing.items():
-        # shape (judges, units, ...) -> (units, ...)
-        column = np.stack(
+        # shape (judges, units, ...)
+        by_judge = np.stack(
             [getattr(judge_columns, name) for judge_columns in columns_by_judge]
-        )[chosen, np.arange(len(chosen))]
+        )
+        # shape (units, ...)
+        column = by_judge[chosen, units]
         column[~kept] = value
         columns[name] = column
     return columns

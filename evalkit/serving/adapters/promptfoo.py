@@ -1,7 +1,7 @@
 """A judge in promptfoo, as an assertion and as a provider.
 
-A file with the line `from evalkit.serving.adapters.promptfoo import call_api, get_assert` is both. Its
-`config` has the folder of the judge as `judge`, and options of `evalkit.load_judge`.
+A file with the line `from evalkit.serving.adapters.promptfoo import call_api, get_assert` is both.
+Its `config` has the folder of the judge as `judge`, and options of `evalkit.load_judge`.
 """
 
 from __future__ import annotations
