@@ -435,7 +435,7 @@ def _score(
 ) -> int:
     from evalkit.cli.settled import load_settings
     from evalkit.interop.tables.reading import merged_settings
-    from evalkit.workflows.rescoring import claim_run_folder
+    from evalkit.workflows.finishing import claim_run_folder
 
     settings = merged_settings(checked.brought.settings, checked.settings)
     config = load_settings(settings, overrides)
@@ -452,8 +452,8 @@ def _score_into(
     arguments: Namespace,
 ) -> int:
     from evalkit.cli.console import reported
+    from evalkit.workflows.finishing import track
     from evalkit.workflows.import_run import import_run
-    from evalkit.workflows.rescoring import track
 
     # The run reads its cases from its own folder from now on, so it does not depend on the table.
     config = config.with_(

@@ -101,7 +101,7 @@ def track(arguments: Namespace) -> int:
 
 def _tracked(arguments: Namespace) -> JsonObject:
     """Record the run, and return the tracker and its id there."""
-    from evalkit.workflows.rescoring import track
+    from evalkit.workflows.finishing import track
 
     result = _read(arguments)
     # The run may have been run without tracking.

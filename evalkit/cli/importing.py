@@ -110,7 +110,7 @@ def _is_column(word: str) -> bool:
 def _import(source: _Import) -> int:
     from evalkit.cli.settled import load_settings
     from evalkit.interop.importer_discovery import importer
-    from evalkit.workflows.rescoring import claim_run_folder
+    from evalkit.workflows.finishing import claim_run_folder
 
     if importer(source.format).needs_cases:
         imported, config = _batch(source)
@@ -274,7 +274,7 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
-    from evalkit.workflows.rescoring import track
+    from evalkit.workflows.finishing import track
 
     statuses = list[int]()
     result = adopted.result

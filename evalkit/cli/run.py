@@ -25,9 +25,10 @@ from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
 from evalkit.runs.results import RunResult
 from evalkit.tracking import update_gate
+from evalkit.workflows.finishing import track
 from evalkit.workflows.gating import shortfall, unusable
 from evalkit.workflows.materials import load_materials
-from evalkit.workflows.rescoring import rescore, track
+from evalkit.workflows.rescoring import rescore
 from evalkit.workflows.run import RunInterruption, judge_and_score
 
 

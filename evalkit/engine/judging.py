@@ -18,12 +18,12 @@ from evalkit.core.protocols import CompletionCache, Evaluator, FollowUpEvaluator
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
 from evalkit.core.types import Case, Completion, Failure, JudgeRequest, Judgment
+from evalkit.engine.answer_reading import comes_to_an_end, read_answer, without_answer
 from evalkit.engine.budget import QUESTION, Needs
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import TICK, JudgingResult, Observe, Tally, Until
 from evalkit.engine.rate_limits import SharedLimits
-from evalkit.engine.reading import comes_to_an_end, read_answer, without_answer
 from evalkit.engine.requests import (
     CallGroup,
     PlannedCall,

@@ -11,10 +11,10 @@ MODES = {
 MODES_OF_CLASSES = {**MODES, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
 MODES_OF_REWARDS = {**MODES, "pointwise": "evalkit.evaluators.pointwise:Rewards"}
 DECISIONS_OF_MODES = {
-    "pointwise": "evalkit.evaluators.decisions:ScoreDecision",
-    "pairwise": "evalkit.evaluators.decisions:PairDecision",
+    "pointwise": "evalkit.evaluators.decision_models:ScoreDecision",
+    "pairwise": "evalkit.evaluators.decision_models:PairDecision",
 }
 DECISIONS_OF_CLASSES = {
     **DECISIONS_OF_MODES,
-    "pointwise": "evalkit.evaluators.decisions:ClassDecision",
+    "pointwise": "evalkit.evaluators.decision_models:ClassDecision",
 }

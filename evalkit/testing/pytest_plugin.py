@@ -77,8 +77,8 @@ class _Runs:
     def _run(self, config: RunConfig) -> RunResult:
         from dataclasses import replace
 
+        from evalkit.workflows.finishing import track
         from evalkit.workflows.gating import apply_gate, check_rules
-        from evalkit.workflows.rescoring import track
         from evalkit.workflows.run import judge_and_score
 
         # Tests that ask for the same run share it, so it is paid for once.

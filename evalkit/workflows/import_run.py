@@ -37,8 +37,9 @@ from evalkit.labels.sample import with_probabilities
 from evalkit.runs import check_free, check_no_sweep, check_only_run
 from evalkit.runs.records import encode_line
 from evalkit.runs.results import RunResult
+from evalkit.workflows.finishing import run_manifest
 from evalkit.workflows.gating import check_leads
-from evalkit.workflows.rescoring import rescore, run_manifest
+from evalkit.workflows.rescoring import rescore
 
 _CLOSE = 1e-9
 _TAIL = 300

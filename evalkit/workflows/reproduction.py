@@ -33,8 +33,8 @@ from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdict_kinds import escalated
 from evalkit.workflows.asking import ask_judges
 from evalkit.workflows.design_registry import design_of
+from evalkit.workflows.finishing import run_manifest
 from evalkit.workflows.materials import Materials, load_materials
-from evalkit.workflows.rescoring import run_manifest
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")

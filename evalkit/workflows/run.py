@@ -42,6 +42,13 @@ from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.tracking import running_run, warm_up
 from evalkit.workflows.asking import Circumstances, ask_judges
 from evalkit.workflows.design_registry import design_of
+from evalkit.workflows.finishing import (
+    claim_run_folder,
+    run_manifest,
+    scoring_facts,
+    track,
+    write_scored,
+)
 from evalkit.workflows.gating import check_gate
 from evalkit.workflows.holdout import split_files, with_openings
 from evalkit.workflows.materials import (
@@ -49,13 +56,6 @@ from evalkit.workflows.materials import (
     build_evaluator,
     load_materials,
     stream_cases,
-)
-from evalkit.workflows.rescoring import (
-    claim_run_folder,
-    run_manifest,
-    scoring_facts,
-    track,
-    write_scored,
 )
 from evalkit.workflows.stopping import StopRule, with_stop
 

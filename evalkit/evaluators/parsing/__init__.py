@@ -1,7 +1,17 @@
 """Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
 from evalkit.evaluators.parsing.contradictions import check_words
-from evalkit.evaluators.parsing.decisions import (
+from evalkit.evaluators.parsing.json import read_json
+from evalkit.evaluators.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_class,
+    read_score,
+    read_verdict,
+    read_winner,
+)
+from evalkit.evaluators.parsing.stated_verdicts import (
     MARGINS,
     AnswerTask,
     Decision,
@@ -12,16 +22,6 @@ from evalkit.evaluators.parsing.decisions import (
     read_marked_item,
     read_marked_items,
     read_marks,
-)
-from evalkit.evaluators.parsing.json import read_json
-from evalkit.evaluators.parsing.plain_text import (
-    UnreadableError,
-    drop_thinking,
-    is_refusal,
-    read_class,
-    read_score,
-    read_verdict,
-    read_winner,
 )
 
 __all__ = [

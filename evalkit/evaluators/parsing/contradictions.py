@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
-from evalkit.evaluators.parsing.decisions import marks, on_their_own
 from evalkit.evaluators.parsing.mentions import is_denied
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
@@ -14,6 +13,7 @@ from evalkit.evaluators.parsing.plain_text import (
     to_half_width,
     unescape,
 )
+from evalkit.evaluators.parsing.stated_verdicts import marks, on_their_own
 
 T = TypeVar("T")
 
