@@ -105,6 +105,29 @@ def test_scores_without_a_scale_say_so():
 
 
 @pytest.mark.parametrize(
+    ("value", "kind"),
+    [(-0.4, "fewer_ties"), (0.4, "more_ties"), (0.04, None), (0.06, None)],
+)
+def test_a_rate_of_ties_that_is_not_that_of_the_labels_is_a_limit(value, kind):
+    ties = Metric("decision/ties", value, value - 0.07, value + 0.07, n=200)
+    many = Metric("tie_rate", 0.5, 0.45, 0.55, n=200)
+    shown = limits(PAIRS, TRUSTED, ties, many) & {"fewer_ties", "more_ties", "ties"}
+    assert shown == ({kind} if kind else set())
+
+
+def test_the_rate_of_ties_is_compared_with_that_of_labels_that_are_ties(
+    configure, make_case, passes
+):
+    labels = ["A", "B", "TIE", "TIE"] * 10
+    cases = [make_case(f"c{number}", label=label) for number, label in enumerate(labels)]
+    judgments = [one for case in cases for one in passes(case.id, 1, 1)]
+    metric = score_run(configure(), cases, judgments).metrics["decision/ties"]
+    assert (metric.value, metric.n) == (-0.5, 40)
+    named_winners = [replace(case, label="A") for case in cases]
+    assert "decision/ties" not in score_run(configure(), named_winners, judgments).metrics
+
+
+@pytest.mark.parametrize(
     ("systems", "reason"),
     [
         (("new", "old"), "one_class"),

@@ -607,6 +607,30 @@ def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
     assert "tone 为 a 且 task 为 x" in chinese
 
 
+@pytest.mark.parametrize(
+    ("is_coin", "expected"),
+    [
+        (lambda tone, task: tone == "b" and task == "x", ["tone × task"]),
+        (lambda tone, task: tone == "b", ["tone"]),
+    ],
+)
+def test_a_pair_of_values_is_named_only_if_the_rest_of_each_is_good_enough(is_coin, expected):
+    generator = np.random.default_rng(3)
+    tone = generator.choice(["a", "b"], 600).tolist()
+    task = generator.choice(["x", "y"], 600).tolist()
+    labels = generator.integers(0, 2, 600)
+    useless = np.array([is_coin(one, other) for one, other in zip(tone, task, strict=True)])
+    verdicts = np.where(useless, generator.integers(0, 2, 600), labels)
+    # Wrong in all cells of one value, but most in one of them.
+    verdicts = np.where(useless & (np.array(task) == "x"), 1 - labels, verdicts)
+    found = searched_columns(cases_of(tone=tone, task=task))
+    decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))
+    statistics = {"agreement/kappa": confusion(labels, verdicts)}
+    metrics = search_slices(SCORING, found, statistics, decision, Clusters.each(600))
+    where = [json.loads(one.note) for name, one in metrics.items() if "/where/" in name]
+    assert [one["column"] for one in where] == expected
+
+
 def items_of(count, judged, names=("i0", "i1", "i2", "i3")):
     """Return a checklist run: labels are met in 90% of two items and in 10% of two others."""
     generator = np.random.default_rng(5)
@@ -628,6 +652,38 @@ def items_of(count, judged, names=("i0", "i1", "i2", "i3")):
         }
         judgments.append(Judgment(case.id, (0,), (0,), 0, "m", "ok", items=answers))
     return cases, judgments
+
+
+def alike(count, is_good):
+    """Return a judge that answers all items of a response alike, or is right, where 15% of the labels differ."""
+    cases, judgments = items_of(count, usual_of_item, ("a{}", "b{}", "c{}", "d{}"))
+    generator = np.random.default_rng(6)
+    for number, (case, judgment) in enumerate(zip(cases, judgments, strict=True)):
+        usual_answer = number % 2 == 0
+        labels = (generator.random(4) < 0.85) == usual_answer
+        listed = [
+            {"id": item.id, "criterion": "c", "label": bool(label)}
+            for item, label in zip(case.checklist, labels, strict=True)
+        ]
+        cases[number] = replace(case, checklist=read_items(listed))
+        given = labels if is_good else [usual_answer] * 4
+        answers = {
+            item.id: "met" if answer else "not_met"
+            for item, answer in zip(case.checklist, given, strict=True)
+        }
+        judgments[number] = replace(judgment, items=answers)
+    return cases, judgments
+
+
+@pytest.mark.parametrize(("is_good", "use"), [(True, "single"), (False, "unknown")])
+def test_a_judge_that_answers_all_items_of_a_response_alike_may_know_only_the_response(
+    is_good, use, configure
+):
+    mode = {"mode": {"name": "checklist"}, "swap": {"policy": "none"}}
+    config = configure(**mode, rubric={"min": 0, "max": 1, "step": 0.01})
+    decision = decide(score_run(config, *alike(100, is_good)).metrics)
+    assert decision.use == use
+    assert (decision.reason == "stratum_followed") is not is_good
 
 
 def usual_of_item(item, label, generator):

@@ -308,6 +308,11 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
         assert words in " ".join(texts), name
         first = texts[0] if texts else ""
         assert first.count(" against ") == named, name
+    long = "a tone that is not that of any other case"
+    values = [f"{long} {value[1:]}" for value in values]
+    scores = run_of(configure, make_case, judged, {"s": values}, rights, bootstrap=400)[-1]
+    text = next(slice_findings(scores.metrics, scores.details["slices"], 0.95)).text
+    assert (text.count(" against "), "5 more differ" in text) == (1, True)
 
 
 @pytest.mark.parametrize(

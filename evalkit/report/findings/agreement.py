@@ -14,8 +14,9 @@ from evalkit.core.translation import (
     ngettext,
 )
 from evalkit.core.types import Metric
-from evalkit.report.findings.decisions import LONGEST, UNITS
+from evalkit.report.findings.decisions import UNITS
 from evalkit.report.findings.finding import (
+    LONGEST,
     Finding,
     RunFacts,
     Tone,

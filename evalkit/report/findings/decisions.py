@@ -18,7 +18,7 @@ from evalkit.core.translation import (
     pgettext,
 )
 from evalkit.core.types import Metric
-from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.finding import LONGEST, Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
 from evalkit.report.findings.places import places_text, stratum_values
 from evalkit.report.texts import texts
@@ -138,10 +138,6 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         units=counted(decision.unit, decision.labels_needed),
     )
     return _with_range(text, decision)
-
-
-LONGEST: Final = 39
-"""The most words of a sentence that people act on."""
 
 
 def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:

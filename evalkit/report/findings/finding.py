@@ -64,6 +64,8 @@ def as_markdown(text: str) -> str:
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
 
 
+LONGEST = 39
+"""The most words of a sentence that people act on."""
 NAMED = 5
 """The most systems to name where several may be the best."""
 

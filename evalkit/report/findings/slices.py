@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval, quoted
-from evalkit.core.translation import Text, gettext, joined, ngettext
+from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext
 from evalkit.core.types import Metric
 from evalkit.core.values import Json
-from evalkit.report.findings.finding import Finding, finding
+from evalkit.report.findings.finding import LONGEST, Finding, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.scoring.decision import Metrics, known
@@ -75,17 +75,17 @@ def slice_findings(
             "No slice is shown to differ from the rest ({looked}, Holm).", looked=looked
         )
     else:
-        names = joined([_slice(row) for row in differ[:MOST_SLICES]], gettext("; "))
-        text = gettext(
-            "Different from the rest ({looked}, Holm): {names}.",
-            looked=looked,
-            names=names,
-        )
-        if len(differ) > MOST_SLICES:
+        named = differ[:MOST_SLICES]
+        text = _different(named, looked)
+        # As many as fit into a sentence that people read.
+        while len(named) > 1 and len(in_every_language(text)[0].split()) > LONGEST:
+            named = named[:-1]
+            text = _different(named, looked)
+        if len(differ) > len(named):
             text = gettext(
                 "{text} {more:,} more differ.",
                 text=text,
-                more=len(differ) - MOST_SLICES,
+                more=len(differ) - len(named),
             )
         # Slices better and worse than the rest at once: the rest of each holds the others.
         if len({_is_worse(row) for row in differ} - {None}) > 1:
@@ -133,6 +133,14 @@ def slice_findings(
             value=value,
         )
         yield finding(slice_name(row["column"], row["value"], first), "info", text)
+
+
+def _different(rows: Sequence[Json], looked: Text) -> Text:
+    """Return the sentence that names these slices."""
+    names = joined([_slice(row) for row in rows], gettext("; "))
+    return gettext(
+        "Different from the rest ({looked}, Holm): {names}.", looked=looked, names=names
+    )
 
 
 def _is_worse(row: Json) -> bool | None:

@@ -29,6 +29,7 @@ from evalkit.scoring.decision.evidence import (
     SLOPE,
     SPLIT,
     SPREAD,
+    TIES,
     Kind,
     Metrics,
     constant_verdict,
@@ -44,6 +45,7 @@ from evalkit.scoring.decision.thresholds import (
     CONSTANT_AFTER,
     FEW,
     FEW_LABELS,
+    MARGIN,
     SHRINKS,
     SLOPES,
     SOME_ABSTAINED,
@@ -242,6 +244,15 @@ def _shrunk(kind: Kind, metrics: Metrics) -> Metric | None:
     return min(shrunk, key=lambda metric: metric.value or 0.0, default=None)
 
 
+def _tie_rate(difference: Metric) -> Iterator[Limit]:
+    """Yield that the rate of ties is not that of the labels, if this is shown."""
+    if abs(difference.value or 0.0) < MARGIN:
+        return
+    kinds = {"above": "more_ties", "below": "fewer_ties"}
+    if (shown := kinds.get(side(difference, 0.0))) is not None:
+        yield Limit(shown, difference)
+
+
 def _evidence(kind: Kind, metrics: Metrics, agreement: Metric) -> Iterator[Limit]:
     """Yield gaps in the evidence of a trusted judge."""
     counted = labeled_metric(kind, metrics)
@@ -259,7 +270,10 @@ def _evidence(kind: Kind, metrics: Metrics, agreement: Metric) -> Iterator[Limit
         yield Limit("one_order", metrics[FIRST])
     ties = known(metrics, "tie_rate")
     abstained = known(metrics, "class/abstained")
-    if kind is PAIRS and ties is not None and (ties.value or 0.0) >= SOME_TIES:
+    beyond_labels = known(metrics, TIES)
+    if kind is PAIRS and beyond_labels is not None:
+        yield from _tie_rate(beyond_labels)
+    elif kind is PAIRS and ties is not None and (ties.value or 0.0) >= SOME_TIES:
         yield Limit("ties", ties)
     if abstained is not None and (abstained.value or 0.0) >= SOME_ABSTAINED:
         yield Limit("abstains", abstained)

@@ -37,6 +37,7 @@ from evalkit.scoring.decision import (
     SAME_SIDES,
     SAME_TOOL,
     SPLIT,
+    TIES,
     WRONG,
 )
 from evalkit.scoring.metrics.classes import SHARE
@@ -302,6 +303,13 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
             tally,
         )
 
+    label_ties = verdicts.labeled & (pairs.label == TIE)
+    # Scores that imply a winner have no ties of their own.
+    if verdicts.passes is not None and label_ties.any():
+        difference = 1.0 * (verdicts.winner == TIE) - (pairs.label == TIE)
+        yield tally.mean(
+            TIES, difference, verdicts.read, span=(-1.0, 1.0), ends=(-1.0, 1.0)
+        )
     # Response A is the first one in every pair.
     yield toward("a", np.ones(len(pairs), dtype=np.int64))
     yield toward(

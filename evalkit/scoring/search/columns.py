@@ -13,7 +13,14 @@ from evalkit.core.display import visible
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
 from evalkit.scoring.decision.where import LONGER
-from evalkit.scoring.search.cells import BOTH, COMPUTED, CROSS, SYSTEMS, computed_cell
+from evalkit.scoring.search.cells import (
+    BOTH,
+    COMPUTED,
+    CROSS,
+    PROMPT_LENGTH,
+    SYSTEMS,
+    computed_cell,
+)
 from evalkit.scoring.slices import (
     BINS,
     Slices,
@@ -211,12 +218,13 @@ def searched_columns(
 def _crossed(columns: Sequence[Slices]) -> Iterator[Slices]:
     """Yield pairs of columns with few values as one column, with a value for each pair of values.
 
-    Columns of names come before those in bins.
+    Columns of names come before those in bins. The length of prompts is in none.
     """
     few = [
         slices
         for slices in sorted(columns, key=lambda slices: bool(slices.ends))
-        if 1 < len(slices.values) <= CROSSED_VALUES
+        if slices.column != PROMPT_LENGTH
+        and 1 < len(slices.values) <= CROSSED_VALUES
         and (slices.members.sum(axis=1) <= 1).all()
     ]
     for first, second in combinations(few[:CROSSED_COLUMNS], 2):

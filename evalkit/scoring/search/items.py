@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 
+RESPONSES: Final = "response"
+"""The name of the responses in sentences."""
 MOST_CELLS: Final = 50_000_000
 """Rows times slices: with more of them, items are not searched one by one."""
 
@@ -41,7 +43,7 @@ class SearchRows:
 def by_item(
     items: ItemColumns, by_case: SearchRows, weights: LabelWeights | None
 ) -> SearchRows | None:
-    """Return a row for each item; `None` if no items recur, or there are too many.
+    """Return a row for each item; `None` if nothing is to be searched by item, or there are too many.
 
     Args:
         items: the items of a judge.
@@ -51,12 +53,14 @@ def by_item(
     columns = by_case.columns
     clusters = by_case.clusters
     of_items = _columns_of(items)
+    responses = [*_responses(items)]
     every = [
         *(columns.slices + columns.strata + columns.crossed + columns.prompts),
         *of_items,
+        *responses,
     ]
     cells = len(items.case) * sum(len(column.values) for column in every)
-    if not of_items or cells > MOST_CELLS:
+    if not (of_items or responses) or cells > MOST_CELLS:
         return None
 
     def expanded(some: Sequence[Slices]) -> tuple[Slices, ...]:
@@ -69,7 +73,7 @@ def by_item(
         columns.omitted,
         expanded(columns.strata),
         expanded(columns.crossed),
-        expanded(columns.prompts),
+        (*expanded(columns.prompts), *responses),
     )
     rows = len(items.case)
     alone = replace(items, case=np.arange(rows), cases=rows)
@@ -100,3 +104,13 @@ def _columns_of(items: ItemColumns) -> list[Slices]:
         if len(column.values) > 1 and several:
             columns.append(column)
     return columns
+
+
+def _responses(items: ItemColumns) -> Iterator[Slices]:
+    """Yield the responses as strata, if they have several items each: a judge may answer all of one alike."""
+    numbers, of_row = np.unique(items.response, return_inverse=True)
+    rows = len(of_row)
+    if len(numbers) < 2 or 2 * len(numbers) > rows or rows * len(numbers) > MOST_CELLS:
+        return
+    members = of_row[:, None] == np.arange(len(numbers))
+    yield Slices(RESPONSES, tuple(map(str, numbers.tolist())), members)

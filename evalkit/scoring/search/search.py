@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Final
@@ -100,6 +100,17 @@ class _FlatSlices:
     columns: Sequence[Slices]
     of: Sequence[tuple[Slices, int]]
     members: Bools
+
+    def containing(self, index: int) -> Iterator[int]:
+        """Yield the slices of one column that a slice of two columns is part of."""
+        column = self.of[index][0].column
+        parts = column.split(CROSS)
+        if len(parts) == 1:
+            return
+        inside = self.members[:, index]
+        for other, (slices, _) in enumerate(self.of):
+            if slices.column in parts and self.members[inside, other].all():
+                yield other
 
 
 def _flat(
@@ -238,9 +249,22 @@ class _Judge:
         for index in order[differs[order]].tolist():
             members = slices.members[:, index] & remaining
             allowed, statistic = self._allowed(members)
-            if USES.index(allowed) < USES.index(use):
-                return index, allowed, statistic
+            if USES.index(allowed) >= USES.index(use):
+                continue
+            # A value is named instead of a pair of values if its other cases are as bad.
+            for whole in slices.containing(index):
+                rest = slices.members[:, whole] & remaining & ~members
+                if differs[whole] and self._units(rest) >= FEW:
+                    of_rest, _ = self._allowed(rest)
+                    if USES.index(of_rest) < USES.index(use):
+                        every = slices.members[:, whole] & remaining
+                        return whole, *self._allowed(every)
+            return index, allowed, statistic
         return None
+
+    def _units(self, rows: Bools) -> float:
+        """Return how many labeled units are in some rows, given as a mask."""
+        return float(self.outcomes.units[rows[self.outcomes.case]].sum())
 
     def _allowed(self, members: Bools) -> tuple[Use, Statistic]:
         """Return what the estimates in a slice allow, and the statistic that allows no more."""
