@@ -289,7 +289,7 @@ def _print_parts(
 
     if question.path not in paths:
         return
-    print(f"Question: {question.what}: which part is to be read?")
+    print(f"Question: {question.what}: {question.question}")
     for part, meaning in question.parts:
         named = [
             f"{name}#{part}" if Path(name).expanduser() == question.path else name

@@ -262,7 +262,8 @@ def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
         encodings = likely_encodings(file.read(_LONGEST_START))
     if encodings:
         parts = [(name, f"{name}, which reads '{text}'") for name, text in encodings]
-        return OpenFileError(problem, path, where, parts, _AS_UTF8)
+        question = "in which encoding is it?"
+        return OpenFileError(problem, path, where, parts, question, _AS_UTF8)
     return DatasetError(problem, where=where, remedy=_AS_UTF8)
 
 

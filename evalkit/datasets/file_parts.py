@@ -30,7 +30,7 @@ _COMMON_SIGNS: Final = frozenset("“”‘’„«»–—…€£°№、。�
 
 
 class OpenFileError(DatasetError):
-    """A file of which only a named part can be read; `parts` are the names with what they are."""
+    """A file that is read with a name after its path; `parts` are the names that fit, with what they are."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class OpenFileError(DatasetError):
         path: Path,
         where: str,
         parts: Sequence[tuple[str, str]],
+        question: str,
         remedy: str = "",
     ) -> None:
         first, _ = parts[0]
@@ -46,6 +47,7 @@ class OpenFileError(DatasetError):
         super().__init__(what, where=where, remedy=remedies)
         self.path = path
         self.parts = tuple(parts)
+        self.question = question
 
 
 def part_of(path: Path) -> tuple[Path, str]:

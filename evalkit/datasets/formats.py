@@ -571,7 +571,8 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
         listed = ", ".join(f"'{name}'" for name in tables)
         problem = f"has several sheets with a table: {listed}"
         parts = [(name, f"the sheet '{name}'") for name in tables]
-        raise OpenFileError(problem, path, str(path), parts)
+        question = "which sheet is to be read?"
+        raise OpenFileError(problem, path, str(path), parts, question)
     if tables:
         return tables[0]
     return next(iter(sheets), "")

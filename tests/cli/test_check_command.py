@@ -380,7 +380,7 @@ BAD: dict[str, tuple[str, bytes]] = {
     "header": ("t.csv", b"id,human,judge\n"),
     "one_row": ("t.csv", b"id,human,judge\n1,pass,fail\n"),
     "long_cell": ("t.csv", b"id,human,judge\n1,pass,fail\n2,pass," + b"x" * 10_000_000 + b"\n"),
-    "broken_utf8": ("t.csv", b"id,human,judge\n1,pass,fail\n2,\xff\xfe,pass\n"),
+    "broken_utf8": ("t.csv", b"id,human,judge\n1,pass,fail\n2,\xff\x81\x98\xfe,pass\n"),
     "duplicate_columns": ("t.csv", b"id,judge,judge\n1,pass,fail\n2,pass,fail\n"),
     "wrong_suffix": ("t.jsonl", b"id,human,judge\n1,pass,fail\n2,pass,fail\n"),
     "nul_in_header": ("t.csv", b"id,hu\0man,judge\n1,pass,fail\n2,fail,fail\n"),
@@ -391,6 +391,17 @@ DETAILS = {
     "nul_in_header": "column 2 has a NUL character",
     "damaged_log": "not a complete .eval archive",
 }
+
+
+def test_an_encoding_is_asked_with_commands_that_run(here, capsys):
+    rows = "".join(f"{i},{'ja' if i % 2 else 'nein'},für {i}\n" for i in range(8))
+    Path("t.csv").write_bytes(f"id,judge,note\n{rows}".encode("cp1252"))
+    assert main(["check", "t.csv"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("in which encoding is it?")
+    assert "  cp1252, which reads 'für':" in lines
+    command = lines[lines.index("  cp1252, which reads 'für':") + 1].split()
+    assert main([word.strip("'") for word in command[1:]]) == 0
 
 
 @pytest.mark.parametrize("name", BAD)

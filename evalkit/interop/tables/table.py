@@ -528,8 +528,10 @@ def _check_copies(
                 for pair in zip(verdicts[judge], verdicts[label], strict=True)
                 if None not in pair
             ]
-            # A judge that states its verdicts in texts of its own is no copy.
-            if not _has_few_words(parts.typed[judge]):
+            # A judge that states its verdicts in texts of its own is no copy, and a user who mapped
+            # words knows the columns.
+            own_words = {*parts.typed[judge].words} != {*parts.typed[label].words}
+            if own_words and (choices.words or not _has_few_words(parts.typed[judge])):
                 continue
             equal = all(verdict == right for verdict, right in both)
             # One value in all rows is no sign of a copy: any two such columns are equal.
