@@ -293,6 +293,12 @@ SITUATIONS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _in_english(monkeypatch):
+    """The terminal in English, although the reports are in Chinese."""
+    monkeypatch.setenv("EVALKIT_LANGUAGE", "en")
+
+
 @pytest.fixture
 def brought(call, tmp_path):
     """Imports rows; returns the conclusion, all the terminal says, and findings.md in Chinese."""

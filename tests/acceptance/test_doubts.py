@@ -428,7 +428,8 @@ SITUATIONS |= OF_THE_SAME_KINDS
         for name in SITUATIONS
     ],
 )
-def test_data_that_is_not_ideal(call, tmp_path, name):
+def test_data_that_is_not_ideal(call, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("EVALKIT_LANGUAGE", "en")
     rows, words, english, chinese = SITUATIONS[name]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows())
     (tmp_path / "judged.jsonl").write_text(lines, "utf-8")
