@@ -43,7 +43,6 @@ PAIRS = {
     "corrected": "win_rate/a tie_rate",
     "jnd": "noise labels",
     "ranking": "rating/strong rating/middling rating/weak win_rate/strong",
-    "variance": "case order sample",
 }
 SCORES = {
     "score": "mean",
@@ -52,7 +51,6 @@ SCORES = {
     "corrected": "score_mean",
     "jnd": "noise",
     "ranking": "rating/strong",
-    "variance": "case criterion sample",
 }
 BIASED = {
     "conflict/weak_rate": "one or two cases of a run have it: too few for any interval to be exact",

@@ -114,9 +114,6 @@ DETAIL_FILES = {
     "slices.json": (
         "Metrics by slice with intervals, the value of the rest, tests, and shrunk estimates."
     ),
-    "variance.json": (
-        "The variance of margins or scores by source, and how many repetitions would halve it."
-    ),
     "causes.json": (
         "Why answers cannot be used: status, kind, reason and count of each cause, with an example. "
         "Needs an unusable answer."

@@ -47,12 +47,13 @@ from evalkit.compose.user_files import hidden_files, user_files
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.claims import Claim
 from evalkit.core.display import relative
-from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
+from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
 from evalkit.core.values import JsonObject, frozen
 from evalkit.runs import claim_run, claim_unused_run, read_config
 from evalkit.runs.results import RunResult, Spent
+from evalkit.scoring.catalog.removed import metric_remedy
 from evalkit.workflows import sweeps
 from evalkit.workflows.sweeps import (
     leaderboard_of,
@@ -268,7 +269,8 @@ def objective_value(
     for name in names:
         if name not in metrics:
             log(
-                "error", f"objective: no metric '{name}': {did_you_mean(name, metrics)}"
+                "error",
+                f"objective: no metric '{name}': {metric_remedy(name, metrics)}",
             )
         elif metrics[name]["value"] is None:
             log(

@@ -46,16 +46,14 @@ def _part(part: str) -> Text:
     return Text(part)  # of a plug-in, which may bring its translation
 
 
-def _argument(name: str, value: str) -> Joined | str:
+def _argument(name: str, value: str) -> Text | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
-    if name not in _ARGUMENTS_OF_WORDS:
-        return value
-    # Several words may be joined by the sign of a product.
-    parts = map(_part, value.split(" × "))
-    return joined(parts, Text(" × "))
+    if name in _ARGUMENTS_OF_WORDS:
+        return _part(value)
+    return value
 
 
-_ARGUMENTS_OF_WORDS = frozenset(("units", "effect", "facet", "answer", "state", "what"))
+_ARGUMENTS_OF_WORDS = frozenset(("units", "answer", "state", "what"))
 
 
 @cache

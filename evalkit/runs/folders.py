@@ -162,8 +162,10 @@ def written_files(folder: Path) -> set[str]:
     pictures = set[str]()
     if not images.is_symlink():  # likewise
         pictures = {f"{FOLDER}/{image.name}" for image in images.glob("*.*")}
-    written = {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
-    return written | set(filter(is_image_file, pictures))
+    written = {*layout.FILES, *layout.DERIVED, *layout.EARLIER_DETAILS, *figures}
+    return (
+        written | set(filter(_is_plain, names)) | set(filter(is_image_file, pictures))
+    )
 
 
 def remove_files(folder: Path, names: Collection[str]) -> None:

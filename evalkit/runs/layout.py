@@ -58,11 +58,12 @@ DETAILS: Final = (
     "sequence.json",
     "panel.json",
     "transport.json",
-    "variance.json",
     "annotators.json",
     f"{CAUSES}.json",
 )
 """Tables behind the metrics. Each scoring writes those that it has, and removes the others."""
+EARLIER_DETAILS: Final = ("variance.json",)
+"""Tables that only earlier versions wrote; a new scoring removes them."""
 DERIVED: Final = (
     FINDINGS,
     PROMPTS,

@@ -10,12 +10,13 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.config import CHECKLIST, ScoringConfig
-from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Scale
 from evalkit.core.shown import Shown
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
 from evalkit.scoring.catalog import TESTED
+from evalkit.scoring.catalog.removed import metric_remedy
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.decision import Metrics
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
@@ -267,7 +268,7 @@ def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[st
             raise ConfigError(
                 _why_not(name, measured),
                 where=name,
-                remedy=did_you_mean(name, shared),
+                remedy=metric_remedy(name, shared),
             )
     # Without a request, the first metric of the usual ones that every run has.
     return (

@@ -11,10 +11,11 @@ from typing import Final, Literal
 
 from evalkit.config import GateConfig, LeadRule, RunConfig, ScoringConfig
 from evalkit.core.display import estimate
-from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.errors import ConfigError
 from evalkit.core.types import Metric
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog.removed import metric_remedy
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
 from evalkit.scoring.decision import USES, Decision, Metrics, Use
 from evalkit.scoring.labels import labels_for
@@ -289,7 +290,7 @@ def judge_metrics(
                     name,
                     text,
                     "failed",
-                    f"no such metric in this run; {did_you_mean(name, metrics)}",
+                    f"no such metric in this run; {metric_remedy(name, metrics)}",
                 )
             # Only a bound on the value can be decided by the interval.
             elif number == "value" and (rule.by or gate.by) == "interval":

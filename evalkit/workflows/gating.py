@@ -18,7 +18,7 @@ from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
 from evalkit.core.display import slug
-from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.core.image_files import is_image_file
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
@@ -26,9 +26,10 @@ from evalkit.core.types import Case
 from evalkit.core.values import Json
 from evalkit.report.findings.decisions import sentence
 from evalkit.runs import remove_files, write_run, written_files
-from evalkit.runs.layout import DETAILS, files_of
+from evalkit.runs.layout import DETAILS, EARLIER_DETAILS, files_of
 from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, catalog_of
+from evalkit.scoring.catalog.removed import metric_remedy
 from evalkit.scoring.decision import Metrics
 from evalkit.scoring.gate_rules import (
     Gate,
@@ -95,7 +96,7 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
         less_is_better(lead)
         with other_run(lead, config) as named_run:
             if lead.metric not in named_run.metrics:
-                remedy = did_you_mean(lead.metric, named_run.metrics)
+                remedy = metric_remedy(lead.metric, named_run.metrics)
                 raise ConfigError(
                     f"this run has no metric '{lead.metric}'",
                     where=_where(lead),
@@ -142,7 +143,7 @@ def _check_name(
         names = available_names(
             config, catalog_of(config.dataset.benchmark), _names_in(cases)
         )
-        remedy = did_you_mean(plain, names)
+        remedy = metric_remedy(plain, names)
         raise ConfigError("no such metric", where=where, remedy=remedy)
 
 
@@ -259,7 +260,7 @@ def check_rules(config: RunConfig, result: RunResult) -> None:
             raise ConfigError(
                 "no such metric in this run",
                 where=where,
-                remedy=did_you_mean(name, result.metrics),
+                remedy=metric_remedy(name, result.metrics),
             )
 
 
@@ -514,7 +515,7 @@ def write_with_gate(
     if replace_run:
         stale = written_files(folder)
     else:
-        stale = {JSON, JUNIT, MARKDOWN, *DETAILS}
+        stale = {JSON, JUNIT, MARKDOWN, *DETAILS, *EARLIER_DETAILS}
         earlier = result.manifest.get("files") or ()
         names |= {*earlier} - stale
     result = replace(

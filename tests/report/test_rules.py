@@ -211,9 +211,7 @@ def wrong_metrics(metrics):
     """Yield metrics outside their interval, and intervals of no width: other cases would differ."""
     for name, one in metrics.items():
         if one.value is not None and one.low is not None:
-            at_limit = name.startswith(
-                ("variance/", "panel/effective_votes")
-            )  # 0, or all judges, is as far as it goes
+            at_limit = name.startswith("panel/effective_votes")  # all judges are as far as it goes
             if not one.low <= one.value <= one.high or (one.low == one.high and not at_limit):
                 yield f"{name} {one.value} [{one.low}, {one.high}]"
 

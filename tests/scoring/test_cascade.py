@@ -697,7 +697,6 @@ def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
                 "conflict/",
                 "length/",
                 "samples/",
-                "variance/",
             )
         ):
             assert metric.value is None, name

@@ -53,6 +53,7 @@ CLASSES = [
     f"dataset.path={ROOT / 'tests/scoring/files/classes.jsonl'}",
     "mode=pointwise",
 ]
+LAST = "removed: evalkit 0.2 was the last version with it$"
 SETTING_NEEDS = (*SETTINGS, "")
 
 
@@ -120,7 +121,6 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
         "pictures/omitted",  # no case of these runs has pictures
         "tie_rate/split",
         "panel/unanimous",
-        "variance/criterion",
     } | {
         name
         for name in certain
@@ -149,7 +149,7 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
 @pytest.mark.parametrize(
     ("overrides", "name", "remedy"),
     [
-        (["mode=pointwise"], "position/consistency", "did you mean 'criteria/"),
+        (["mode=pointwise"], "position/consistency", "choose from "),
         ([], "forced_rate", "did you mean"),
         ([], "between/kappa", "did you mean 'agreement/kappa'"),
         ([], "conflict/rate/clarty", "did you mean 'conflict/rate/clarity'"),
@@ -161,6 +161,9 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
         ),
         ([], "ranking/rating/nobody", "did you mean"),
         ([], "panel/alpha", "did you mean"),
+        ([], "variance/case", LAST),
+        ([], "slice/length/short/variance/case", LAST),
+        ([PANEL], "judge/x_y/variance/case", LAST),
     ],
 )
 def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
@@ -171,7 +174,7 @@ def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
     )
     gate = type(config.gate).model_validate({name: ">= 0"})
     cases = [Case("1", "?", (), metadata={"subset": "Natural"})]
-    with pytest.raises(ConfigError, match=f"gate.{name}: no such metric"):
+    with pytest.raises(ConfigError, match=f"gate.{name}: no such metric.*{remedy}"):
         check_gate(config.model_copy(update={"gate": gate}), cases)
 
 

@@ -93,10 +93,17 @@ def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right, l
     assert (other.state, other.labels_needed) == ("undecided", None)
 
 
-def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails():
-    [ruling] = judge_metrics(GateConfig.model_validate({"agreement/kapa": ">= 0"}), METRICS)
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("agreement/kapa", "did you mean 'agreement/kappa'?"),
+        ("variance/case", "removed: evalkit 0.2 was the last version with it"),
+    ],
+)
+def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails(name, remedy):
+    [ruling] = judge_metrics(GateConfig.model_validate({name: ">= 0"}), METRICS)
     assert ruling.state == "failed"
-    assert ruling.why == "no such metric in this run; did you mean 'agreement/kappa'?"
+    assert ruling.why == f"no such metric in this run; {remedy}"
 
 
 @pytest.mark.parametrize(

@@ -217,8 +217,6 @@ def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     names = re.findall(r"\{(\w+)\}", text)
     words = {
         "units": "cases",
-        "effect": "cases × orders",
-        "facet": "order",
         "state": "invalidated",
         "what": "pairs",
     }

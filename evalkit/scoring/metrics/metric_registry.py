@@ -75,7 +75,6 @@ from evalkit.scoring.metrics.repeats import class_sample_statistics, sample_stat
 from evalkit.scoring.metrics.transitivity import conflict_statistics, cycle_results
 from evalkit.scoring.metrics.transport import transport_statistics
 from evalkit.scoring.metrics.turns import turn_statistics
-from evalkit.scoring.metrics.variance_components import variance_results
 
 Functions: TypeAlias = Sequence[Callable[..., Any]]
 
@@ -131,7 +130,6 @@ MODELS: Final[Functions] = (
     ranking_results,
     *CORRECTIONS,
     transport_statistics,
-    variance_results,
 )
 """Of a run as a whole, where not only rates and means of verdicts are wanted."""
 RUN: Final[Functions] = (

@@ -21,7 +21,6 @@ from evalkit.scoring.metrics.ranking import (
     rank_systems,
     standing,
 )
-from evalkit.scoring.metrics.variance_components import grouped
 from evalkit.scoring.stats.arrays import (
     FUZZ,
     Floats,
@@ -100,8 +99,8 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
     judged = (judgments.case[finite], judgments.i[finite], judgments.j[finite])
     swapped = judgments.swapped[finite]
     read = values[finite]
-    unit, _ = grouped(*judged)
-    request, _ = grouped(*judged, swapped.astype(np.int64))
+    unit = _numbers(*judged)
+    request = _numbers(*judged, swapped.astype(np.int64))
     width = Scale.of(config.rubric).span if scored else 2.0
     span = width if scored and scoring.normalize == "minmax" else 1.0
     size = (
@@ -183,6 +182,17 @@ def _from_labels(verdicts: VerdictColumns) -> Statistic:
         note="margin at which the judge's choice equals the label three times out of four",
         why=why,
     )
+
+
+def _numbers(*keys: Ints) -> Ints:
+    """Return the number of each row's distinct combination of keys."""
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        # The code is renumbered after each key, so that it cannot overflow.
+        code = np.unique(
+            code * (int(key.max(initial=0)) + 1) + key, return_inverse=True
+        )[1].reshape(-1)
+    return code
 
 
 def _levels(sizes: Floats) -> tuple[Ints, Floats]:

@@ -1,4 +1,4 @@
-"""Repeated requests: the spread and flips of samples, variance components, and just-noticeable differences."""
+"""Repeated requests: the spread and flips of samples, and just-noticeable differences."""
 
 from __future__ import annotations
 
