@@ -103,9 +103,6 @@ DETAIL_FILES = {
         "The thresholds of a cascade, the labels behind them, and how many verdicts each judge"
         " gives."
     ),
-    "transport.json": (
-        "Whether a correction by labels of other systems holds, by system, and where it is refused."
-    ),
     "panel.json": (
         "Every subset of a panel's judges, the cheapest first: accuracy, $ per case, and the one to"
         " use."

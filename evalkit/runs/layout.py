@@ -57,12 +57,11 @@ DETAILS: Final = (
     "slices.json",
     "sequence.json",
     "panel.json",
-    "transport.json",
     "annotators.json",
     f"{CAUSES}.json",
 )
 """Tables behind the metrics. Each scoring writes those that it has, and removes the others."""
-EARLIER_DETAILS: Final = ("variance.json",)
+EARLIER_DETAILS: Final = ("transport.json", "variance.json")
 """Tables that only earlier versions wrote; a new scoring removes them."""
 DERIVED: Final = (
     FINDINGS,

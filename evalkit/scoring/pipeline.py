@@ -32,7 +32,6 @@ from evalkit.scoring.metrics.refits import (
     widened,
 )
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
-from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
 from evalkit.scoring.search import (
     SearchedColumns,
@@ -126,9 +125,7 @@ def score_run(
     )
     sliced, table = slice_results(config, cases, scored.measures, scored.clusters)
     details = {**scored.details, **table, **sequence}
-    # Tables that need measured metrics are completed here.
-    if "transport" in details:
-        details["transport"] = with_results(details["transport"], metrics)
+    # A table that needs measured metrics is completed here.
     if "panel" in details:
         details["panel"] = with_intervals(
             details["panel"], measure(scored.subsets, config.scoring, scored.clusters)

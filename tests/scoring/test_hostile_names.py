@@ -56,21 +56,6 @@ def of_systems(name: str) -> Scores:
     return score_run(RunConfig(**PAIRWISE, swap={"policy": "none"}), cases, judgments)
 
 
-def of_transport(name: str) -> Scores:
-    """Scores of two labeled systems and of one without labels, all with such names."""
-    cases, judgments = [], []
-    for system in (name, f"{name}2", f"{name}3"):
-        for n in range(20):
-            grade = None if system.endswith("3") else 1.0 + (n * 7) % 5
-            cases.append(
-                Case(f"{len(cases)}", f"q{n}", (Response("a", model=system, grade=grade),))
-            )
-            judgments.append(Judgment(cases[-1].id, (0,), (0,), 0, "m", "ok", 1.0 + (n * 3) % 5))
-    return score_run(
-        RunConfig(**PAIRWISE, mode={"name": "pointwise"}, swap={"policy": "none"}), cases, judgments
-    )
-
-
 def of_slices(name: str) -> Scores:
     """Slices with such a column and such values."""
     cases, judgments, column = (
@@ -142,7 +127,6 @@ def of_panels(name: str) -> Scores:
 FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
     "systems": (of_systems, "ranking/rating/"),
     "leans": (of_systems, "decision/lean/system/"),
-    "transport": (of_transport, "transport/gap/"),
     "slices": (of_slices, "slice/"),
     "criteria": (of_criteria, "conflict/rate/"),
     "checklists": (of_checklists, "checklist/met_rate/item/"),
@@ -155,7 +139,7 @@ FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
 def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family):
     build, start = FAMILIES[family]
     scores = build(HOSTILE)
-    mode = "pairwise" if family not in ("transport", "checklists") else "pointwise"
+    mode = "pairwise" if family != "checklists" else "pointwise"
     assert any(metric.startswith(start) for metric in scores.metrics)
     texts: list[str] = [
         *scores.metrics,

@@ -1,6 +1,5 @@
 """Figures that others published, from the texts and scores they published, also of three judges as a panel."""
 
-import gzip
 import json
 import re
 from functools import cache
@@ -16,7 +15,6 @@ from evalkit.interop.layouts.records import Options
 from evalkit.report.findings import findings
 from evalkit.scoring.metrics.panels import ERRORS, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
-from evalkit.scoring.metrics.transport import MEAN
 from evalkit.scoring.pipeline import score_run
 
 pytestmark = pytest.mark.shared
@@ -83,7 +81,6 @@ def test_qlora_cases_with_a_missing_pass_are_left_out(shared, configure):
 
 
 JUDGES = ("GPT-4", "ChatGPT", "PaLM2")
-SYSTEMS = ("gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226")
 PATTERN = re.compile(r"Output \((a|b)\)")
 
 
@@ -161,50 +158,3 @@ def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmba
     assert fitted.low < majority.value < fitted.high
     # The uncertainty of the fit is part of the interval.
     assert fitted.high - fitted.low > 1.5 * (majority.high - majority.low)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("held_out", SYSTEMS)
-def test_a_correction_of_one_judge_by_another_on_three_systems(shared, pointwise, held_out):
-    """GPT-4o's scores take the place of labels of GPT-4 Turbo's, except those of one system."""
-    cases, judgments, held = [], [], {}
-    for system in SYSTEMS:
-        files = [
-            shared / "data/wildbench/v2.0522" / judge / f"{system}.json.gz"
-            for judge in ("gpt-4-turbo-2024-04-09", "gpt-4o-2024-05-13")
-        ]
-        published = [json.loads(gzip.decompress(file.read_bytes())) for file in files]
-        cheap, dear = ({row["session_id"]: row.get("score") for row in rows} for rows in published)
-        for session in sorted(cheap.keys() & dear.keys()):
-            score, label = (
-                float(one) if str(one).isdigit() else None
-                for one in (cheap[session], dear[session])
-            )
-            if score is None or label is None:
-                continue
-            if system == held_out:
-                held[session] = label
-            grade = None if system == held_out else label
-            id_ = f"{system}-{session}"
-            cases.append(Case(id_, session, (Response("", model=system, grade=grade),)))
-            judgments.append(Judgment(id_, (0,), (0,), 0, "turbo", "ok", score))
-    scores = score_run(pointwise(rubric={"min": 1, "max": 10}), cases, judgments)
-    rows = {row["system"]: row for row in scores.details["transport"]["systems"]}
-    metric, truth = scores.metrics[MEAN + held_out], np.mean([*held.values()])
-    assert rows[held_out]["result"] == "untested"
-    assert {rows[name]["result"] for name in SYSTEMS if name != held_out} <= {
-        "pass",
-        "fail",
-        "undecided",
-    }
-    # It is closer to the labels than the judge, and within the margin; its interval holds the
-    # sampling error only.
-    raw = np.mean([one.value for one in judgments if one.case_id.startswith(held_out)])
-    assert abs(metric.value - truth) < abs(raw - truth) / 1.5
-    assert abs(metric.value - truth) < scores.details["transport"]["margin"]
-    texts = [one.text for one in findings(scores.metrics, "pointwise", scores.details)]
-    assert [
-        one
-        for one in texts
-        if one.startswith("Mean scores corrected in this way, untested on these systems")
-    ]

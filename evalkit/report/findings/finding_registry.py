@@ -49,12 +49,11 @@ from evalkit.report.findings.slices import slice_findings
 from evalkit.report.findings.stopping import stop_findings
 from evalkit.report.findings.subsets import subset_findings
 from evalkit.report.findings.transitivity import conflict_findings
-from evalkit.report.findings.transport import transport_findings
 from evalkit.report.findings.turns import turn_findings
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import Metrics, known
 
-TABLES: Final = ("causes", "panel", "ranking", "slices", "transport")
+TABLES: Final = ("causes", "panel", "ranking", "slices")
 """The tables of a run that findings name systems, judges and slices from."""
 FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     class_findings,
@@ -82,7 +81,6 @@ FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     panel_findings,
     turn_findings,
     subset_findings,
-    transport_findings,
     ranking_findings,
     corrections,
 )

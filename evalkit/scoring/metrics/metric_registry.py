@@ -73,7 +73,6 @@ from evalkit.scoring.metrics.rates import (
 )
 from evalkit.scoring.metrics.repeats import class_sample_statistics, sample_statistics
 from evalkit.scoring.metrics.transitivity import conflict_statistics, cycle_results
-from evalkit.scoring.metrics.transport import transport_statistics
 from evalkit.scoring.metrics.turns import turn_statistics
 
 Functions: TypeAlias = Sequence[Callable[..., Any]]
@@ -129,7 +128,6 @@ MODELS: Final[Functions] = (
     cycle_results,
     ranking_results,
     *CORRECTIONS,
-    transport_statistics,
 )
 """Of a run as a whole, where not only rates and means of verdicts are wanted."""
 RUN: Final[Functions] = (
