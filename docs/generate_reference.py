@@ -88,9 +88,6 @@ RUN_FILES = {
 """The files that every run writes; `prompts.json` is missing where judgments were imported."""
 DETAIL_FILES = {
     "confusion.json": "How often each label met each verdict. Needs labels.",
-    "missing.json": (
-        "The agreement metrics with bounds for each kind of missing answer. Needs labels."
-    ),
     "frontier.json": "Ties and accuracy at each tie threshold.",
     "conflicts.json": "The cycles of each case (A > B > C > A), overall and by criterion.",
     "reliability.json": "Accuracy by stated confidence. Needs labels and confidences.",

@@ -46,7 +46,6 @@ CAUSES: Final = "causes"
 
 DETAILS: Final = (
     "confusion.json",
-    "missing.json",
     "frontier.json",
     "conflicts.json",
     "reliability.json",
@@ -61,7 +60,7 @@ DETAILS: Final = (
     f"{CAUSES}.json",
 )
 """Tables behind the metrics. Each scoring writes those that it has, and removes the others."""
-EARLIER_DETAILS: Final = ("transport.json", "variance.json")
+EARLIER_DETAILS: Final = ("missing.json", "transport.json", "variance.json")
 """Tables that only earlier versions wrote; a new scoring removes them."""
 DERIVED: Final = (
     FINDINGS,

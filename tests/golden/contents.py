@@ -144,13 +144,7 @@ def _detail(file: Path) -> Any:
     value = json.loads(file.read_bytes())
     if isinstance(value, dict):
         value = {name: inner for name, inner in value.items() if name not in _VOLATILE}
-    # The metrics as if one kind of missing answers counted against the judge: mostly those of
-    # metrics.json.
-    return (
-        _digest(value)
-        if file.stem == "missing" and not any(row["missing"] for row in value)
-        else _short(value)
-    )
+    return _short(value)
 
 
 def _rows(file: Path, *, whole: bool) -> Any:

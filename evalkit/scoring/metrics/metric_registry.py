@@ -63,7 +63,6 @@ from evalkit.scoring.metrics.pictures import picture_metrics
 from evalkit.scoring.metrics.rates import (
     cost_statistics,
     missing_statistics,
-    missing_table,
     overall_statistics,
     prompt_statistics,
     rule_statistics,
@@ -118,7 +117,6 @@ MODELS: Final[Functions] = (
     confusion_statistics,
     class_confusion,
     self_statistics,
-    missing_table,
     order_statistics,
     recalibration,
     within_statistics,

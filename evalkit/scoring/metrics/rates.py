@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from evalkit.scoring.judgments import KINDS, READABLE, JudgmentColumns
 from evalkit.scoring.metrics.preference_graphs import groups, matrices
 from evalkit.scoring.metrics.transitivity import weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
-from evalkit.scoring.stats.statistic import Measures, Statistic, Tabled, Tally, share
+from evalkit.scoring.stats.statistic import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.pairs import (
     OVERALL,
     WEIGHED,
@@ -173,132 +172,6 @@ def prompt_statistics(judgments: JudgmentColumns) -> list[Statistic]:
         PROMPTS_SEEN, requested.seen, cut, span=(0.0, 1.0)
     )
     return [requested.tally.rate("prompts/cut", cut, every), share_seen]
-
-
-MISSING_KINDS = (*KINDS[:READABLE], "inconclusive", "unasked")
-_INCONCLUSIVE = len(MISSING_KINDS) - 2
-_UNASKED = len(MISSING_KINDS) - 1
-
-
-def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Tabled:
-    """Return the table of the bounds of each rate over labels if only the missing answers of one kind had been made.
-
-    A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`: as
-    `inconclusive` if an answer was read that gives no score or winner, such as a checklist item
-    that cannot be assessed or a ranking that omits the response, and as `unasked` if it was never
-    requested. `worst_low` and `worst_high` are the rate if every missing answer of that kind had
-    counted against it, or for it.
-
-    Args:
-        verdicts: the verdicts.
-        judgments: all judgments.
-
-    Returns:
-        No metrics, and a row for each rate and kind, as JSON values; `inconclusive` only where
-        there is such an answer. No rows without labels.
-    """
-    if not verdicts.labeled.any():
-        return [], {}
-    passes = verdicts.passes
-    label = verdicts.pairs.label
-    kinds = _missing_kinds(verdicts, judgments)
-    # Pairs that a cascade abstains from are not missing.
-    labeled = verdicts.labeled & ~verdicts.withheld
-    # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is
-    # missing.
-    rates = {
-        "agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]
-    }
-    if passes is not None and passes.both:
-        # (pairs, 2) whether each order is right.
-        right = passes.winner == label[:, None]
-        requested = judgments.select(third=False)
-        rates["agreement/accuracy_both_orders"] = [
-            (right.all(axis=1), passes.complete, kinds)
-        ]
-        rates["agreement/accuracy_per_order"] = [
-            (
-                right[:, order],
-                passes.read[:, order],
-                _missing_kinds(verdicts, requested, order),
-            )
-            for order in (0, 1)
-        ]
-    rows = [
-        _row(
-            name,
-            kind,
-            [
-                # Rows that are right, that were read, and that are missing for this reason.
-                (right & labeled & read, labeled & read, labeled & ~read & (of == code))
-                for right, read, of in parts
-            ],
-        )
-        for name, parts in rates.items()
-        for code, kind in enumerate(MISSING_KINDS)
-    ]
-    # `inconclusive` has rows only where there is such an answer.
-    return [], {
-        "missing": [
-            row for row in rows if row["kind"] != "inconclusive" or row["missing"]
-        ]
-    }
-
-
-def _row(
-    name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]
-) -> dict[str, Any]:
-    """Return a rate, or the mean of two, from the rows of each part that count, were read, and are missing."""
-    counts = [tuple(int(rows.sum()) for rows in part) for part in parts]
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        numbers = [value for value in values if value is not None]
-        if len(numbers) == len(values):
-            return round_metric(sum(numbers) / len(numbers))
-        return None
-
-    # Bounds by part: missing ones all wrong, or all right.
-    bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
-    return {
-        "metric": name,
-        "kind": kind,
-        "value": mean([hits / n if n else None for hits, n, _ in counts]),
-        "n": sum(n for _, n, _ in counts),
-        "missing": sum(missing for *_, missing in counts),
-        "worst_low": mean([low for low, _ in bounds]),
-        "worst_high": mean([high for _, high in bounds]),
-    }
-
-
-def _missing_kinds(
-    verdicts: VerdictColumns, judgments: JudgmentColumns, order: int | None = None
-) -> Codes:
-    """Return the index in `MISSING_KINDS` of each pair's first missing answer, of one order if `order` is given."""
-    scores = verdicts.scores if verdicts.passes is None else None
-    pairs = verdicts.pairs
-    relevant = judgments.of_units(2 if scores is None else 1)
-    if order is not None:
-        relevant = relevant.where(relevant.swapped == order)
-    # Readable, but without a value or any criterion.
-    empty = np.isnan(relevant.value) & np.isnan(relevant.criteria).all(axis=1)
-    # Readable answers with a value cannot be the first missing one: they count as not asked.
-    kinds = np.where(
-        relevant.readable,
-        np.where(empty, _INCONCLUSIVE, _UNASKED),
-        relevant.kind,
-    )
-    # judgment -> its pair or response
-    if scores is None:
-        units = pairs.rows(relevant)
-    else:
-        units = scores.offset[relevant.case] + relevant.i
-    first_kinds = np.full(
-        len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8
-    )
-    # The smallest code of each unit; units without judgments stay unasked.
-    np.minimum.at(first_kinds, units, kinds)
-    # A pair of scored responses has the kind of the one that comes first in `MISSING_KINDS`.
-    return first_kinds if scores is None else np.minimum(*pairs.sides(first_kinds))
 
 
 def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
