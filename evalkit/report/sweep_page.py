@@ -14,7 +14,6 @@ from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import (
     MOST_ROWS,
     by_metric,
-    pareto_front,
     significance_groups,
 )
 from evalkit.report.findings.decisions import USES, simulated
@@ -105,8 +104,7 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "several": several,
         "cases_page": CASES_PAGE if facts.cases else None,
         "same": _shared_settings(list(settings.values()), varying),
-        "fronts": [figure for figure in figures if figure.name == "front"],
-        "figures": [figure for figure in figures if figure.name != "front"],
+        "figures": figures,
         "metrics": [
             figure
             for name in board.columns
@@ -219,16 +217,11 @@ def _figures(
     # Figures dataset by dataset: jobs on different data are not compared.
     for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == fingerprint]
-        pair = (
-            pareto_front(rows, board.by, names),
-            # The level of significance: 0.05 at 95%.
-            significance_groups(rows, board.contrasts, 1 - board.confidence, names),
-        )
-        figures += [
-            _of(figure, datasets.get(fingerprint, ""))
-            for figure in pair
-            if figure is not None
-        ]
+        # The level of significance: 0.05 at 95%.
+        alpha = 1 - board.confidence
+        differences = significance_groups(rows, board.contrasts, alpha, names)
+        if differences is not None:
+            figures.append(_of(differences, datasets.get(fingerprint, "")))
     return figures
 
 

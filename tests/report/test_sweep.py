@@ -9,7 +9,7 @@ import pytest
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric, Orders, Verdict
 from evalkit.report import SweepFacts, render_sweep
-from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
+from evalkit.report.figures.sweep_figures import by_metric, significance_groups
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.decision import ONE_ORDER, Decision
@@ -155,11 +155,7 @@ def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
     assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
     assert "tie.threshold=0</code>" in page
     assert "large · swap=both · " not in page
-    assert (
-        page.index("not worse by more than")
-        < page.index('id="figure-front"')
-        < page.index('id="board"')
-    )
+    assert page.index("not worse by more than") < page.index('id="board"')
 
 
 def test_text_from_data_makes_no_markup():
@@ -172,54 +168,6 @@ def test_text_from_data_makes_no_markup():
 
 def drawn(figure) -> ElementTree.Element:
     return ElementTree.fromstring(str(figure.svg))
-
-
-def circles(figure, class_: str) -> int:
-    return sum(e.get("class") == class_ for e in drawn(figure).iter("circle"))
-
-
-def test_the_front_holds_those_that_none_beats_for_less():
-    found = board(costs=(0.1, 0.02, 0.05))
-    figure = pareto_front(found.rows, found.by, dict(zip("012", "LSC", strict=True)))
-    assert (circles(figure, "dot"), circles(figure, "small")) == (2, 1)
-    same = board(costs=(0.1, 0.1, 0.1))
-    assert pareto_front(same.rows, same.by, dict(zip("012", "LSC", strict=True))) is None
-
-
-@pytest.mark.parametrize("jobs", [2, 5, 14, 40])
-@pytest.mark.parametrize(
-    "costs", [(0.002,), (0.002, 0.0021), (0.002, 0.003, 0.0101), (0.001, 0.05, 0.4)]
-)
-@pytest.mark.parametrize("step", [0.0, 0.0005, 0.01])
-def test_no_name_on_the_front_covers_another_or_is_outside(jobs, costs, step):
-    found = board(
-        [0.6 + step * (k // len(costs)) for k in range(jobs)],
-        [costs[k % len(costs)] for k in range(jobs - 1)] + [0.01],
-        [f"judge.model=openai/model-{k}" for k in range(jobs)],
-        ["d"] * jobs,
-    )
-    rows = [replace(row, pareto=True) for row in found.rows]
-    figure = pareto_front(
-        rows, found.by, {row.job: f"openai/model-{row.job} · swap=both" for row in rows}
-    )
-    drawing = drawn(figure)
-    _, _, width, height = map(float, drawing.get("viewBox").split())
-    boxes = []
-    for one in drawing.iter("text"):
-        if (kind := one.get("class")).startswith("key"):
-            x, y, wide = float(one.get("x")), float(one.get("y")), 7.5 * len(one.text)
-            boxes.append((x - wide, x, y) if "end" in kind else (x, x + wide, y))
-    dots = {(float(one.get("cx")), float(one.get("cy"))) for one in drawing.iter("circle")}
-    assert len(boxes) == len(dots)
-    for place, (left, right, y) in enumerate(boxes):
-        assert left > 0
-        assert right < width
-        assert 20 < y < height - 40
-        if jobs < 40:  # more than there is space for
-            assert all(
-                abs(y - y2) > 13.8 or right <= start or end <= left
-                for start, end, y2 in boxes[:place]
-            )
 
 
 @pytest.mark.parametrize("seconds", [0.000208, 0.02, 3.0, 1234.5678])
