@@ -8,13 +8,11 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
-from evalkit.core.translation import LANGUAGES, gettext, in_every_language, translator
+from evalkit.core.translation import in_every_language
 from evalkit.core.values import JsonObject, frozen
-from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import (
     MOST_ROWS,
     by_metric,
-    significance_groups,
 )
 from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.findings.finding import finding
@@ -81,8 +79,6 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     several = len({row.dataset for row in board.rows}) > 1
     # The first metrics are shown; a switch shows all.
     main = board.main_columns()[:MAIN]
-    # Names of datasets only if there are several.
-    figures = _figures(board, names, datasets if several else {})
     return {
         "title": facts.title,
         "start": facts.language,
@@ -104,7 +100,6 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "several": several,
         "cases_page": CASES_PAGE if facts.cases else None,
         "same": _shared_settings(list(settings.values()), varying),
-        "figures": figures,
         "metrics": [
             figure
             for name in board.columns
@@ -208,35 +203,6 @@ def _row(
         "pareto": row.pareto,
         "metrics": row.metrics,
     }
-
-
-def _figures(
-    board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]
-) -> list[Figure]:
-    figures: list[Figure] = []
-    # Figures dataset by dataset: jobs on different data are not compared.
-    for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
-        rows = [row for row in board.rows if row.dataset == fingerprint]
-        # The level of significance: 0.05 at 95%.
-        alpha = 1 - board.confidence
-        differences = significance_groups(rows, board.contrasts, alpha, names)
-        if differences is not None:
-            figures.append(_of(differences, datasets.get(fingerprint, "")))
-    return figures
-
-
-def _of(figure: Figure, dataset: str) -> Figure:
-    if not dataset:
-        return figure
-    english, chinese = (
-        gettext("{figure}: {dataset}", figure=title, dataset=dataset).render(
-            translator(language)
-        )
-        for language, title in zip(LANGUAGES, figure.title, strict=True)
-    )
-    return Figure(
-        figure.name, (english, chinese), figure.svg, figure.caption, figure.wide
-    )
 
 
 def _beyond(total: int) -> Words | None:

@@ -274,7 +274,7 @@ def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
 
 
 def test_names_of_jobs_are_not_cut_off(open_page):
-    """Each name begins within its drawing, and at the left of a phone's screen."""
+    """Each name begins within its drawing, also on a phone's screen."""
     names = ("a-large-model", "a model of some length", "模型")
     jobs = board(dict(zip(names, ((0.9, 0.3), (0.8, 0.1), (0.7, 0.2)), strict=True)))
     page = open_page(
@@ -286,8 +286,6 @@ def test_names_of_jobs_are_not_cut_off(open_page):
         " text.getBoundingClientRect().left < svg.getBoundingClientRect().left - 0.5).map(text => text.textContent))"
     )
     assert outside == []
-    apart = page.locator("#figure-differences .name").first.bounding_box()
-    assert apart["x"] < 195
 
 
 def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_sent(

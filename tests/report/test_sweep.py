@@ -9,7 +9,7 @@ import pytest
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric, Orders, Verdict
 from evalkit.report import SweepFacts, render_sweep
-from evalkit.report.figures.sweep_figures import by_metric, significance_groups
+from evalkit.report.figures.sweep_figures import by_metric
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.decision import ONE_ORDER, Decision
@@ -180,15 +180,6 @@ def test_every_value_is_inside_its_drawing(seconds):
     values = [one for one in drawing.iter("text") if one.get("class") == "value"]
     assert len(values) == 3
     assert all(float(one.get("x")) + 8 * len(one.text) <= width for one in values)
-
-
-def test_squares_are_filled_where_two_are_told_apart():
-    found = board()
-    figure = significance_groups(
-        found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True))
-    )
-    squares = [e.get("class") for e in drawn(figure).iter("rect")]
-    assert (squares.count("apart"), squares.count("cell")) == (4, 2)
 
 
 def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():

@@ -1,29 +1,22 @@
-"""Figures of a sweep: metrics by configuration, and significant differences."""
+"""Figures of a sweep: metrics by configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 
-from markupsafe import Markup
-
-from evalkit.core.display import p_value, shorten
 from evalkit.core.types import Metric
 from evalkit.report.figures.drawing import (
     Figure,
-    figure,
-    hint,
     label_width,
-    node,
-    text,
 )
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.texts import metric_words
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.leaderboard import Contrast, Standing
+from evalkit.scoring.leaderboard import Standing
 
-MOST_ROWS, MOST_SQUARES, LARGE = 80, 80, 30
-SIDE, MARGIN, LEFT = 20.0, 390.0, 390.0
+MOST_ROWS = 80
+LEFT = 390.0
 
 
 def by_metric(
@@ -65,57 +58,3 @@ def _digits(metrics: Sequence[Metric]) -> int:
     if largest > 0:
         return max(2, 2 - floor(log10(largest)))
     return 2
-
-
-def significance_groups(
-    rows: Sequence[Standing],
-    contrasts: Sequence[Contrast],
-    alpha: float,
-    names: Mapping[str, str],
-) -> Figure | None:
-    """Return a square for each pair of configurations, filled if they differ significantly."""
-    ranked = [row for row in rows if row.letters is not None][:MOST_SQUARES]
-    if len(ranked) < 3:
-        return None
-    contrast_of = {
-        frozenset((contrast.first, contrast.second)): contrast for contrast in contrasts
-    }
-    margin = label_width((names[row.job] for row in ranked), 48.0, MARGIN)
-    elements: list[Markup] = []
-    side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
-    for i, row in enumerate(ranked):
-        y = 26 + side * i
-        elements.append(
-            text(
-                margin - 34,
-                y + side / 2 + 4,
-                shorten(names[row.job], 52),
-                "name" if side > 15 else "key end",
-            )
-        )
-        elements.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
-        if side > 15 or i % 5 == 4:
-            elements.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
-        for j, column in enumerate(ranked):
-            if i != j and (
-                contrast := contrast_of.get(frozenset((row.job, column.job)))
-            ):
-                x = margin + side * j
-                p = contrast.p_holm
-                class_ = "cell" if p is None or p > alpha else "apart"
-                square = node(
-                    "rect",
-                    class_=class_,
-                    x=x + 1,
-                    y=y + 1,
-                    width=side - 2,
-                    height=side - 2,
-                )
-                elements.append(
-                    hint(
-                        f"{contrast.difference:+.3f}, p {p_value(p, '= ') or '= -'}",
-                        square,
-                    )
-                )
-    size = side * len(ranked)
-    return figure("differences", margin + size + 4, size + 32, elements, wide=True)
