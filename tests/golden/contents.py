@@ -272,7 +272,7 @@ class _Page(HTMLParser):
         elif tag in _BLOCKS:
             self._break(beside=tag in _BESIDE)
         if tag == "svg":
-            # A figure's second drawing, for narrow screens, mostly has the texts of the first.
+            # Texts that the figure before has, too, such as the ticks of an axis, are omitted.
             drawn = self.lines[self._drawing :]
             self.lines[self._drawing :] = [line for line in drawn if line not in self._drawn] + [""]
             self._drawn = set(drawn)

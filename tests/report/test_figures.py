@@ -320,13 +320,3 @@ def test_ticks_end_on_any_axis(low, high, value, count):
     assert len(ticks) <= 2 * count + 3
     assert all(100.0 <= place <= 200.0 for place, _ in ticks)
     assert 100.0 <= axis(value) <= 200.0
-
-
-def test_a_forest_has_a_narrow_version_with_the_same_values_unless_it_has_many_rows():
-    rows = [Row((f"row {k}", f"行 {k}"), Metric("tie_rate", 0.5, 0.4, 0.6, 10)) for k in range(21)]
-    few = forest_figure("rates", FIGURES["rates"], rows[:3], 0.0, 1.0)
-    assert few.narrow is not None
-    assert few.narrow.count("0.50 [0.40, 0.60]") == 3
-    assert few.narrow.count('class="dot"') == few.svg.count('class="dot"') == 3
-    assert 'viewBox="0 0 350 ' in few.narrow
-    assert forest_figure("rates", FIGURES["rates"], rows, 0.0, 1.0).narrow is None

@@ -13,17 +13,13 @@ from evalkit.report.texts import FIGURES, Words
 
 @frozen
 class Figure:
-    """A drawing with its title and caption; a `wide` one has the width of the page.
-
-    `narrow` is the same drawing for narrow screens, if `svg` would not be readable there.
-    """
+    """A drawing with its title and caption; a `wide` one has the width of the page."""
 
     name: str
     title: Words
     svg: Markup
     caption: Words
     wide: bool = False
-    narrow: Markup | None = None
 
 
 @frozen

@@ -26,7 +26,6 @@ from evalkit.scoring.decision import Metrics
 
 MOST = 12
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
-NARROW, HIGH, MOST_NARROW = 350.0, 44.0, 20
 
 OF_CLASS = ("rate", "precision", "recall", "f1")
 
@@ -122,43 +121,15 @@ def forest_figure(
     high: float,
     names_width: float = LEFT,
 ) -> Figure:
-    """Return a figure of rows, and a narrow version if there are few rows; see `forest`."""
+    """Return a figure of rows; see `forest`."""
     title, caption = words
-    if len(rows) <= MOST_NARROW:
-        narrow = _narrow_forest(rows, low, high, title)
-    else:
-        narrow = None
     return Figure(
         name,
         title,
         forest(rows, low, high, title, names_width),
         caption,
         wide=True,
-        narrow=narrow,
     )
-
-
-def _narrow_forest(
-    rows: Sequence[Row], low: float, high: float, label: Words
-) -> Markup:
-    """Return a forest plot with each name and value above its interval."""
-    axis = Axis(low, high, 6.0, NARROW - 6)
-    bottom = HIGH * len(rows)
-    elements = [text(x, bottom + 16, tick, "tick") for x, tick in axis.ticks()]
-    for index, row in enumerate(rows):
-        y = HIGH * index
-        value = interval(row.metric, row.digits)
-        names = tuple(
-            shorten(name, int((NARROW - 7.4 * len(value)) / 6.9)) for name in row.words
-        )
-        parts = [
-            text(0.0, y + 16, (names[0], names[1])),
-            text(NARROW, y + 16, value, "value end"),
-            line(axis.start, y + 30, axis.end, y + 30, "grid"),
-            *_marks(row, axis, y + 30),
-        ]
-        elements.append(node("g", *parts, class_="faint" if row.faint else None))
-    return canvas(NARROW, bottom + 22, *elements, label=label)
 
 
 def forest(
