@@ -34,7 +34,6 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Statistic
 
 UP, DOWN, OPEN = (0.2, 0.1, 0.3), (-0.2, -0.3, -0.1), (0.1, -0.1, 0.3)
-REPEATS = {"position/repeat_consistency": (0.7, 0.6, 0.8)}
 ANNOTATORS = {"human/ceiling": (0.8, 0.7, 0.9), "human/judge": (0.7, 0.6, 0.8)}
 LOST = {"missing/unparseable": (0.04, 0, 0.1, 200), "missing/refused": (0.0, 0, 0, 200)}
 TIES = {"tie_rate": (0.4, 0.3, 0.5)}
@@ -116,9 +115,6 @@ def found(metric: str, values: dict[str, tuple], mode: str = "pairwise") -> list
         ({"length/slope_at_label": (-0.5, -0.8, -0.2)}, "warn", "Prefers shorter answers"),
         ({"length/slope_at_label": OPEN}, "info", "No clear preference for longer or shorter answers"),
         ({"length/longer_rate": (0.9, 0.7, 1.0)}, "warn", "90% [70, 100] of 40 decided pairs; without labels, this"),
-        ({"position/order_effect": UP, **REPEATS}, "warn",
-         "repeats its verdict in 70% [60, 80] of pairs; swapping the order lowers this by 20 [10, 30] points."),
-        ({"position/order_effect": OPEN, **REPEATS}, "info", "has no clear effect beyond that (10 [-10, 30] points)."),
         ({"position/identical_preference": (0.3, 0.2, 0.4)}, "bad",
          "Prefers one of two identical answers in 30% [20, 40] of 40 comparisons."),
         ({"self/preference": UP}, "warn", "Favors answers of its own model family"),
@@ -147,7 +143,6 @@ def test_a_finding_says_what_its_interval_shows(values, tone, text):
             {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": UP},
             "pairwise",
         ),
-        ("position/order_effect", {"position/order_effect": (0.2,), **REPEATS}, "pairwise"),
         (
             "position/identical_preference",
             {"position/identical_preference": (0.0, 0.0, 0.1)},

@@ -1,6 +1,6 @@
 """Position, length, confidence, the order effect, preference for one's own family, and rates with missing answers."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -181,68 +181,6 @@ def test_calibration_bounds_what_is_missing(configure, make_case, judged):
 def test_formats_without_winners_by_criterion_contradict_no_winner(configure, make_case, passes):
     metrics = run(configure, make_case, passes, [(1, 1)], output={"format": "bracket"})
     assert "criteria/overall_disagreement" not in metrics
-
-
-MARGIN = st.sampled_from([1.0, 0.0, -1.0, None])
-
-
-def run_of_orders(configure, make_case, judged, rows, **sections):
-    """Score cases given as (samples in the own order, samples in the swapped order), margins un-swapped."""
-    cases = [make_case(str(k)) for k in range(len(rows))]
-    judgments = [
-        judged(str(k), (0, 1), value, swapped=bool(order), sample=sample)
-        for k, row in enumerate(rows)
-        for order, samples in enumerate(row)
-        for sample, value in enumerate(samples)
-    ]
-    return score_run(configure(**sections), cases, judgments).metrics
-
-
-@given(st.lists(st.tuples(*[st.lists(MARGIN, min_size=1, max_size=4)] * 2), min_size=1, max_size=5))
-def test_it_equals_counting_pairs_of_answers(configure, make_case, judged, rows):
-    metrics = run_of_orders(configure, make_case, judged, rows, scoring={"bootstrap": 0})
-    repeats, swaps = [], []
-    for row in rows:
-        first, second = ([value for value in samples if value is not None] for samples in row)
-        if len(first) >= 2 and len(second) >= 2:
-            same = [np.mean([a == b for a, b in combinations(side, 2)]) for side in (first, second)]
-            repeats.append(np.mean(same))
-            swaps.append(np.mean([a == b for a, b in product(first, second)]))
-    found = [
-        metrics[f"position/{name}"]
-        for name in ("repeat_consistency", "swap_consistency", "order_effect")
-    ]
-    assert [metric.n for metric in found] == [len(repeats)] * 3
-    if repeats:
-        expected = [np.mean(repeats), np.mean(swaps), np.mean(repeats) - np.mean(swaps)]
-        assert [metric.value for metric in found] == pytest.approx(expected, abs=1e-9)
-        assert {metric.missing for metric in found} == {len(rows) - len(repeats)}
-    else:
-        assert {metric.value for metric in found} == {None}
-
-
-@pytest.mark.parametrize(
-    ("rows", "sections", "why"),
-    [
-        ([([1.0], [1.0])], {}, "one sample of each order: set mode.samples"),
-        ([([1.0, 1.0], [1.0, None])], {}, "no pair has two readable samples in both orders"),
-        ([([1.0, 1.0], [])], {"swap": {"policy": "none"}}, "judged in one order"),
-    ],
-)
-def test_what_cannot_be_told_says_why(configure, make_case, judged, rows, sections, why):
-    metric = run_of_orders(configure, make_case, judged, rows, **sections)["position/order_effect"]
-    assert (metric.value, metric.low) == (None, None)
-    assert why in metric.note
-
-
-def test_the_effect_of_the_order_in_few_pairs_may_be_in_the_other_direction(
-    configure, make_case, judged
-):
-    rows = [([1.0, 1.0], [-1.0, -1.0])] + [([1.0, 1.0], [1.0, 1.0])] * 11
-    metric = run_of_orders(configure, make_case, judged, rows)["position/order_effect"]
-    assert metric.value == pytest.approx(1 / 12)
-    assert -0.3 < metric.low < -0.05
-    assert 0.2 < metric.high < 0.5
 
 
 def test_preference_between_identical_responses(configure, make_case, passes):

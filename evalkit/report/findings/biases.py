@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalkit.core.display import estimate, percent
+from evalkit.core.display import estimate
 from evalkit.core.translation import gettext, ngettext
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
@@ -156,26 +156,6 @@ def label_length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         "{lean}: {value} log odds per standard deviation of length.", lean=lean
     )
     yield finding(slope, "info" if where == "unclear" else "warn", text)
-
-
-def order_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield how much the order of answers sways it beyond its own noise."""
-    effect = known(metrics, "position/order_effect")
-    repeat = known(metrics, "position/repeat_consistency")
-    if effect is None or repeat is None or side(effect, 0.0) == "unknown":
-        return
-    swayed = side(effect, 0.0) == "above"
-    if swayed:
-        text = gettext(
-            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
-            " order lowers this by {points} points."
-        )
-    else:
-        text = gettext(
-            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
-            " order has no clear effect beyond that ({points} points)."
-        )
-    yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
 
 
 def identical_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:

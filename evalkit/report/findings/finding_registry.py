@@ -17,7 +17,6 @@ from evalkit.report.findings.biases import (
     identical_findings,
     label_length_findings,
     length_findings,
-    order_findings,
     position_findings,
 )
 from evalkit.report.findings.calibration import calibration_findings, claim_findings
@@ -69,7 +68,6 @@ FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     aggregate_findings,
     length_findings,
     label_length_findings,
-    order_findings,
     repeat_findings,
     identical_findings,
     family_findings,

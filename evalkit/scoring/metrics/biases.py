@@ -22,109 +22,20 @@ from evalkit.scoring.columns import (
     ScoreColumns,
     VerdictColumns,
     flat,
-    sign,
 )
 from evalkit.scoring.decision import ONE_ORDER
-from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
 from evalkit.scoring.stats.statistic import Statistic, Tally, weighted_sum
-from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
 from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
 
 NO_VERDICT = "no pair has a verdict"
 WINNERS = (A, TIE, B)
 
 
-def order_statistics(
-    config: RunConfig,
-    cases: Sequence[Case],
-    verdicts: VerdictColumns,
-    passes: PassColumns,
-    judgments: JudgmentColumns,
-) -> list[Statistic]:
-    """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
-
-    With two or more samples per order, two samples of one order agree with the first probability
-    and samples of different orders with the second. Their difference is the order effect beyond
-    noise: 0 for a judge that tosses coins, 1 for one that always picks the first response. This is
-    the split of a variance into parts within and between orders, in terms of agreement (Gini 1912;
-    Light and Margolin 1971, J. Am. Stat. Assoc. 66, 534-544). Judges of a panel are not samples of
-    one another, so a panel has only the last metric.
-
-    Args:
-        config: the run's config.
-        cases: the cases.
-        verdicts: the verdicts.
-        passes: the result of each order.
-        judgments: all judgments.
-    """
-    preference = _false_preference(verdicts, passes, cases)
-    several = len(judgments.by) > 1
-    if several:
-        return [preference]
-    return [*_order_effects(config, verdicts, passes), preference]
-
-
-def _order_effects(
-    config: RunConfig, verdicts: VerdictColumns, passes: PassColumns
-) -> list[Statistic]:
-    # (judgments,) 2 * pair + order: the pass of each judgment.
-    order = passes_of(verdicts.judgments, verdicts.pairs)
-    winner = sign(pair_margins(config, verdicts.judgments))
-    counted = [
-        # (2 * pairs,) samples of each pass with this winner.
-        np.bincount(order[winner == code], minlength=2 * len(verdicts.pairs))
-        for code in WINNERS
-    ]
-    counts = (
-        np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)
-    )  # by pair, order and winner
-    # (pairs, 2) readable samples of each order.
-    size = counts.sum(axis=2)
-    complete = (size >= 2).all(axis=1)
-    # The share of two samples of one order that are equal, (pairs, 2); then the mean of
-    # both orders.
-    within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
-    # (pairs,) equal pairs of a sample of one order and one of the other.
-    across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
-    why = "one sample of each order: set mode.samples to 2 or more to separate order from noise"
-    if not passes.both:
-        why = "each pair was judged in one order"
-    elif (size >= 2).any():
-        why = "no pair has two readable samples in both orders"
-    # If no pair is complete, the metric is undefined, and nothing was omitted from it.
-    omitted = int((~complete).sum()) if complete.any() else 0
-    if omitted:
-        note = (
-            "pairs with fewer than two answers in an order are omitted and not bounded"
-        )
-    else:
-        note = None
-    means = {
-        "repeat_consistency": within,
-        "swap_consistency": across,
-        "order_effect": within - across,
-    }
-    return [
-        verdicts.tally.mean(
-            f"position/{name}",
-            values,
-            complete,
-            missing=omitted,
-            proportion=name != "order_effect",
-            # Few pairs whose orders differ have no tail to resample.
-            ends=(-1.0, 1.0) if name == "order_effect" else None,
-            note=note,
-            why=why,
-        )
-        for name, values in means.items()
-    ]
-
-
-def _false_preference(
+def identical_statistics(
     verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case]
-) -> Statistic:
+) -> list[Statistic]:
     """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
     identical = np.zeros(len(verdicts.pairs), dtype=bool)
     # `start` is the row of the case's first pair; combinations are in the order of its pairs.
@@ -137,7 +48,7 @@ def _false_preference(
             identical[start : start + len(same)] = same
     # Both orders of each pair: rows are 2 * pair + order.
     relevant = np.repeat(identical, 2)
-    return _pass_tally(verdicts).rate(
+    statistic = _pass_tally(verdicts).rate(
         "position/identical_preference",
         passes.winner.ravel() != TIE,
         passes.read.ravel() & relevant,
@@ -148,6 +59,7 @@ def _false_preference(
             else "no case has two identical responses"
         ),
     )
+    return [statistic]
 
 
 def _pass_tally(verdicts: VerdictColumns) -> Tally:

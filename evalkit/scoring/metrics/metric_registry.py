@@ -17,10 +17,10 @@ from evalkit.scoring.metrics.agreement import (
     pass_statistics,
 )
 from evalkit.scoring.metrics.biases import (
+    identical_statistics,
     length_models,
     length_slopes,
     length_statistics,
-    order_statistics,
     position_statistics,
     self_statistics,
 )
@@ -117,7 +117,7 @@ MODELS: Final[Functions] = (
     confusion_statistics,
     class_confusion,
     self_statistics,
-    order_statistics,
+    identical_statistics,
     recalibration,
     within_statistics,
     length_slopes,
