@@ -136,7 +136,6 @@ COMMAND_FILES = {
     "gate.json": "The gate's rules and their results (a run with `gate`).",
     "gate.xml": "The same as JUnit XML.",
     "gate.md": "The same as Markdown.",
-    "differences.jsonl": "The judgments that changed (`evalkit reproduce`).",
     "reproduction.json": (
         "Whether the run was reproduced, and each metric that differs (`evalkit reproduce`)."
     ),

@@ -12,13 +12,11 @@ from evalkit.cli.parser import FOLDER, UsageError, check_overrides, reading_opti
 from evalkit.cli.tables import read_judgments
 from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.values import frozen
-from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
 
 FIELD = "dataset.fields."
-SHOWN = 5
 MLFLOW = "mlflow"
 _SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
 
@@ -165,7 +163,7 @@ def _import_into(
         overwrite=source.arguments.overwrite,
         scale_given=any(_SCALE.match(word) for word in source.overrides),
     )
-    return _finish(config, adopted, compared=not imported.unread)
+    return _finish(config, adopted)
 
 
 def _no_verdicts(source: _Import) -> ConfigError:
@@ -270,7 +268,7 @@ def _select(source: _Import, imported: Any) -> Any:
     )
 
 
-def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
+def _finish(config: Any, adopted: Any) -> int:
     from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
@@ -281,17 +279,8 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
     with reported(statuses):
         result = track(config, result)
     print_summary(result)
-    if adopted.texts and compared:
-        _print_differences(adopted, result)
+    if adopted.texts and adopted.differences is not None:
+        print(
+            f"texts read again: {adopted.texts}; {adopted.differences} differ from the file"
+        )
     return max([*statuses, print_gate(result)])
-
-
-def _print_differences(adopted: Any, result: RunResult) -> None:
-    count = len(adopted.differs)
-    if count:
-        where = f", all in {Path(result.folder or '') / 'differences.jsonl'}"
-    else:
-        where = ""
-    print(f"texts read again: {adopted.texts}; {count} differ from the file{where}")
-    for difference in adopted.differs[:SHOWN]:
-        print(f"  {difference.line()}")

@@ -74,7 +74,6 @@ DERIVED: Final = (
     "gate.json",
     "gate.xml",
     "gate.md",
-    "differences.jsonl",
     "reproduction.json",
     "judgments.csv",
     PARQUET,

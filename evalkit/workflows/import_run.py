@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
@@ -17,7 +17,7 @@ from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
 from evalkit.core.types import Case, JudgeRequest, Judgment, Unit
-from evalkit.core.values import JsonObject, frozen
+from evalkit.core.values import frozen
 from evalkit.datasets import Dataset
 from evalkit.datasets.labels import (
     CONSENSUS,
@@ -35,62 +35,12 @@ from evalkit.interop.layouts.records import ImportedJudgments
 from evalkit.labels.joined import has_own_label, with_labels
 from evalkit.labels.sample import with_probabilities
 from evalkit.runs import check_free, check_no_sweep, check_only_run
-from evalkit.runs.records import encode_line
 from evalkit.runs.results import RunResult
 from evalkit.workflows.finishing import run_manifest
 from evalkit.workflows.gating import check_leads
 from evalkit.workflows.rescoring import rescore
 
 _CLOSE = 1e-9
-_TAIL = 300
-
-
-@frozen
-class Difference:
-    """One judgment whose reread value differs from the stored one; both in the case's order."""
-
-    stored: Judgment
-    read: Judgment
-
-    def line(self) -> str:
-        """Return the difference as one line of text."""
-        stored = self.stored
-        swapped = "" if stored.shown == stored.unit else ", swapped"
-        location = f"{stored.case_id} {list(stored.unit)}{swapped}" + (
-            f", sample {stored.sample}" if stored.sample else ""
-        )
-        return (
-            f"{location}: stored {describe_differences(stored)}, "
-            f"read {describe_differences(self.read)}"
-        )
-
-    def row(self) -> JsonObject:
-        """Return the difference as JSON values."""
-        stored = self.stored
-        text = self.stored.completion.text if self.stored.completion else ""
-        return {
-            "case_id": stored.case_id,
-            "unit": list(stored.unit),
-            "shown": list(stored.shown),
-            "sample": stored.sample,
-            "judge": stored.judge,
-            "stored": describe_differences(stored),
-            "read": describe_differences(self.read),
-            "why": self.read.error,
-            "text_end": text[-_TAIL:],
-        }
-
-
-def describe_differences(judgment: Judgment) -> str:
-    """Return a judgment's value as a short text."""
-    if judgment.class_name is not None:
-        return judgment.class_name
-    if judgment.value is not None:
-        sign = (judgment.value > _CLOSE) - (judgment.value < -_CLOSE)
-        return {1: "A", 0: "TIE", -1: "B"}[sign]
-    if judgment.criteria:
-        return ", ".join(f"{value:g}" for value in judgment.criteria.values())
-    return judgment.status
 
 
 def reread(
@@ -147,36 +97,35 @@ def reread(
     return again
 
 
-def differences(
-    stored: Sequence[Judgment], read: Sequence[Judgment]
-) -> Iterator[Difference]:
-    """Yield the judgments whose reread value differs from the stored one."""
+def count_differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> int:
+    """Return the number of judgments whose reread value differs from the stored one."""
     # `reread` keeps the order, so entry i of both is one judgment.
-    for stored_judgment, read_judgment in zip(stored, read, strict=True):
-        if stored_judgment.completion is not None and not _same(
-            stored_judgment, read_judgment
-        ):
-            yield Difference(stored_judgment, read_judgment)
+    return sum(
+        stored_judgment.completion is not None
+        and not _same(stored_judgment, read_judgment)
+        for stored_judgment, read_judgment in zip(stored, read, strict=True)
+    )
 
 
 def _same(stored: Judgment, read: Judgment) -> bool:
     if stored.class_name is not None or read.class_name is not None:
         return stored.class_name == read.class_name
-    if (stored.value is None) != (read.value is None) or bool(stored.criteria) != bool(
-        read.criteria
-    ):
+    if (stored.value is None) != (read.value is None):
         return False
-    if stored.value is not None or not stored.criteria:
-        if stored.value is not None:
-            return describe_differences(stored) == describe_differences(read)
-        return True
+    if bool(stored.criteria) != bool(read.criteria):
+        return False
+    if stored.value is not None and read.value is not None:
+        return _side(stored.value) == _side(read.value)
     return all(
         abs(value - read.criteria.get(name, value + 1)) < _CLOSE
         for name, value in stored.criteria.items()
     )
 
 
-DIFFERENCES = "differences.jsonl"
+def _side(margin: float) -> int:
+    return (margin > _CLOSE) - (margin < -_CLOSE)
+
+
 UNTELLING = (
     "result",
     "results",
@@ -190,11 +139,11 @@ UNTELLING = (
 
 @frozen
 class ImportedRun:
-    """A run of imported judgments; `texts` counts the reread ones, and `differs` lists their differences."""
+    """A run of imported judgments; `texts` counts the reread ones, `differences` those with another value."""
 
     result: RunResult
     texts: int = 0
-    differs: tuple[Difference, ...] = ()
+    differences: int | None = None
 
 
 def import_run(
@@ -255,7 +204,7 @@ def import_run(
         "source": source,
         "judgments": len(judgments),
         "texts": reread.texts,
-        "differences": None if brought.unread else len(reread.differences),
+        "differences": reread.differences,
     }
     # Before anything is written, like all checks above.
     check_leads(config, brought.cases)
@@ -269,10 +218,7 @@ def import_run(
     )
     # Without verdicts and metrics: `rescore` adds them, as for any finished run.
     result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
-    files = None
-    if reread.texts and not brought.unread:
-        files = {DIFFERENCES: _lines(reread.differences)}
-    written = rescore(config, result, folder, files, replace_run=True)
+    written = rescore(config, result, folder, replace_run=True)
     return ImportedRun(written, reread.texts, reread.differences)
 
 
@@ -283,12 +229,13 @@ class _Reread:
     Attributes:
         judgments: the judgments, with the verdicts of the texts where there are texts.
         texts: how many texts were read.
-        differences: where verdicts of the file and of the texts differ.
+        differences: how many verdicts of the texts differ from those of the file; `None` if the
+            file has none.
     """
 
     judgments: Sequence[Judgment]
     texts: int
-    differences: tuple[Difference, ...]
+    differences: int | None
 
 
 def _reread(config: RunConfig, brought: ImportedJudgments, *, read: bool) -> _Reread:
@@ -302,14 +249,10 @@ def _reread(config: RunConfig, brought: ImportedJudgments, *, read: bool) -> _Re
         again = _read_again(config, brought)
     # A file with only texts has no verdicts to differ from.
     if brought.unread:
-        return _Reread(again, texts, ())
+        return _Reread(again, texts, None)
     # Compared even if the file's own verdicts are used: a difference shows that a format is read
     # wrongly.
-    return _Reread(again, texts, tuple(differences(judgments, again)))
-
-
-def _lines(differs: Sequence[Difference]) -> str:
-    return "".join(encode_line(difference.row()).decode() for difference in differs)
+    return _Reread(again, texts, count_differences(judgments, again))
 
 
 def _name(source: Path) -> str:

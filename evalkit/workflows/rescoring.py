@@ -27,7 +27,6 @@ def rescore(
     config: RunConfig,
     result: RunResult,
     folder: Path,
-    files: Mapping[str, str] | None = None,
     *,
     replace_run: bool = False,
     reviews: Reviews | None = None,
@@ -38,7 +37,6 @@ def rescore(
         config: the config with the new settings.
         result: the finished run.
         folder: the run folder to write.
-        files: additional files of the folder, by name.
         replace_run: whether to remove the files of another run in the folder.
         reviews: annotators' new reviews of paraphrases.
 
@@ -77,7 +75,7 @@ def rescore(
     # A run that an earlier gate names may be gone.
     if config.gate != result.config.gate:
         check_leads(config, again.cases)
-    files = {**design.files(again), **(files or {})}
+    files = design.files(again)
     # The scoring is done by now; the folder is claimed only to write.
     with claim_run(folder):
         return write_scored(

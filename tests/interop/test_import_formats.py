@@ -199,9 +199,9 @@ def test_a_data_set_is_told_from_judgments(bring, write):
     )
 
 
-def test_texts_are_read_again_and_differences_listed_or_taken(bring, write):
+def test_texts_are_read_again_and_differences_counted_or_taken(bring, write):
     path = str(write(*SHAPES["llmbar"]))
-    assert "1 [0, 1]: stored B, read A" in bring("llmbar", path).out
+    assert "texts read again: 4; 1 differ from the file" in bring("llmbar", path).out
     assert bring("llmbar", path, "--reread").values[2] == ("1", [0, 1], 1.0)
 
 

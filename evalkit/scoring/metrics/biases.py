@@ -30,7 +30,6 @@ from evalkit.scoring.stats.statistic import Statistic, Tally, weighted_sum
 from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
 
 NO_VERDICT = "no pair has a verdict"
-WINNERS = (A, TIE, B)
 
 
 def identical_statistics(
