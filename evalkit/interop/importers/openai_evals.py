@@ -22,7 +22,6 @@ from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ITEM: Final = "datasource_item"
 _SUFFIX: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{20,}$")
-_EVENTS: Final = "spec", "final_report"
 _GRADED: Final = "metrics"
 _ANSWERED: Final = "sampling"
 

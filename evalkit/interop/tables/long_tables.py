@@ -10,7 +10,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
-from evalkit.interop.tables.rater_columns import candidates, is_rater_name
+from evalkit.interop.tables.rater_columns import candidates
 from evalkit.interop.tables.words import (
     fold,
     is_first_name,
@@ -364,8 +364,3 @@ def _column_name(rater: str, form: LongForm, columns: Columns) -> str:
         f"{form.rater} {rater}" if rater.isdigit() or form.kind == "people" else rater
     )
     return name if name not in columns.cells else f"{form.rater} {rater}"
-
-
-def is_measure(name: str) -> bool:
-    """Return whether a column is a measure or a flag that no rater gives."""
-    return not is_rater_name(name)
