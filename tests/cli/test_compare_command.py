@@ -157,6 +157,10 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
         (["one", "two", "confidence=2"], "confidence: Input should be less than 1"),
         (["one", "two", "metrics=[a"], "metrics: cannot be read"),
         (["one", "two", "metrics=[nothing]"], "nothing: not a metric that every run has"),
+        (
+            ["one", "two", "metrics=[transport/mean/x]"],
+            "transport/mean/x: not a metric that every run has; removed: evalkit 0.2 was the last",
+        ),
         (["one", "two", "folder=one/config.yaml"], "cannot be written"),
     ],
 )

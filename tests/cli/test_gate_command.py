@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from evalkit.cli import main
-from evalkit.cli.hydra_runner import Sweep
+from evalkit.cli.hydra_runner import JobError, Sweep, objective_value
 from evalkit.config import RunConfig
 from evalkit.core.claims import claim_folder
 from evalkit.runs import read_run, write_run
@@ -376,3 +376,11 @@ def test_a_slice_that_the_run_does_not_have_is_one_line(judged, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert "did you mean 'slice/language/de/agreement/kappa'?" in line
     assert not (judged / "gate.json").exists()
+
+
+def test_an_objective_that_was_removed_names_its_version(tmp_path, capsys):
+    (tmp_path / "metrics.json").write_text('{"metrics": {"tie_rate": {"value": 0.1}}}')
+    with pytest.raises(JobError):
+        objective_value(tmp_path, ["tie_rate", "variance/case"])
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("'variance/case': removed: evalkit 0.2 was the last version with it")

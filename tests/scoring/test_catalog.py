@@ -2,6 +2,7 @@
 
 import inspect
 import runpy
+import tomllib
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -20,7 +21,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Metric
 from evalkit.datasets import load_cases
 from evalkit.runs.results import RunResult
-from evalkit.scoring import metrics, pipeline
+from evalkit.scoring import catalog, metrics, pipeline
 from evalkit.scoring.catalog import (
     CATALOG,
     HEADINGS,
@@ -178,6 +179,12 @@ def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
     cases = [Case("1", "?", (), metadata={"subset": "Natural"})]
     with pytest.raises(ConfigError, match=f"gate.{name}: no such metric.*{remedy}"):
         check_gate(config.model_copy(update={"gate": gate}), cases)
+
+
+def test_a_removed_metric_is_none_of_the_catalog():
+    removed = tomllib.loads((Path(catalog.__file__).parent / "removed.toml").read_text("utf-8"))
+    assert [name for name in removed if CATALOG.find(name)] == []
+    assert not {name.partition("/")[0] for name in removed if name[-1] == "/"} & {*CATALOG.groups}
 
 
 def test_a_typo_is_told_the_name_that_it_may_mean():
