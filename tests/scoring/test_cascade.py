@@ -266,16 +266,11 @@ def test_an_abstention_is_neither_a_score_nor_missing():
     for name in ("tie_rate", "win_rate/a", "length/longer_rate"):
         assert metrics[name].missing == (0 if name.startswith("length") else 30), name
     assert metrics["win_rate/a"].n == 300
-    table = {
-        row["kind"]: row["missing"]
-        for row in scores.details["missing"]
-        if row["metric"] == "agreement/accuracy"
-    }
-    assert table["failed"] == metrics["agreement/accuracy"].missing > 0
-    assert sum(table.values()) == table["failed"]
+    failed = metrics["agreement/accuracy"].missing
+    assert failed > 0
     confusion = scores.details["confusion"]["labels"]["A"]
     assert confusion["abstained"] > 0
-    assert confusion["missing"] == table["failed"]
+    assert confusion["missing"] == failed
     assert metrics["agreement/accuracy_per_order"].missing == 2 * confusion["missing"]
 
 

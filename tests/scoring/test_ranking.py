@@ -580,20 +580,6 @@ def test_every_metric_of_pairs_and_the_correlations_follow(configure):
     assert metrics["missing/unparseable"].n == 16
 
 
-def test_a_pair_that_a_ranking_omits_was_asked_and_is_inconclusive(configure):
-    lists = [listed(((0,), (1,), (2,), (3,))), listed(((0,), (1,), (2,)), (3, 2, 1, 0))]
-    details = score_run(configure(mode={"name": "listwise"}), [CASE], lists).details["missing"]
-    rows = {row["kind"]: row["missing"] for row in details if row["metric"] == "agreement/accuracy"}
-    assert rows == {
-        "unparseable": 0,
-        "refused": 0,
-        "failed": 0,
-        "budget": 0,
-        "inconclusive": 3,
-        "unasked": 0,
-    }
-
-
 def test_a_list_that_cannot_be_read_is_missing_for_each_of_its_pairs(configure):
     config = configure(mode={"name": "listwise"})
     scores = score_run(
