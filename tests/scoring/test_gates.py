@@ -97,6 +97,7 @@ def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right, l
     ("name", "remedy"),
     [
         ("agreement/kapa", "did you mean 'agreement/kappa'?"),
+        ("judge/b/agreement/kapa", "did you mean 'agreement/kappa'?"),
         ("variance/case", "removed: evalkit 0.2 was the last version with it"),
     ],
 )

@@ -26,7 +26,7 @@ from evalkit.scoring.pipeline import frontier_of, score_run, verdicts_by_judge, 
 from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import resample
 from evalkit.scoring.stats.clusters import Clusters, check_column
-from evalkit.scoring.stats.statistic import Statistic, Table, totals_of
+from evalkit.scoring.stats.statistic import Statistic, Table, share, totals_of
 from evalkit.scoring.verdicts.objects import _by_name
 from evalkit.scoring.verdicts.pairs import coin
 from tests.support.counted_text import CountedText, most_texts
@@ -212,6 +212,11 @@ def test_nothing_to_score(configure, make_case):
     assert {
         metric.value for name, metric in scores.metrics.items() if name != "decision/labels_needed"
     } == {None}
+
+
+def test_a_share_of_nothing_has_no_bounds():
+    assert share(0, 0, 0) == (None, None)
+    assert share(1, 4, 2) == (1 / 4, 3 / 4)
 
 
 class Made(LazySequence[Judgment]):
