@@ -16,6 +16,7 @@ from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import sentence
 from evalkit.report.findings.places import places_text
 from evalkit.scoring.decision import SCORES, Decision, Where, decide
+from evalkit.scoring.gate_rules import judge_decision
 from evalkit.scoring.labels import LabelWeights
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.search import (
@@ -597,7 +598,10 @@ def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
     setting = limited_to_rest([crossed], "rates", {})
     text = setting.removeprefix("gate.where=")
     assert GateConfig(decision="rates", where=text).where == {"tone × task": {"not": ["a / x"]}}
-    assert limited_to_rest([crossed, Where("item", "k", "none", metric, "")], "rates", {}) == ""
+    item = Where("item", "k", "none", metric, "")
+    assert limited_to_rest([crossed, item], "rates", {}) == ""
+    ruling = judge_decision("rates", replace(TRUSTED, where=(item,)), "sentence")
+    assert (ruling.state, "checklist items" in ruling.why) == ("failed", True)
     for wrong in ("x", "{a: ["):
         with pytest.raises(ValueError, match="where"):
             GateConfig(decision="rates", where=wrong)
@@ -611,6 +615,7 @@ def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
     ("is_coin", "expected"),
     [
         (lambda tone, task: tone == "b" and task == "x", ["tone × task"]),
+        (lambda tone, task: (tone == "b") == (task == "x"), ["tone × task"] * 2),
         (lambda tone, task: tone == "b", ["tone"]),
     ],
 )
