@@ -48,7 +48,11 @@ def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
         return Layout(stated[0], above, records)
     # The stated delimiter first: it is chosen among several that fit as well.
     candidates = dict.fromkeys((delimiter, *_DELIMITERS))
-    best = max(candidates, key=lambda candidate: _fit(_records(lines, candidate)))
+
+    def fit(candidate: str) -> tuple[float, int]:
+        return _fit(_records(lines, candidate))
+
+    best = max(candidates, key=fit)
     records = _records(lines, best)
     return Layout(best, header_position(records), records)
 
@@ -61,10 +65,10 @@ def header_position(rows: Sequence[Sequence[Any]]) -> int:
     if counts:
         [(usual, _)] = counts.most_common(1)
     for position, row in enumerate(rows[:-1]):
-        first = next((cell for cell in row if not is_blank(cell)), None)
-        if first is None:
+        cells = [cell for cell in row if not is_blank(cell)]
+        if not cells:
             continue
-        start = str(first)
+        start = str(cells[0])
         # A header may begin with the sign of a comment, such as `#id`.
         is_short = filled[position] < usual
         states_value = ":" in start or "=" in start
@@ -94,7 +98,8 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
     for upper, lower in ((above - 1, above), (above, above + 1)):
         if upper < 0 or lower >= len(rows):
             continue
-        joined = _joined(rows[upper], rows[lower], rows[lower + 1 :])
+        below = rows[lower + 1 :]
+        joined = _joined(rows[upper], rows[lower], below)
         if joined:
             return named_columns(joined), lower + 1
     return names, above + 1
@@ -111,32 +116,39 @@ def _joined(
     """Return names of two rows of a header, each that occurs twice with its group; empty if they are no header."""
     groups: list[str] = []
     group = ""
-    for cell in [*upper, *([""] * (len(lower) - len(upper)))]:
+    missing = len(lower) - len(upper)
+    padded = [*upper, *[""] * missing]
+    for cell in padded:
         # A group is named in its first column only.
-        group = group if is_blank(cell) else str(cell).strip()
+        if not is_blank(cell):
+            group = str(cell).strip()
         groups.append(group)
     names = ["" if is_blank(cell) else str(cell).strip() for cell in lower]
     counts = Counter(name for name in names if name)
-    joined = [
-        f"{group} {name}" if counts[name] > 1 else name or group
-        for group, name in zip(groups, names, strict=False)
-    ]
-    several = len({group for group in groups if group}) > 1
-    if not (several and len(counts) > 1 and _are_unique(joined)):
+    joined = []
+    for group, name in zip(groups, names, strict=False):
+        is_repeated = counts[name] > 1
+        joined.append(f"{group} {name}" if is_repeated else name or group)
+    named_groups = {group for group in groups if group}
+    has_several = len(named_groups) > 1 and len(counts) > 1
+    if not has_several or not _are_unique(joined):
         return []
     # A row of the table has numbers, or values that occur again below it.
-    is_row = any(not name.strip() or _is_number(name) for name in counts) or any(
-        position < len(row)
-        and not is_blank(row[position])
-        and str(row[position]) == name
-        for row in below
-        for position, name in enumerate(names)
-    )
-    return [] if is_row else joined
+    has_numbers = any(not name.strip() or _is_number(name) for name in counts)
+    if has_numbers or any(_repeats(row, names) for row in below):
+        return []
+    return joined
+
+
+def _repeats(row: Sequence[Any], names: Sequence[str]) -> bool:
+    """Return whether a cell of a row is the name of its column."""
+    cells = zip(row, names, strict=False)
+    return any(not is_blank(cell) and str(cell) == name for cell, name in cells)
 
 
 def _is_number(name: str) -> bool:
-    return name.replace(".", "", 1).replace(",", "", 1).isdigit()
+    digits = name.replace(".", "", 1).replace(",", "", 1)
+    return digits.isdigit()
 
 
 def is_blank(cell: Any) -> bool:
@@ -195,6 +207,7 @@ def _fit(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
     lengths = Counter(len(row) for row in rows if len(row) > 1)
     if not lengths:
         return 0.0, 0
-    usual, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
+    # The most frequent number of cells, the larger one of several.
+    count, usual = max((count, length) for length, count in lengths.items())
     nonempty = sum(bool(row) for row in rows)
     return count / max(1, nonempty), usual

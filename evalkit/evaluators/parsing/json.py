@@ -159,26 +159,26 @@ def _find(
     raise UnreadableError("no_answer", "there is no complete JSON object in the answer")
 
 
-def _unwrapped(found: _Found, keys: Collection[str]) -> _Found:
+def _unwrapped(candidate: _Found, keys: Collection[str]) -> _Found:
     """Return the only object within another one, if it has all keys and the other has none.
 
     Models wrap an answer as `{"evaluation": {…}}`, in a list of one, or as the arguments of a tool
     call.
     """
-    wanted = {_folded(key) for key in keys}
-    outer = found.value
+    folded_keys = {_folded(key) for key in keys}
+    outer = candidate.value
     parts = [
         part[0] if isinstance(part, list) and len(part) == 1 else part
         for part in outer.values()
     ]
     inner = [part for part in parts if isinstance(part, dict)]
     lists = [part for part in parts if isinstance(part, list)]
-    if lists or len(inner) != 1 or wanted & {_folded(name) for name in outer}:
-        return found
+    if lists or len(inner) != 1 or folded_keys & {_folded(name) for name in outer}:
+        return candidate
     value = inner[0]
-    if wanted and wanted <= {_folded(name) for name in value}:
-        return replace(found, value=value, rung="repaired")
-    return found
+    if folded_keys and folded_keys <= {_folded(name) for name in value}:
+        return replace(candidate, value=value, rung="repaired")
+    return candidate
 
 
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 _NO = (
-    r"\b(?:(?<!or )(?:can)?not|never|neither|nor|than|over|instead of|unlike|except|beats|versus|vs\.?)"
+    r"\b(?:(?<!or )(?:can)?not|never|neither|nor|than|over|instead of"
+    r"|unlike|except|beats|versus|vs\.?)"
     r"|n['’]t"
     r"|不是|并非|而非|不选择?|不会选择?|不应选择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?|不能选?择?|不"
 )
 _FILLERS = (
-    r"be|been|yet|fully|considered|judged|rated|as|say|choose|pick|select|prefer|call it|go with|vote for|a|the|for"
+    r"be|been|yet|fully|considered|judged|rated|as|say|choose|pick|select"
+    r"|prefer|call it|go with|vote for|a|the|for"
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
 _DENIED = re.compile(
@@ -18,7 +20,8 @@ _DENIED = re.compile(
 )
 _LONGEST = 60
 _LISTED = re.compile(
-    r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+|and|or|to|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
+    r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
+    r"|and|or|to|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
     re.IGNORECASE,
 )
 """What is between the parts of a list."""

@@ -122,14 +122,16 @@ def choose_mark(
     # Step 1: find the marks outside of thinking, which may try out several verdicts.
     text = drop_thinking(reply.text, reply.sources)
     cut_off = reply.cut_off
-    found = find(text)
+    every_mark = find(text)
     if alone:
-        found = [mark for mark in found if not is_struck(text, mark.start, mark.end)]
-    if not found:
+        every_mark = [
+            mark for mark in every_mark if not is_struck(text, mark.start, mark.end)
+        ]
+    if not every_mark:
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
-    marks = found
+    marks = every_mark
     if alone:
-        marks = [mark for mark in found if not is_denied(text, mark.start)]
+        marks = [mark for mark in every_mark if not is_denied(text, mark.start)]
     if not marks:
         problem = f"the only verdict is denied: write {form} for the one that you mean"
         raise UnreadableError("no_answer", problem)
@@ -165,13 +167,13 @@ def choose_mark(
             problem = f"a verdict counts only at the end of a line: write {form} on the last line"
             raise UnreadableError("no_answer", problem)
         if take == "last":  # what is said after it must not contradict it
-            after = [mark for mark in found if mark.start > ends[-1].start]
+            after = [mark for mark in every_mark if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
             _agree(_values(on_their_own(text, marks), read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
     if alone:
-        _agree(_values(_listed(text, found, mark), read))
+        _agree(_values(_listed(text, every_mark, mark), read))
     # A capture at the very end may be incomplete: 1 could be the start of 10.
     if cut_off and mark.open:
         raise UnreadableError("truncated", "the verdict itself may be truncated")

@@ -72,7 +72,8 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
                 text: meanings.get(fold(meaning), meaning)
                 for text, meaning in raw.mapped.items()
             }
-            if subset and not any(raw.mapped for raw in raws.values()):
+            is_mapped = any(raw.mapped for raw in raws.values())
+            if subset and not is_mapped:
                 values = {text: spelled[word] for text, word in words[name].items()}
             space.values[name] = values
         return space

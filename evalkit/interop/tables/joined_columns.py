@@ -17,6 +17,10 @@ _COUNTS: Final = "counts of votes: the word with most is the verdict"
 _VOTES: Final = frozenset({"vote", "votes", "voted", "voters", "counts"})
 
 
+_TIES: Final = ("draw", "ties", "same", "equal")
+_MARKED: Final = ("1", "true", "True", "1.0")
+
+
 def join_one_hot(parts: Parts) -> None:
     """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column of winners."""
     # {name without the side: {side: column}}.
@@ -25,7 +29,8 @@ def join_one_hot(parts: Parts) -> None:
         words = tokens(name)
         # The last word that is a side counts.
         side = next((word for word in reversed(words) if word in _ONE_HOT), None)
-        if side is None and words and words[-1] in ("draw", "ties", "same", "equal"):
+        last_word = words[-1] if words else ""
+        if side is None and last_word in _TIES:
             side = "tie"
         if side is None or not (column.is_binary or column.kind == "flag"):
             continue
@@ -40,9 +45,8 @@ def join_one_hot(parts: Parts) -> None:
         # A tie needs no column of its own.
         if not {"a", "b"} <= sides.keys():
             continue
-        winners = [
-            _one_hot(parts.typed, sides, row) for row in range(len(parts.columns))
-        ]
+        rows = range(len(parts.columns))
+        winners = [_one_hot(parts.typed, sides, row) for row in rows]
         # A row with several marks is no single winner, so that nothing is joined.
         if any(winner == "" for winner in winners):
             continue
@@ -71,7 +75,8 @@ def join_votes(parts: Parts) -> None:
             words_by_base.setdefault(base, {}).setdefault(counted[0], name)
     for base, columns in words_by_base.items():
         if len(columns) > 1:
-            most = [_most(parts, columns, row) for row in range(len(parts.columns))]
+            rows = range(len(parts.columns))
+            most = [_most(parts, columns, row) for row in rows]
             name = f"{'_'.join(base)}_*"
             _replace(parts, [*columns.values()], name, most, _COUNTS)
 
@@ -86,13 +91,16 @@ def _has_counts(column: TypedColumn) -> bool:
 
 def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
     """Return the word with most votes in a row; `None` if there are no votes, or several have most."""
-    votes = {
-        word: parts.typed[name].numbers.get(parts.typed[name].texts[row] or "", 0.0)
-        for word, name in columns.items()
-    }
+    votes = {}
+    for word, name in columns.items():
+        column = parts.typed[name]
+        text = column.texts[row] or ""
+        votes[word] = column.numbers.get(text, 0.0)
     most = max(votes.values())
     words = [word for word, count in votes.items() if count == most]
-    return words[0] if most and len(words) == 1 else None
+    if not most or len(words) > 1:
+        return None
+    return words[0]
 
 
 def join_sided_scores(parts: Parts) -> None:
@@ -151,16 +159,14 @@ def _one_hot(
     typed: Mapping[str, TypedColumn], sides: Mapping[str, str], row: int
 ) -> str | None:
     """Return the winner of a row; `None` if it has no values, and empty if not exactly one is set."""
-    texts = {
-        side: (typed[name].texts[row] or "").strip() or None
-        for side, name in sides.items()
-    }
+    texts = {}
+    for side, name in sides.items():
+        text = typed[name].texts[row] or ""
+        texts[side] = text.strip()
     # No mark at all: the row has no verdict.
-    if all(value is None for value in texts.values()):
+    if not any(texts.values()):
         return None
-    chosen = [
-        side for side, value in texts.items() if value in ("1", "true", "True", "1.0")
-    ]
+    chosen = [side for side, value in texts.items() if value in _MARKED]
     if len(chosen) != 1:
         # No winner is a tie, unless ties have a column of their own.
         return "tie" if not chosen and "tie" not in sides else ""

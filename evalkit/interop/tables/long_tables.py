@@ -293,10 +293,16 @@ def _refuse_units(name: str, verdicts: Sequence[str], where: str) -> NoReturn:
     """
     if len(verdicts) > 1:
         columns = ", ".join(f"'{verdict}'" for verdict in verdicts)
-        problem = f"'{name}' names judges and people, and several columns may be their verdicts: {columns}"
+        problem = (
+            f"'{name}' names judges and people, and several columns may be their verdicts:"
+            f" {columns}"
+        )
         remedy = "rename the column of their verdicts to verdict"
     else:
-        problem = f"'{name}' names judges and people, and no column says which rows are about the same case"
+        problem = (
+            f"'{name}' names judges and people, and no column says which rows are about the same"
+            " case"
+        )
         remedy = "name it: --id COLUMN"
     raise DatasetError(problem, where=where, remedy=remedy)
 

@@ -214,10 +214,10 @@ class _Judge:
 
     def worse(self, slices: _FlatSlices, decision: Decision) -> dict[str, Metric]:
         """Return the slices that are withdrawn, and what was searched."""
-        first = self._test(slices, np.ones(len(slices.members), dtype=bool))
+        remaining = np.ones(len(slices.members), dtype=bool)
+        first = self._test(slices, remaining)
         metrics = self._searched(slices, first)
         tested = first
-        remaining = np.ones(len(slices.members), dtype=bool)
         for _ in range(MOST_FOUND):
             worst = self._worst(slices, tested, remaining, decision.use)
             if worst is None:
@@ -264,7 +264,9 @@ class _Judge:
 
     def _units(self, rows: Bools) -> float:
         """Return how many labeled units are in some rows, given as a mask."""
-        return float(self.outcomes.units[rows[self.outcomes.case]].sum())
+        is_in_rows = rows[self.outcomes.case]
+        units = self.outcomes.units[is_in_rows]
+        return float(units.sum())
 
     def _allowed(self, members: Bools) -> tuple[Use, Statistic]:
         """Return what the estimates in a slice allow, and the statistic that allows no more."""
@@ -348,11 +350,14 @@ class _Judge:
         if not len(small):
             return []
         # shape (units, small slices)
-        inside = slices.members[outcomes.case][:, small].astype(np.float64)
+        members_of_unit = slices.members[outcomes.case]
+        inside = members_of_unit[:, small].astype(np.float64)
         variance = (outcomes.residuals**2).sum() / outcomes.units.sum()
         total = outcomes.residuals @ inside
-        scale = np.sqrt(np.maximum(tested.units[small] * variance, 1e-12))
-        limit = NormalDist().inv_cdf(1 - (1 - self.scoring.confidence) / len(small))
+        variances = tested.units[small] * variance
+        scale = np.sqrt(np.maximum(variances, 1e-12))
+        alpha = 1 - self.scoring.confidence
+        limit = NormalDist().inv_cdf(1 - alpha / len(small))
         order = np.argsort(-total / scale, kind="stable")
         suspects = [
             index for index in order.tolist() if total[index] > limit * scale[index]

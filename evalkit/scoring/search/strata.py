@@ -145,7 +145,8 @@ def _usual(counts: Floats) -> float:
     several = counts.shape[1] > 1
     second = ordered[:, -2] if several else np.zeros(len(counts))
     # Without the unit itself its class has one less, and must still be the most frequent.
-    still_most = most - 1 > second
+    others_of_most = most - 1
+    still_most = others_of_most > second
     return float(most[still_most].sum())
 
 

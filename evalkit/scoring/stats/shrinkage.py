@@ -86,7 +86,8 @@ def _centers(values: Floats, variances: Floats) -> Floats:
     mean, between = random_effects(values, variances)
     errors = np.sqrt(variances)
     kept = between / (between + variances)
-    shrunk = mean + kept * (values - mean)
+    deviations = values - mean
+    shrunk = mean + kept * deviations
     lowest = values - errors
     highest = values + errors
     return np.asarray(np.clip(shrunk, lowest, highest))
