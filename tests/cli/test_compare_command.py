@@ -158,8 +158,8 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
         (["one", "two", "metrics=[a"], "metrics: cannot be read"),
         (["one", "two", "metrics=[nothing]"], "nothing: not a metric that every run has"),
         (
-            ["one", "two", "metrics=[transport/mean/x]"],
-            "transport/mean/x: not a metric that every run has; removed: evalkit 0.2 was the last",
+            ["one", "two", "metrics=[variance/case]"],
+            "variance/case: not a metric that every run has; removed: evalkit 0.2 was the last",
         ),
         (["one", "two", "folder=one/config.yaml"], "cannot be written"),
     ],

@@ -164,7 +164,6 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
         ([], "panel/alpha", "did you mean"),
         ([], "variance/case", LAST),
         ([], "position/order_effect", LAST),
-        ([], "transport/mean/x", LAST),
         ([], "slice/length/short/variance/case", LAST),
         ([PANEL], "judge/x_y/variance/case", LAST),
     ],
