@@ -1,5 +1,6 @@
 """The decision: what follows from which intervals, in which order."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -237,6 +238,11 @@ def test_a_judge_that_always_takes_the_longer_response_is_said_to():
         length__longer_rate=(1.0, 0.99, 1.0, 400),
     )
     assert [limit.kind for limit in decide(values).limits] == ["always_longer"]
+    for column, use in (("longer_response", "rates_corrected"), ("topic", "unknown")):
+        note = json.dumps({"column": column, "label": False})
+        follows = Metric("decision/follows", 0.98, n=400, note=note)
+        # The limit says it better than that it may follow which response is longer.
+        assert decide({**values, follows.name: follows}).use == use
 
 
 @pytest.mark.parametrize(

@@ -253,14 +253,16 @@ class _Judge:
                 continue
             # A value is named instead of a pair of values if its other cases are as bad.
             for whole in slices.containing(index):
-                rest = slices.members[:, whole] & remaining & ~members
-                if differs[whole] and self._units(rest) >= FEW:
-                    of_rest, _ = self._allowed(rest)
-                    if USES.index(of_rest) < USES.index(use):
-                        every = slices.members[:, whole] & remaining
-                        return whole, *self._allowed(every)
+                every = slices.members[:, whole] & remaining
+                if differs[whole] and self._is_weak(every & ~members, use):
+                    return whole, *self._allowed(every)
             return index, allowed, statistic
         return None
+
+    def _is_weak(self, rows: Bools, use: Use) -> bool:
+        """Return whether enough units are in some rows, given as a mask, and they allow less than a use."""
+        are_enough = self._units(rows) >= FEW
+        return are_enough and USES.index(self._allowed(rows)[0]) < USES.index(use)
 
     def _units(self, rows: Bools) -> float:
         """Return how many labeled units are in some rows, given as a mask."""
