@@ -32,6 +32,7 @@ from evalkit.interop.tables.joined_columns import (
 )
 from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
+from evalkit.interop.tables.label_origins import check_chosen, check_copies
 from evalkit.interop.tables.long_tables import (
     LongForm,
     long_form,
@@ -45,7 +46,7 @@ from evalkit.interop.tables.parts import (
     judge_columns,
     typed_columns,
 )
-from evalkit.interop.tables.questions import Answer, OpenTableError, Role
+from evalkit.interop.tables.questions import OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
@@ -62,8 +63,6 @@ from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
 
-# Rows that a copy, or a judge that chose the labels, must explain: fewer agree by chance.
-_SAME_ROWS: Final = 20
 _MOST_SLICES: Final = 3
 # A column by which results are sliced has at most this many values, each in enough rows.
 _SLICE_VALUES: Final = 8
@@ -186,9 +185,9 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # {rater: its verdicts by row}; the rows are those of `parts.columns`.
     verdicts = _verdicts(parts, space, by_role)
     # Checks of the data come last: each compares verdicts, so it needs all columns read.
-    _check_copies(parts, verdicts, choices, where)
+    check_copies(parts, verdicts, choices, where)
     _check_contradictions(parts, verdicts, space, choices, where)
-    _check_chosen(parts, verdicts, choices, where)
+    check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += table_warnings(parts, verdicts, space)
     records = list(table_records(parts, verdicts, space, answers=choices.answers))
@@ -509,54 +508,6 @@ def _name_winners(
         verdicts[row] = winners[0]
 
 
-def _check_copies(
-    parts: Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
-) -> None:
-    """Ask whether a judge that equals the label in every row is a copy of it, in the same or in other words.
-
-    Raises:
-        OpenTableError: If so, unless the user named both.
-    """
-    for label in parts.raters.labels:
-        for judge in judge_columns(parts.raters):
-            # Whoever named both columns knows them.
-            named = judge in choices.judges and label in choices.labels
-            if named or choices.answers:
-                continue
-            both = [
-                pair
-                for pair in zip(verdicts[judge], verdicts[label], strict=True)
-                if None not in pair
-            ]
-            # A judge that states its verdicts in texts of its own is no copy, and a user who mapped
-            # words knows the columns.
-            own_words = {*parts.typed[judge].words} != {*parts.typed[label].words}
-            if own_words and (choices.words or not _has_few_words(parts.typed[judge])):
-                continue
-            equal = all(verdict == right for verdict, right in both)
-            # One value in all rows is no sign of a copy: any two such columns are equal.
-            values = {verdict for verdict, _ in both}
-            if len(both) < _SAME_ROWS or not equal or len(values) < 2:
-                continue
-            others = [name for name in parts.raters.labels if name != label]
-            labels_left = [
-                word for name in others or [NO_LABELS] for word in ("--label", name)
-            ]
-            problem = (
-                f"columns '{judge}' and '{label}' are identical in all {len(both)} rows:"
-                " a copy is no evidence of agreement"
-            )
-            answers = [
-                Answer("they are independent", ("--judge", judge, "--label", label)),
-                Answer(f"'{label}' is a copy", ("--judge", judge, *labels_left)),
-            ]
-            raise OpenTableError(problem, where, answers)
-
-
-def _has_few_words(column: TypedColumn) -> bool:
-    return 2 * len(column.words) <= column.total
-
-
 def _check_contradictions(
     parts: Parts,
     verdicts: Mapping[str, Sequence[Any]],
@@ -583,33 +534,6 @@ def _check_contradictions(
     check_opposite(
         (judges, [*parts.raters.labels]), verdicts, space, choices.words, where
     )
-
-
-def _check_chosen(
-    parts: Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
-) -> None:
-    """Ask whether responses were chosen by a judge that prefers the chosen one in every row.
-
-    Raises:
-        OpenTableError: If so, unless the user named the judge.
-    """
-    if "label" not in parts.constants:
-        return
-    for judge in judge_columns(parts.raters):
-        winners = [winner for winner in verdicts[judge] if winner is not None]
-        # A judge may have chosen the responses, which would make its accuracy 1 by design.
-        always = set(winners) == {parts.constants["label"]}
-        if judge in choices.judges or len(winners) < _SAME_ROWS or not always:
-            continue
-        problem = (
-            f"'{judge}' prefers the chosen response in all {len(winners)} rows: was the"
-            " choice made from it?"
-        )
-        answers = [
-            Answer("yes, there are no labels", ("--judge", judge, "--label", "NONE")),
-            Answer("no, they are independent", ("--judge", judge)),
-        ]
-        raise OpenTableError(problem, where, answers)
 
 
 def _settings(parts: Parts, space: Space) -> JsonObject:
