@@ -120,15 +120,17 @@ def _joined(
     padded = [*upper, *[""] * missing]
     for cell in padded:
         # A group is named in its first column only.
-        if not is_blank(cell):
-            group = str(cell).strip()
+        group = _name(cell) or group
         groups.append(group)
-    names = ["" if is_blank(cell) else str(cell).strip() for cell in lower]
+    names = [_name(cell) for cell in lower]
     counts = Counter(name for name in names if name)
     joined = []
     for group, name in zip(groups, names, strict=False):
-        is_repeated = counts[name] > 1
-        joined.append(f"{group} {name}" if is_repeated else name or group)
+        if counts[name] > 1:
+            name_in_group = f"{group} {name}"
+        else:
+            name_in_group = name or group
+        joined.append(name_in_group)
     named_groups = {group for group in groups if group}
     has_several = len(named_groups) > 1 and len(counts) > 1
     if not has_several or not _are_unique(joined):
@@ -138,6 +140,12 @@ def _joined(
     if has_numbers or any(_repeats(row, names) for row in below):
         return []
     return joined
+
+
+def _name(cell: Any) -> str:
+    if is_blank(cell):
+        return ""
+    return str(cell).strip()
 
 
 def _repeats(row: Sequence[Any], names: Sequence[str]) -> bool:
@@ -153,7 +161,9 @@ def _is_number(name: str) -> bool:
 
 def is_blank(cell: Any) -> bool:
     """Return whether a cell has no value."""
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    if isinstance(cell, str):
+        return not cell.strip()
+    return cell is None
 
 
 def named_columns(header: Sequence[str]) -> list[str]:

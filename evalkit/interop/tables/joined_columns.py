@@ -13,10 +13,9 @@ from evalkit.interop.tables.words import fold, matches, polarity, tokens
 _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 
 _ONE_HOT: Final = ("a", "b", "tie")
+_NOT_IN_BASE: Final = (*_ONE_HOT, "model", "response", "draw")
 _COUNTS: Final = "counts of votes: the word with most is the verdict"
 _VOTES: Final = frozenset({"vote", "votes", "voted", "voters", "counts"})
-
-
 _TIES: Final = ("draw", "ties", "same", "equal")
 _MARKED: Final = ("1", "true", "True", "1.0")
 
@@ -34,11 +33,8 @@ def join_one_hot(parts: Parts) -> None:
             side = "tie"
         if side is None or not (column.is_binary or column.kind == "flag"):
             continue
-        base_name = " ".join(
-            word
-            for word in words
-            if word not in (*_ONE_HOT, "model", "response", "draw")
-        )
+        base_words = [word for word in words if word not in _NOT_IN_BASE]
+        base_name = " ".join(base_words)
         if matches(base_name, "value"):
             sides_by_base.setdefault(base_name, {}).setdefault(side, name)
     for base_name, sides in sides_by_base.items():
@@ -85,8 +81,11 @@ def _has_counts(column: TypedColumn) -> bool:
     """Return whether a column has numbers of votes, of which one is more than 1."""
     numbers = column.distinct_numbers
     whole = all(value >= 0 and value.is_integer() for value in numbers)
-    is_full = column.is_numeric and column.share(column.numbers) == 1
-    return is_full and whole and max(numbers) > 1
+    return _is_full_of_numbers(column) and whole and max(numbers) > 1
+
+
+def _is_full_of_numbers(column: TypedColumn) -> bool:
+    return column.is_numeric and column.share(column.numbers) == 1
 
 
 def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
@@ -110,10 +109,7 @@ def join_sided_scores(parts: Parts) -> None:
     taken = {role.column for role in parts.roles}
     for first, second in sided_pairs(parts.typed, taken):
         columns = (parts.typed[first], parts.typed[second])
-        if not all(
-            column.is_numeric and column.share(column.numbers) == 1
-            for column in columns
-        ):
+        if not all(map(_is_full_of_numbers, columns)):
             continue
         if matches(first, "measured") or matches(first, "computed"):
             continue
@@ -152,7 +148,11 @@ def _replace(
 def _higher(first: float | None, second: float | None) -> str | None:
     if first is None or second is None:
         return None
-    return "tie" if first == second else "A" if first > second else "B"
+    if first == second:
+        return "tie"
+    if first > second:
+        return "A"
+    return "B"
 
 
 def _one_hot(
