@@ -54,26 +54,27 @@ def join_votes(parts: Parts) -> None:
     """Join counts of votes for each verdict, such as `votes.pass`, to a column of the words with most votes."""
     words_by_base: dict[tuple[str, ...], dict[str, str]] = {}
     meanings, _ = polarity()
-    # Words of columns of verdicts: a class that a column of counts may be named after.
-    levels = {
-        fold(word)
-        for column in parts.typed.values()
-        if column.may_be_verdict and not column.is_numeric
-        for word in column.words
-    }
+    verdict_words = set(meanings)
+    for column in parts.typed.values():
+        # Words of columns of verdicts: a class that a column of counts may be named after.
+        if column.may_be_verdict and not column.is_numeric:
+            verdict_words.update(map(fold, column.words))
     for name, column in parts.typed.items():
         words = tokens(name)
-        counted = [word for word in words if word in meanings or word in levels]
+        counted = [word for word in words if word in verdict_words]
         if len(counted) != 1 or not _has_counts(column):
             continue
-        base = tuple(word for word in words if word != counted[0])
+        [verdict_word] = counted
+        base = tuple(word for word in words if word != verdict_word)
         if not _VOTES.isdisjoint(base):
-            words_by_base.setdefault(base, {}).setdefault(counted[0], name)
+            columns = words_by_base.setdefault(base, {})
+            columns.setdefault(verdict_word, name)
     for base, columns in words_by_base.items():
         if len(columns) > 1:
             rows = range(len(parts.columns))
             most = [_most(parts, columns, row) for row in rows]
-            name = f"{'_'.join(base)}_*"
+            base_name = "_".join(base)
+            name = f"{base_name}_*"
             _replace(parts, [*columns.values()], name, most, _COUNTS)
 
 
