@@ -11,7 +11,7 @@ from evalkit.config.sections import (
 )
 from evalkit.core.scale import Scale
 
-DECIDED_MODES = ("pointwise", "pairwise")
+DECIDED_MODES = ("pointwise", "pairwise", "checklist")
 """The modes whose questions have choices that a decision model can weigh."""
 MOST_CHOICES = 255
 """The most choices of a question to a decision model."""
@@ -146,7 +146,7 @@ def _decision_problems(config: RunSections) -> list[str]:
     if config.mode.name not in DECIDED_MODES:
         problems.append(
             f"mode.name: {reason} choices, and mode {config.mode.name} has none: set mode to"
-            f" {' or '.join(DECIDED_MODES)}"
+            f" {', '.join(DECIDED_MODES[:-1])} or {DECIDED_MODES[-1]}"
         )
     if config.mode.commit_first:
         problems.append(f"mode.commit_first: {reason} no text: set it to false")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -12,14 +13,17 @@ from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import (
     AnswerFormat,
     Case,
+    ChecklistItem,
     Completion,
+    ItemAnswer,
     JudgeRequest,
     Judgment,
     Response,
     WeightedJudgment,
 )
 from evalkit.core.values import Json, JsonObject
-from evalkit.evaluators.base import SHARED, Reading, conclude
+from evalkit.evaluators.base import SHARED, Reading, conclude, shared_variables
+from evalkit.evaluators.checklist import Checklist
 from evalkit.evaluators.logprobs import margins, swap_distribution
 from evalkit.evaluators.pairwise import Pairwise
 from evalkit.evaluators.parsing import UnreadableError
@@ -32,6 +36,7 @@ OVERALL = "overall"
 READ_BY = "probabilities"
 _MOST_LEVELS = 10
 """The most levels of a question about a scale; a finer scale is a question with choices."""
+_ITEM_ANSWERS: tuple[ItemAnswer, ...] = ("met", "not_met", "cannot_assess")
 _ROUNDING = 0.02
 """How far the sum of rounded probabilities may be from 1."""
 _EQUAL = 0.005
@@ -268,6 +273,89 @@ class ScoreDecision(_Decider, SingleResponse):
         )
 
 
+class ItemDecisions(_Decider, Checklist):
+    """The answer to each item of a case's checklist, with the probability of each answer.
+
+    One request has as many questions as `mode.ask` says.
+
+    Raises:
+        PromptError: If a template cannot be found, parsed or filled.
+    """
+
+    weighs = True
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._config = config
+        self._prompts = prompts
+        self._shown = self._material((*SHARED, "response"))
+        rehearsal = Case("rehearsal", "text", (Response("text"),), context="text")
+        self.plan(replace(rehearsal, checklist=(ChecklistItem("1", "text"),)))
+
+    def _requests(
+        self,
+        case: Case,
+        texts: Mapping[str, str],
+        index: int,
+        sample: int,
+        chunks: Sequence[tuple[str, ...]],
+    ) -> Iterator[JudgeRequest]:
+        response = neutralize(case.responses[index].text)
+        messages = self._shown.fill(**shared_variables(case), response=response)
+        options: list[tuple[JsonObject, str]] = [
+            ({"const": answer}, "") for answer in _ITEM_ANSWERS
+        ]
+        for chunk in chunks:
+            questions = {
+                key: _question("string", self._text(texts[name]), options)
+                for key, name in _item_keys(chunk).items()
+            }
+            yield JudgeRequest(
+                case.id,
+                (index,),
+                (index,),
+                messages,
+                _format(questions),
+                sample,
+                items=chunk,
+            )
+
+    def _text(self, item: str) -> str:
+        return self._prompts.instruction("decision_item", item=item)
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        answers = _answers(completion)
+        items: dict[str, ItemAnswer | None] = {}
+        entries: list[JsonObject] = []
+        fault: UnreadableError | None = None
+        for key, name in _item_keys(request.items).items():
+            items[name] = None
+            try:
+                probabilities = _distribution(answers.get(key), _ITEM_ANSWERS)
+            except UnreadableError as error:
+                # The other questions have answers of their own.
+                fault = error
+                continue
+            chosen = _chosen(answers.get(key), _ITEM_ANSWERS, probabilities)
+            items[name] = _ITEM_ANSWERS[chosen]
+            entries.append(
+                {
+                    "item": name,
+                    "reason": "",
+                    "answer": _ITEM_ANSWERS[chosen],
+                    "confidence": probabilities[chosen],
+                }
+            )
+        if fault is not None and not entries:
+            raise fault
+        return Reading(
+            read_by=READ_BY,
+            items=items,
+            answer={"items": entries},
+            # Answers to items are no numbers, so there is no value to weigh.
+            weighted=WeightedJudgment(),
+        )
+
+
 class PairDecision(_Decider, Pairwise):
     """The better response of every pair in each order of `swap.policy`, with the probability of each winner.
 
@@ -339,6 +427,11 @@ class PairDecision(_Decider, Pairwise):
             answer={"winner": _winner(value), "confidence": sure[OVERALL]},
             weighted=weighted,
         )
+
+
+def _item_keys(items: Sequence[str]) -> dict[str, str]:
+    """Return the id of each item by the key of the question about it, which does not depend on the id."""
+    return {f"item_{number}": name for number, name in enumerate(items, 1)}
 
 
 def _winner(value: float) -> str:

@@ -11,6 +11,7 @@ MODES = {
 MODES_OF_CLASSES = {**MODES, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
 MODES_OF_REWARDS = {**MODES, "pointwise": "evalkit.evaluators.pointwise:Rewards"}
 DECISIONS_OF_MODES = {
+    "checklist": "evalkit.evaluators.decision_models:ItemDecisions",
     "pointwise": "evalkit.evaluators.decision_models:ScoreDecision",
     "pairwise": "evalkit.evaluators.decision_models:PairDecision",
 }

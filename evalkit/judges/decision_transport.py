@@ -14,7 +14,7 @@ from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
-from evalkit.judges.decision_protocol import decided, request_fields
+from evalkit.judges.decision_protocol import asked_questions, decided, request_fields
 from evalkit.judges.error_mapping import call_error, clean_message
 from evalkit.judges.litellm_guard import Guard, guarded
 from evalkit.judges.litellm_transport import (
@@ -107,7 +107,10 @@ class DecisionTransport(LiteLLMTransport):
                 raise original or call_error(error) from error
         # LiteLLM's price list has zeros for models with an unknown price.
         cost = amount(response._hidden_params.get("response_cost")) or None
-        answer = decided(response.model_dump(), call)
+        parsed = response.model_dump()
+        if endpoint == "decisions":
+            _check_positions(parsed, call)
+        answer = decided(parsed, call)
         return Reply(replace(answer, model=answer.model or target.name), cost)
 
     def _connected(self, target: setup.Target) -> setup.Target:
@@ -140,6 +143,26 @@ class DecisionTransport(LiteLLMTransport):
         if missing and self.config.api_base is not None:
             settings.setdefault("api_key", "none")
         return replace(target, address=address, missing=missing, settings=settings)
+
+
+def _check_positions(parsed: Json, call: Json) -> None:
+    """Check that no answer can be about another question.
+
+    LiteLLM matches the answers of this protocol by position, so a missing one moves all that follow
+    it, and the last question has none.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the last of several questions has no answer.
+    """
+    answers = parsed.get("answers")
+    if not answers or len(asked_questions(call)) < 2:
+        return
+    if answers[-1].get("type") == "refusal":
+        raise bad_response(
+            "the last question has no answer, so the other answers may be about other questions;"
+            " set judge.transport=direct, which matches them by name",
+            retryable=False,
+        )
 
 
 def _no_address(target: setup.Target, why: str) -> JudgeSetupError:

@@ -1,10 +1,12 @@
 """Decision models behind a loopback server, through LiteLLM and directly, in both protocols."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.checklists import read_items
 from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.types import Case, Response
 from evalkit.evaluators.factory import make_evaluator
@@ -18,6 +20,7 @@ PROTOCOLS = [
     ("decisions", "direct", "openai/gpt-decide"),
 ]
 CLASSES = {"classes": {"pass": "It is right.", "fail": ""}}
+SHARE = {"min": 0, "max": 1, "step": 0.01}
 SCALE = {"min": 1, "max": 3, "levels": {1: "bad", 3: "good"}}
 
 
@@ -187,3 +190,33 @@ async def test_a_judge_that_cannot_decide_is_refused_before_payment(provider, ju
 def test_settings_without_a_meaning_are_refused(provider, sections, what):
     with pytest.raises(ValueError, match=what):
         config(provider, **sections)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_items_are_questions_of_one_request(provider, protocol):
+    server = DecisionServer()
+    server.install(provider)
+    checklist = read_items(["Is right", {"id": "polite", "criterion": "Is polite"}, "Is short"])
+    listed = replace(case("4, P(met)=0.8"), checklist=checklist)
+    run = config(provider, protocol, rubric=SHARE, mode={"name": "checklist", "ask": "together"})
+    [one] = await judged(run, listed)
+    assert [*one.items.values()] == ["met"] * 3
+    assert one.answer["items"][1]["confidence"] == pytest.approx(0.8)
+    assert len(provider.requests) == 1
+    assert "Is polite" in json.dumps(provider.requests[-1])
+    each = config(provider, protocol, rubric=SHARE, mode={"name": "checklist", "ask": "each"})
+    assert len(await judged(each, listed)) == 3
+    server.drop = ["item_2"]
+    [some] = await judged(run, listed)
+    if protocol[:2] == ("decisions", "litellm"):
+        # LiteLLM would match the answer about the third item to the second one.
+        assert some.kind == "bad_response"
+        return
+    # A question without an answer leaves the others, and is asked alone afterwards.
+    assert [*some.items.values()] == ["met", None, "met"]
+    [again] = make_evaluator(run).follow(listed, [some])
+    assert again.items == ("polite",)
+    server.drop = []
+    server.change = {"choice": "yes"}
+    [none] = await judged(run, listed)
+    assert none.status == "unparseable"

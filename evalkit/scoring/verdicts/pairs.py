@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from evalkit.config import JudgeConfig, RunConfig, TieConfig
+from evalkit.config import CHECKLIST, JudgeConfig, RunConfig, TieConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
 from evalkit.core.types import Case
@@ -187,7 +187,8 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
     Raises:
         ConfigError: if log-probabilities are required and a judgment has none.
     """
-    if not config.scoring.weighted:
+    # Answers to the items of a checklist are no numbers, so there is nothing to weigh.
+    if not config.scoring.weighted or config.mode.name == CHECKLIST:
         return judgments
     requested = {
         judge.label: judge.probabilities
