@@ -30,6 +30,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers import oc
 
+from evalkit.compose.quick_loader import keep
 from evalkit.core.errors import ConfigError
 from evalkit.core.plugins import (
     HARMLESS,
@@ -102,7 +103,7 @@ class CheckedLoader(ConfigLoader):
             self._loader.load_sweep_config(master_config, sweep_overrides)
         )
         # Bytes, because the caller changes the config.
-        self._composed[job] = pickle.dumps(config)
+        keep(self._composed, job, config)
         return config
 
     def get_search_path(self) -> ConfigSearchPath:

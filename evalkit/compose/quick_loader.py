@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -44,6 +44,16 @@ _MERGED: dict[tuple[Any, ...], bytes] = {}
 _REGISTERED: dict[int, ConfigNode] = {}
 
 
+def keep(kept: dict[Any, bytes], key: Any, config: object) -> None:
+    """Keep a config as bytes, unless it cannot be written so.
+
+    In a worker that gets its job by pickle, Hydra has imported its plug-ins a second time, and
+    their classes are no longer those of their modules.
+    """
+    with suppress(pickle.PicklingError):
+        kept[key] = pickle.dumps(config)
+
+
 class _Repository(ConfigRepository):
     """Hydra's repository of configs, which parses each constant one once."""
 
@@ -60,9 +70,11 @@ class _Repository(ConfigRepository):
         key = self.key(config_path)
         if key is None:
             return super().load_config(config_path)
-        if key not in _PARSED:
-            _PARSED[key] = pickle.dumps(super().load_config(config_path))
-        result: ConfigResult = pickle.loads(_PARSED[key])
+        if key in _PARSED:
+            kept: ConfigResult = pickle.loads(_PARSED[key])
+            return kept
+        result = super().load_config(config_path)
+        keep(_PARSED, key, result)
         return result
 
     def key(self, config_path: str) -> Key | None:
@@ -121,12 +133,14 @@ class QuickLoader(ConfigLoaderImpl):
                 break
             constant.append((key, default.package, default.is_self, default.primary))
         known = tuple(constant)
-        if known not in _MERGED:
-            merged = super()._compose_config_from_defaults_list(
+        start: DictConfig
+        if known in _MERGED:
+            start = pickle.loads(_MERGED[known])
+        else:
+            start = super()._compose_config_from_defaults_list(
                 defaults[: len(known)], repo
             )
-            _MERGED[known] = pickle.dumps(merged)
-        start: DictConfig = pickle.loads(_MERGED[known])
+            keep(_MERGED, known, start)
         # The time of another composition, which Hydra resolved when it checked a type.
         OmegaConf.clear_cache(start)
         if len(known) == len(defaults):

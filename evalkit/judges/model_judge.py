@@ -449,7 +449,8 @@ class ModelJudge:
         blames = not self._answered and self._blames(error)
         if self._answered:  # so the key, the model and the format were right
             ends = error.kind == "not_found" or error.scope in _GONE
-            unproven = error.scope not in _GONE
+            # One redirect among answers may be about this request.
+            unproven = error.scope not in _GONE or error.kind == "bad_response"
         else:
             refused = error.kind in ("auth", "not_found") or error.scope == "address"
             ends = refused or (error.kind == "bad_request" and (fixed or blames))

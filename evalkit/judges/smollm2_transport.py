@@ -268,13 +268,23 @@ def model() -> SmolLM2:
     return SmolLM2()
 
 
-def _load(path: Path) -> Any:
+def _package() -> Any:
+    """Return the package xllamacpp.
+
+    Raises:
+        JudgeSetupError: If it is not installed.
+    """
     try:
         import xllamacpp
     except ImportError as error:
         raise JudgeSetupError(
             f"{MODEL}: the package xllamacpp is not installed", remedy=_REMEDY
         ) from error
+    return xllamacpp
+
+
+def _load(path: Path) -> Any:
+    xllamacpp = _package()
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
@@ -344,10 +354,8 @@ def _native(request: Json) -> JsonObject:
     if form and form.get("type") != "text":
         schema: Json = form.get("json_schema", {}).get("schema", {"type": "object"})
         schema = only(schema, {*fields, *ALWAYS_WRITTEN}) if fields else schema
-        from xllamacpp import json_schema_to_grammar
-
         # Not `response_format`: only a grammar keeps number bounds and the compact form.
-        native["grammar"] = json_schema_to_grammar(
+        native["grammar"] = _package().json_schema_to_grammar(
             {**tighten(schema, **limits), "x-guidance": COMPACT}
         )
     # The rest is passed on as it is.

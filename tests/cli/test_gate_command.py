@@ -259,7 +259,7 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run, t
     # Jobs in processes of their own tell by their folders alone.
     folder = tmp_path / "sweep"
     with claim_folder(folder) as claim:
-        assert Sweep(folder, None, resumed=False, claim=claim).finish() == 4
+        assert Sweep(folder, None, (), resumed=False, claim=claim).finish() == 4
     # Finished jobs are held against another gate without being run again.
     run("hydra.sweep.dir=sweep", HELD, "swap=both,none", "-m")
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]

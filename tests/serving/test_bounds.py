@@ -114,7 +114,7 @@ def test_a_stop_says_how_many_calls_are_unanswered(judge, provider, capsys):
         assert server.ended() == 0
         released.set()
         assert answer.exception() is not None or answer.result()[0] == 503
-    assert "2 calls were sent and are unanswered after 1 s" in capsys.readouterr().err
+    assert "2 calls were sent and are unanswered after 0.8 s" in capsys.readouterr().err
 
 
 def test_a_stop_does_not_wait_for_a_computation(judge, monkeypatch):
