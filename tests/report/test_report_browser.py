@@ -431,7 +431,8 @@ def test_the_table_of_looks_needs_no_sideways_scrolling(open_page):
         viewport={"width": 1100, "height": 900},
     )
     boxes = (
-        "[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)"
+        "[...document.querySelectorAll('.scroll:has(.looks)')]"
+        ".every(box => box.scrollWidth <= box.clientWidth)"
     )
     assert page.evaluate(boxes)
     assert page.locator(".looks .column:visible").count() == 0
