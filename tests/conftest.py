@@ -9,7 +9,6 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -23,7 +22,6 @@ from tests.support.command_line import call_main
 from tests.support.fake_provider import serving
 from tests.support.postgres import binaries, postgres_server
 from tests.support.report_tables import summarise
-from tests.support.scoring_coverage import import_measured, measured, save_measured
 
 if sys.dont_write_bytecode:
     # Else each process that a test starts would compile all of LiteLLM and MLflow for itself, in
@@ -106,14 +104,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if all(".py" in arg for arg in config.args) else len(os.sched_getaffinity(0)) * 3 // 2
 
 
-def pytest_sessionstart() -> None:
-    import_measured()
-
-
-def pytest_sessionfinish() -> None:
-    save_measured()
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import nothing of the folders that `--quick` leaves out: they need MLflow, MCP and web servers."""
     left_out = collection_path.parent == Path(__file__).parent and collection_path.name not in QUICK
@@ -153,13 +143,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     summarise(terminalreporter, config.getoption("--tables"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _measured_scoring(request):
-    """Measure the coverage of scoring in its own tests."""
-    with measured() if request.path.parent.name in ("scoring", "gating") else nullcontext():
-        yield
 
 
 @pytest.fixture(scope="session")
