@@ -317,11 +317,6 @@ def _outcome(numbers: Json) -> Words:
     return (f"{quantity(numbers)} (n = {numbers['n']:,})",) * 2
 
 
-def is_audit(config: RunConfig) -> bool:
-    """Return whether a run plants biases."""
-    return bool(config.probe.probes)
-
-
 def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
     """Check before anything is paid that an audit's probes, rewriter and ids can be used.
 
@@ -390,7 +385,7 @@ class Audit:
         Raises:
             ConfigError: If a file of the audit is missing or damaged.
         """
-        if not is_audit(config) or result.folder is None:
+        if not config.probe.probes or result.folder is None:
             return None
         edits, answers = read_probes(Path(result.folder))
         return cls.of(

@@ -19,7 +19,7 @@ def has_room(module: str) -> bool:
         return False
 
 
-def room(module: str, where: str) -> Any:
+def load_room(module: str, where: str) -> Any:
     """Return a module of a room; `where` is the setting that needs it.
 
     Raises:
@@ -35,7 +35,7 @@ def no_room(name: str, where: str) -> ConfigError:
     return ConfigError(
         f"this installation has no {name}",
         where=where,
-        remedy="install evalkit with all of its packages",
+        remedy="reinstall evalkit",
     )
 
 

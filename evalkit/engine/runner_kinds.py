@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.protocols import Evaluator, Judge, Store
-from evalkit.core.rooms import room
+from evalkit.core.rooms import load_room
 from evalkit.core.types import Case
 from evalkit.engine.progress import JudgingResult, Observe
 from evalkit.engine.shards import Shard
@@ -104,6 +104,6 @@ def runner_kind(config: RunConfig) -> RunnerKind:
     name = config.runner.kind
     if name not in _ROOMS:
         return _ONLINE
-    module: Any = room(_ROOMS[name], f"runner.kind={name}")
+    module: Any = load_room(_ROOMS[name], f"runner.kind={name}")
     kind: RunnerKind = module.KIND
     return kind

@@ -10,12 +10,14 @@ from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import (
+    AnswerFormat,
     Case,
     ChecklistItem,
     Completion,
     ItemAnswer,
     JudgeRequest,
     Judgment,
+    Message,
     Response,
 )
 from evalkit.core.values import JsonObject
@@ -125,29 +127,33 @@ class Checklist(TemplateEvaluator):
         sample: int,
         chunks: Sequence[tuple[str, ...]],
     ) -> Iterator[JudgeRequest]:
-        shared = shared_variables(case)
-        response = neutralize(case.responses[index].text)
+        variables = {
+            **shared_variables(case),
+            "response": neutralize(case.responses[index].text),
+        }
         for chunk in chunks:
-            # A single item is asked for in the same words, whatever mode.ask is.
-            single = len(chunk) == 1
             questions = [texts[name] for name in chunk]
-            if single:
-                items = questions[0]
-            else:
-                items = "\n".join(
-                    f"{number}. {text}" for number, text in enumerate(questions, 1)
-                )
-            messages = self._prompt[single].fill(
-                **shared, response=response, items=items
-            )
-            answer = (
-                _format(None if single else len(chunk))
-                if self._structured
-                else self._format.answer
-            )
+            messages, answer = self._asked(variables, questions)
             yield JudgeRequest(
                 case.id, (index,), (index,), messages, answer, sample, items=chunk
             )
+
+    def _asked(
+        self, variables: Mapping[str, str], questions: Sequence[str]
+    ) -> tuple[tuple[Message, ...], AnswerFormat | None]:
+        """Return the messages that ask for the answers to items, and their format."""
+        # A single item is asked for in the same words, whatever mode.ask is.
+        single = len(questions) == 1
+        if single:
+            items = questions[0]
+        else:
+            items = "\n".join(
+                f"{number}. {text}" for number, text in enumerate(questions, 1)
+            )
+        messages = self._prompt[single].fill(**variables, items=items)
+        if self._structured:
+            return messages, _format(None if single else len(questions))
+        return messages, self._format.answer
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answers: Mapping[int, tuple[ItemAnswer | None, str]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,11 +18,12 @@ from evalkit.core.types import (
     ItemAnswer,
     JudgeRequest,
     Judgment,
+    Message,
     Response,
     WeightedJudgment,
 )
 from evalkit.core.values import Json, JsonObject
-from evalkit.evaluators.base import SHARED, Reading, conclude, shared_variables
+from evalkit.evaluators.base import SHARED, Reading, conclude
 from evalkit.evaluators.checklist import Checklist
 from evalkit.evaluators.logprobs import margins, swap_distribution
 from evalkit.evaluators.pairwise import Pairwise
@@ -291,33 +292,17 @@ class ItemDecisions(_Decider, Checklist):
         rehearsal = Case("rehearsal", "text", (Response("text"),), context="text")
         self.plan(replace(rehearsal, checklist=(ChecklistItem("1", "text"),)))
 
-    def _requests(
-        self,
-        case: Case,
-        texts: Mapping[str, str],
-        index: int,
-        sample: int,
-        chunks: Sequence[tuple[str, ...]],
-    ) -> Iterator[JudgeRequest]:
-        response = neutralize(case.responses[index].text)
-        messages = self._shown.fill(**shared_variables(case), response=response)
+    def _asked(
+        self, variables: Mapping[str, str], questions: Sequence[str]
+    ) -> tuple[tuple[Message, ...], AnswerFormat | None]:
         options: list[tuple[JsonObject, str]] = [
             ({"const": answer}, "") for answer in _ITEM_ANSWERS
         ]
-        for chunk in chunks:
-            questions = {
-                key: _question("string", self._text(texts[name]), options)
-                for key, name in _item_keys(chunk).items()
-            }
-            yield JudgeRequest(
-                case.id,
-                (index,),
-                (index,),
-                messages,
-                _format(questions),
-                sample,
-                items=chunk,
-            )
+        asked = {
+            key: _question("string", self._text(item), options)
+            for key, item in _item_keys(questions).items()
+        }
+        return self._shown.fill(**variables), _format(asked)
 
     def _text(self, item: str) -> str:
         return self._prompts.instruction("decision_item", item=item)
@@ -430,7 +415,7 @@ class PairDecision(_Decider, Pairwise):
 
 
 def _item_keys(items: Sequence[str]) -> dict[str, str]:
-    """Return the id of each item by the key of the question about it, which does not depend on the id."""
+    """Return the ids or texts of items by the keys of the questions about them, which depend only on their order."""
     return {f"item_{number}": name for number, name in enumerate(items, 1)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from evalkit.config import RunConfig
-from evalkit.core.rooms import room
+from evalkit.core.rooms import load_room
 from evalkit.engine.designs import Design
 
 _AUDIT: Final = "evalkit.audit.design"
@@ -19,5 +19,5 @@ def design_of(config: RunConfig) -> Design:
     """
     if not config.probe.probes:
         return Design(config)
-    design: Design = room(_AUDIT, "probe.probes").AuditDesign(config)
+    design: Design = load_room(_AUDIT, "probe.probes").AuditDesign(config)
     return design
