@@ -352,12 +352,18 @@ PRICES = {
 @pytest.mark.parametrize(
     ("name", "transport"),
     [
-        *((name, "direct") for name in PRICES),
+        ("its own price", "direct"),
+        ("an unknown model", "direct"),
         ("an alias of a listed model", "litellm"),
         *(
-            pytest.param(name, "litellm", marks=pytest.mark.thorough)
-            for name in PRICES
-            if "alias" not in name
+            pytest.param(name, transport, marks=pytest.mark.thorough)
+            for name, transport in [
+                ("a server with the name of a listed model", "direct"),
+                ("a server with the name of a listed model", "litellm"),
+                ("an alias of a listed model", "direct"),
+                ("its own price", "litellm"),
+                ("an unknown model", "litellm"),
+            ]
         ),
     ],
 )

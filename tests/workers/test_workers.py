@@ -210,8 +210,9 @@ def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
     assert 150 < outcome("many")[1]["sent"] < 600
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["slurm", pytest.param("ray", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("engine", ["slurm", "ray"])
 def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, engine):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     for name, more in (("one", []), ("many", [*ENGINES[engine], "runner.workers=2"])):
