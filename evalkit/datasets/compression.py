@@ -21,6 +21,7 @@ from evalkit.datasets.file_parts import (
     likely_encodings,
     named_encoding,
     recoded,
+    unmarked_utf16,
 )
 
 SUFFIXES: Final = {
@@ -173,6 +174,8 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
             raise _utf32(path)
         if first.startswith(_UTF16):
             yield _utf16(path)
+        elif encoding := unmarked_utf16(first):
+            raise _without_mark(path, encoding)
         else:
             yield enumerate(chain([first.removeprefix(_BOM)] if first else [], file), 1)
 
@@ -223,6 +226,8 @@ def open_texts(path: Path) -> Iterator[Iterator[str]]:
             raise _utf32(path)
         if first.startswith(_UTF16):
             yield (line.decode("utf-8") for _, line in _utf16(path))
+        elif encoding := unmarked_utf16(first):
+            raise _without_mark(path, encoding)
         else:
             yield _utf8(path, first, file)
 
@@ -253,6 +258,13 @@ def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
 
 def _utf32(path: Path) -> DatasetError:
     return DatasetError("is UTF-32", where=str(path), remedy="save the file as UTF-8")
+
+
+def _without_mark(path: Path, encoding: str) -> OpenFileError:
+    problem = "every other byte is zero, as in UTF-16 without a byte-order mark"
+    parts = [(encoding, encoding.upper())]
+    question = "is it this encoding?"
+    return OpenFileError(problem, path, str(path), parts, question, _AS_UTF8)
 
 
 def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:

@@ -21,6 +21,8 @@ _OFFERED: Final = ENCODINGS[:9]
 """The encodings that are offered for a text, which is tried in each."""
 _MOST_OFFERED: Final = 4
 _CHUNK: Final = 2**16
+_MARKED: Final = 16
+"""The number of first bytes that show UTF-16 without a mark."""
 _SAMPLE: Final = 20
 """The number of characters of a text that are shown for an encoding."""
 _EAST_ASIAN: Final = ("gb18030", "big5", "cp932", "euc-jp", "cp949")
@@ -124,6 +126,16 @@ class _Recoded(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def unmarked_utf16(start: bytes) -> str:
+    """Return the encoding of a text in UTF-16 without a mark: every other of its first bytes is zero; else empty."""
+    sample = start[:_MARKED]
+    for encoding, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+        # Plain letters have one zero byte each, and never two.
+        if len(zeros) > 2 and not any(zeros) and sample.count(0) == len(zeros):
+            return encoding
+    return ""
 
 
 def likely_encodings(start: bytes) -> list[tuple[str, str]]:

@@ -49,7 +49,9 @@ from evalkit.datasets.sheets import (
     is_blank,
     layout_of,
     named_cells,
+    named_columns,
 )
+from evalkit.datasets.text_tables import SHAPES, CutTableError, text_rows
 from evalkit.datasets.workbooks import check_bounds
 
 Row: TypeAlias = JsonObject
@@ -252,6 +254,8 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     """
     # A run's recorded cases are JSON Lines.
     name = "jsonl" if format == RECORDED else (format or inner_suffix(path)).lower()
+    if name in _TEXTS:
+        return _read_text
     if name not in _READERS:
         if reader := other_reader(format or name):
             return reader
@@ -484,6 +488,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     texts = _texts(path)
     # The first lines show the delimiter and the header, and are then read as rows.
     first = list(islice(texts, SAMPLE))
+    if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
+        # Lines of an old Mac end so, and the file is one line.
+        lines = iter(first[0].splitlines(keepends=True))
+        first = list(islice(lines, SAMPLE))
+        texts = lines
     layout = layout_of(first, delimiter)
     rows = csv.reader(chain(first, texts), delimiter=layout.delimiter, strict=True)
     # The line where the next row begins: a quoted cell may have line breaks.
@@ -510,6 +519,38 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
             where=where,
             remedy="fix the row",
         ) from None
+
+
+def _read_text(path: Path) -> Iterator[Placed]:
+    """Yield the rows of a table in plain text: delimited, with lines between cells, or aligned by spaces.
+
+    Raises:
+        DatasetError: If it is no table, or only a part of one.
+    """
+    lines = list(_texts(path))
+    start = next((line.lstrip() for line in lines if line.strip()), "")
+    if start.startswith(("{", "[")):
+        yield from _read_json(path)
+        return
+    try:
+        rows = text_rows(lines)
+    except CutTableError:
+        problem = "is only a part of a table: rows are left out (...)"
+        remedy = "write the whole table, as a CSV file"
+        raise DatasetError(problem, where=str(path), remedy=remedy) from None
+    # Cells with a delimiter in each line, unless lines or spaces make more of them.
+    records = layout_of(lines[:SAMPLE], "\t").rows
+    widths = {len(cells) for cells in records if cells}
+    if len(widths) == 1 and max(widths) > (len(rows[0][1]) if rows else 1):
+        yield from _read_delimited(path, "\t")
+        return
+    if rows is None:
+        raise DatasetError("is no table", where=str(path), remedy=SHAPES)
+    (number, names), *below = rows
+    header = unique_columns(named_columns(names), f"{path}:{number}")
+    for number, cells in below:
+        location = f"{path}:{number}"
+        yield location, named_cells(header, cells, location)
 
 
 def _read_excel(path: Path) -> Iterator[Placed]:
@@ -590,6 +631,8 @@ def _json_cell(cell: Any) -> Any:
 
 RECORDED = "cases"
 """The format of a run's `cases.jsonl`, whose rows are cases as they were judged."""
+_TEXTS = frozenset({"txt", "text", "md", "markdown", "tab", "psv", "dat"})
+"""Suffixes of texts that may be a table; in a folder, they are not looked for."""
 _READERS: dict[str, Reader] = {
     "jsonl": _read_jsonl,
     "ndjson": _read_jsonl,

@@ -24,6 +24,10 @@ _KEYS: Final = (
     "content",
 )
 """Keys of rows, in order, for an object with several lists of objects."""
+_INNER_KEYS: Final = ("rows", "data", "records", "items", "examples", "samples")
+"""Keys of rows within an object that has other keys, which logs do not have."""
+_DEPTH: Final = 3
+"""How many objects may be around a list of rows."""
 _MISSING: Final = object()
 
 
@@ -33,7 +37,7 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
     Raises:
         DatasetError: If it is no table, or could be two.
     """
-    for read in (_split, _wrapped, _columns, _nested):
+    for read in (_split, _wrapped, _columns, _within, _nested):
         rows = read(value, path)
         if rows is not None:
             yield from rows
@@ -118,6 +122,20 @@ def _columns(value: Json, path: str) -> list[JsonObject] | None:
     return [
         dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)
     ]
+
+
+def _within(value: Json, _: str) -> list[JsonObject] | None:
+    """Return the rows under a usual key of an object within the object, if there is one such list."""
+    found = [*_lists_within(value, _DEPTH)]
+    return found[0] if len(found) == 1 and len(found[0]) > 1 else None
+
+
+def _lists_within(value: Json, depth: int) -> Iterator[list[JsonObject]]:
+    for key, part in value.items():
+        if key in _INNER_KEYS and _is_rows(part):
+            yield part
+        elif isinstance(part, dict) and depth:
+            yield from _lists_within(part, depth - 1)
 
 
 def _nested(value: Json, path: str) -> list[JsonObject] | None:

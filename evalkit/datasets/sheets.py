@@ -17,7 +17,7 @@ from evalkit.core.values import frozen
 
 SAMPLE: Final = 30
 """The number of first lines from which the header is found."""
-_DELIMITERS: Final = (",", ";", "\t", "|")
+_DELIMITERS: Final = (",", ";", "\t", "|", "^")
 _SEPARATOR_LINE: Final = "sep="
 _COMMENT: Final = "#"
 

@@ -87,7 +87,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "llm_rubric": _keys("text_id"),
     "lm_eval": _keys("filtered_resps"),
     "lmarena": _keys("conversation_a"),
-    "mlflow_traces": _keys("info"),
+    "mlflow_traces": _keys("info", "assessments"),
     "openai_batch": _keys("custom_id"),
     "openai_evals": _keys("datasource_item", "spec", "event_id"),
     "opik": _keys("feedback_scores", "feedbackScores", "score_results"),

@@ -276,6 +276,57 @@ def test_a_header_may_have_two_rows(tmp_path, name):
     assert [[*row] for row in rows] == [["id", verdicts[0], "why", verdicts[1]]] * 2
 
 
+TEXT_TABLES = {
+    "d.md": "# Results\n\n| id | judge |\n|:---|---:|\n| a | pass |\n| b | x \\| y |\n\nThe end.\n",
+    "grid.txt": "+----+-------+\n| id | judge |\n+====+=======+\n| a  | pass  |\n| b  | x | y |\n",
+    "psql.txt": " id | judge\n----+------\n a  | pass\n b  | x \\| y\n(2 rows)\n",
+    "pandas.txt": "  id  judge\n0  a   pass\n1  b  x | y\n\n[2 rows x 2 columns]\n",
+    "fixed.txt": "id   judge\na    pass\nb    x | y\n",
+    "spaces.dat": "id judge\na pass\nb x|y\n",
+    "tabs.txt": "id\tjudge\na\tpass\nb\tx | y\n",
+    "carets.csv": "id^judge\na^pass\nb^x | y\n",
+    "mac.csv": "id,judge\ra,pass\rb,x | y\r",
+    "json.txt": '[{"id": "a", "judge": "pass"}, {"id": "b", "judge": "x | y"}]',
+}
+
+
+@pytest.mark.parametrize("name", [name for name in TEXT_TABLES if name != "grid.txt"])
+def test_a_table_in_plain_text_is_read(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(TEXT_TABLES[name].encode())
+    rows = [row for _, row in reader_for(None, path)(path)]
+    assert [row["id"] for row in rows] == ["a", "b"]
+    assert [row["judge"].replace(" ", "") for row in rows] == ["pass", "x|y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("A note on the results.\nThey are good.\nAll is well that ends well.\n", "is no table"),
+        ("  id judge\n0  a  pass\n.. ..  ...\n9  b  fail\n", "rows are left out"),
+        (TEXT_TABLES["grid.txt"], "is no table"),
+    ],
+)
+def test_a_text_without_a_whole_table_is_refused(tmp_path, text, problem):
+    path = tmp_path / "d.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DatasetError, match=problem):
+        list(reader_for(None, path)(path))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["d.csv", "d.json"])
+def test_utf_16_without_a_mark_is_asked(tmp_path, encoding, name):
+    path = tmp_path / name
+    table = "prompt,response\nwhat,this\n"
+    rows = '[{"prompt": "what", "response": "this"}]'
+    path.write_bytes((table if name == "d.csv" else rows).encode(encoding))
+    with pytest.raises(OpenFileError, match="every other byte is zero") as caught:
+        load(path, "pointwise")
+    assert [part for part, _ in caught.value.parts] == [encoding]
+    assert load(f"{path}#{encoding}", "pointwise").cases[0].prompt == "what"
+
+
 def test_a_row_below_two_equal_names_is_no_header(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("id,score,score\na,pass,fail\nb,pass,pass\n", encoding="utf-8")

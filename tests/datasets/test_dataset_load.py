@@ -87,9 +87,9 @@ def test_each_format_gives_the_same_cases(tmp_path, suffix):
 
 
 def test_format_setting_goes_before_the_suffix(write):
-    path = write(PAIR, name="data.txt")
+    path = write(PAIR, name="data.rtf")
     assert len(load(path, format="jsonl").cases) == 1
-    assert "dataset.format: no reader for format 'txt'; choose from arrow, csv" in complaint(path)
+    assert "dataset.format: no reader for format 'rtf'; choose from arrow, csv" in complaint(path)
     assert "did you mean 'jsonl'?" in complaint(path, format="jsnol")
     assert "no suffix" in complaint(write(PAIR, name="data"))
 

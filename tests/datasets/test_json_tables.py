@@ -41,6 +41,8 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"rows": ROWS, "metrics": {"mean": 2.0}, "url": None}), ROWS[0]),
         (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
+        (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
+        (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
         (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
         (json.dumps(TABLE.to_dict("list")), ROWS[0]),
         (json.dumps(BY_ID), {"id": "case-0", **ROWS[0]}),

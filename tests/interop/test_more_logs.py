@@ -197,6 +197,19 @@ def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
         "assessments by code, omitted: 4",
         "assessments by judges other than 'right', omitted: 4",
     } <= {*found.notes}
+    # `search_traces` returns a row for each trace, whose parts a CSV file has as texts.
+    rows = [
+        {
+            "trace_id": trace["info"]["trace_id"],
+            "assessments": repr(trace["info"]["assessments"]),
+            "spans": json.dumps(trace["data"]["spans"]),
+            "tags": "{}",
+            "request": "",
+        }
+        for trace in MLFLOW_TRACES
+    ]
+    flat = read("mlflow_traces", "rows.jsonl", rows)
+    assert flat.judgments == found.judgments
     quality = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="quality")
     assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [
         ("judge-2", {"quality": 4.0})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evalkit.core.errors import DatasetError
+from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.reading import choices_of, reading_of
@@ -366,6 +367,36 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["judge"],
         ["human"],
     ),
+    "words and objects": (
+        {"judge": [{"verdict": x, "why": "so"} if i % 3 else x for i, x in enumerate(JUDGE)]}
+        | {"human": LABEL},
+        ["judge"],
+        ["human"],
+    ),
+    "lists within lists": (
+        {"judge": JUDGE}
+        | {"labels": [[{"choices": [{"name": "tone", "answer": {"value": x}}]}] for x in LABEL]},
+        ["judge"],
+        ["labels.choices.tone.answer.value"],
+    ),
+    "ids of people in lists": (
+        {"grader_met": JUDGE, "labels": [[x, x] for x in LABEL], "doctor_ids": [["A", "B"]] * ROWS},
+        ["grader_met"],
+        ["labels.1", "labels.2"],
+    ),
+    "a list of names": (
+        {"id": [f"s{i // 2}" for i in range(ROWS)], "winner": _words(("model_a", "model_b"), 70)}
+        | {"judge": ["expert_1", "['gpt-4', 'pair']"] * (ROWS // 2)}
+        | {"model_a": ["m1"] * ROWS, "model_b": ["m2"] * ROWS, "conversation_a": TEXTS},
+        ["['gpt-4', 'pair']"],
+        ["expert_1"],
+    ),
+    "two ids": (
+        {"id": None, "qid": [f"q{i // 6}" for i in range(ROWS)]}
+        | {"docid": [f"d{i % 6}" for i in range(ROWS)], "judge": SCORE, "human": GRADE},
+        ["judge"],
+        ["human"],
+    ),
     "OK and NG": (
         {"LLM判定": _as({"pass": "OK", "fail": "NG"}, JUDGE)}
         | {"担当者判定": _as({"pass": "OK", "fail": "NG"}, LABEL)},
@@ -558,6 +589,27 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {"human_score": [99 if i % 9 == 0 else x for i, x in enumerate(GRADE)], "judge": SCORE},
         "does it stand for no verdict",
     ),
+    "numbers of cases": (
+        {"id": None, "judge": [*FLAGS, *FLAGS], "human": ["pass", "pass", "fail", "fail"]}
+        | {"n": [40, 9, 6, 45]},
+        "for as many cases as 'n' says",
+    ),
+    "codes of classes": (
+        {f"{who}_code": _words((101, 102, 103), i) for i, who in ((71, "gpt"), (72, "human"))},
+        "numbers of classes",
+    ),
+    "a preference as a share": (
+        {**SIDES, "judge": [i / ROWS for i in range(ROWS)], "human": _words(("A", "B"), 73)},
+        "which one do high numbers prefer",
+    ),
+    "a list of labels": (
+        {"judge_ok": JUDGE, "labels": [[{"start": i}, {"start": 2}] for i in range(ROWS)]},
+        "has lists, which are not one verdict",
+    ),
+    "a text next to the only scores": (
+        {"orig_score": GRADE, "output": [f"It has flaws. [RESULT] {score}" for score in SCORE]},
+        "leave open which is the judge",
+    ),
     "numbers of options": (
         {"judge_best": _words((0, 1, 2), 42), "human_best": _words((0, 1, 2), 43)},
         "numbers of options",
@@ -644,9 +696,52 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
 def test_what_is_open_is_asked(name):
     cells, question = ASKED[name]
     with pytest.raises(OpenTableError) as asked:
-        _read({"id": IDS, **cells})
+        _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert question in asked.value.what
-    assert len(asked.value.answers) > 1 or "no column is named" in question
+    single = ("no column is named", "for as many cases", "not one verdict")
+    assert len(asked.value.answers) > 1 or any(part in question for part in single)
+
+
+def test_numbers_beyond_a_bound_are_mapped():
+    cells = {**SIDES, "p": [i / ROWS for i in range(ROWS)], "human": _words(("A", "B"), 73)}
+    words = {"p:>0.5": "A", "<0.5": "B", "0.5": "TIE"}
+    table = _read({"id": IDS, **cells}, Choices(judges=("p",), labels=("human",), words=words))
+    winners = [*table.values["p"].values()]
+    assert [winners.count(side) for side in ("A", "B", "TIE")] == [29, 30, 1]
+    again = _read({"id": IDS, **cells}, choices_of(reading_of(table)))
+    assert again.values["p"] == table.values["p"]
+
+
+NAMED = ("very poor", "poor", "fair", "good", "very good")
+
+
+@pytest.mark.parametrize("form", ["{} {}", "{}. {}", "{} - {}", "({}) {}", "{1} ({0})", "{1}: {0}"])
+def test_numbers_with_words_are_scores(form):
+    cells = {
+        name: [form.format(level, NAMED[level - 1]) for level in levels]
+        for name, levels in (("judge", SCORE), ("human", GRADE))
+    }
+    table = _read({"id": IDS, **cells})
+    assert table.unit == "response"
+    assert {*table.values["judge"].values()} == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@pytest.mark.parametrize(
+    "words", [("gpt 1", "llama 2", "qwen 3"), ("1 error", "2 errors", "3 errors")]
+)
+def test_other_words_with_numbers_are_no_scores(words):
+    column = TypedColumn("judge", _words(words, 74))
+    assert not column.numbers
+
+
+def test_words_that_begin_alike_are_offered_first():
+    short = {"entailment": "e", "neutral": "n", "contradiction": "c"}
+    label = _words([*short], 75)
+    with pytest.raises(OpenTableError) as asked:
+        _read({"id": IDS, "gpt": [short[x] for x in _words([*short], 76)], "label": label})
+    first, *_ = asked.value.answers
+    assert {*first.options} - {"--map"} == {f"{word}={short[word]}" for word in short}
+    assert len(asked.value.answers) == 6
 
 
 REFUSED: Mapping[str, tuple[Cells, str]] = {
@@ -682,12 +777,21 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
         | {"foo": JUDGE, "bar": _words(FLAGS, 62)},
         "several columns may be their verdicts",
     ),
+    "a confusion matrix": (
+        {"id": None, "judge/human": ["pass", "fail"], "pass": [40, 9], "fail": [6, 45]},
+        "each column is a word of",
+    ),
+    "figures of judges": (
+        {"id": None, "judge": [f"gpt-{i}" for i in range(9)]}
+        | {"accuracy": [0.7 + i / 99 for i in range(9)], "kappa": [0.4 + i / 99 for i in range(9)]},
+        "has results of judges ('accuracy', 'kappa')",
+    ),
     "ranks of three": (
         {"responses": [[f"a {i}", f"b {i}"] for i in range(ROWS)], "judge": [3] * ROWS},
         "names no winner",
     ),
     "numbers of pairs": (
-        {**SIDES, "judge": [i + 0.5 for i in range(ROWS)], "human": _words(("A", "B"), 17)},
+        {**SIDES, "judge": [i + 100.5 for i in range(ROWS)], "human": _words(("A", "B"), 17)},
         "no winners of pairs",
     ),
 }
@@ -697,7 +801,7 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
 def test_what_is_no_verdict_is_refused_without_a_list_of_maps(name):
     cells, message = REFUSED[name]
     with pytest.raises(DatasetError) as refused:
-        _read({"id": IDS, **cells})
+        _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert message in refused.value.what
     assert len(str(refused.value)) < 400
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,53 @@ Trace = Json
 
 def _sniff(start: Peek) -> bool:
     info = start.row.get("info")
-    return isinstance(info, Mapping) and "trace_id" in info and "data" in start.row
+    if isinstance(info, Mapping):
+        return "trace_id" in info and "data" in start.row
+    return _is_flat(start.row)
+
+
+def _is_flat(row: Json) -> bool:
+    """Return whether a row is a trace as `search_traces` returns it: with a column for each part."""
+    assessments = _parsed(row.get("assessments"))
+    named = isinstance(assessments, list) and all(
+        isinstance(assessment, Mapping) and "assessment_name" in assessment
+        for assessment in assessments
+    )
+    return named and "trace_id" in row and not {"request", "spans"}.isdisjoint(row)
+
+
+def _parsed(cell: Any) -> Any:
+    """Return a list or an object that a cell of a table has as a text, in JSON or as Python writes it."""
+    if not isinstance(cell, str):
+        return cell
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(cell)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return cell
+
+
+def _trace(row: Json) -> Trace:
+    """Return a trace that may be a row of `search_traces`."""
+    if "info" in row or not _is_flat(row):
+        return row
+    tags = _parsed(row.get("tags"))
+    info = {
+        "trace_id": row["trace_id"],
+        "assessments": _parsed(row["assessments"]),
+        "tags": tags if isinstance(tags, Mapping) else {},
+    }
+    spans = _parsed(row.get("spans"))
+    if not isinstance(spans, list) or not all(
+        isinstance(span, Mapping) for span in spans
+    ):
+        attributes = {
+            "mlflow.spanInputs": row.get("request"),
+            "mlflow.spanOutputs": row.get("response"),
+        }
+        spans = [{"attributes": attributes}]
+    return {"info": info, "data": {"spans": spans}}
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
@@ -48,7 +95,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If no judge assessed the traces, or assessments differ in kind and none is
             selected.
     """
-    traces = [row for _, row in rows_of(path)]
+    traces = [_trace(row) for _, row in rows_of(path)]
     if options.answers:
         return ParsedFile([_answer(trace) for trace in traces])
     valid = [feedback for trace in traces for feedback in _feedback(trace)]

@@ -71,8 +71,8 @@ _STARS: Final = re.compile(
 _POINTS: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
 )
-_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f]")
-_DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*")
+_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f*]")
+_DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*|\*{1,10}")
 _NAMED_NUMBER: Final = re.compile(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
     r"|(-?\d+(?:\.\d+)?)\s*(?:[-–—:.)：=]|\()\s*[^\W\d].*",
@@ -108,6 +108,13 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _PARTS: Final = re.compile(r"\w+")
+_NUMBER_AND_WORDS: Final = re.compile(
+    r"[(\[]?(\d{1,2})[)\]]?\s*[-–—:.=]?\s+([^\W\d][^\d]*)"
+    r"|([^\W\d][^\d]*?)\s*[-–—:=(\[ ]\s*(\d{1,2})[)\]]?"
+)
+"""A number and words, in either order."""
+_FEWEST_LEVELS: Final = 3
+_HIGHEST_LEVEL: Final = 10
 _IN_BRACKETS: Final = re.compile(r"\[\[\s*([-+\d.]+)\s*\]\]")
 _TAGGED: Final = re.compile(
     r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>"
@@ -232,7 +239,29 @@ class TypedColumn:
         if best == "percent" and self.share(values) < 1:
             # 0% is often written as 0 next to percentages
             values |= {text: 0.0 for text in self.words if text.strip() == "0"}
+        if self.share(values) < MOSTLY and (named := self._named_levels()):
+            return "number", named
         return best, values
+
+    def _named_levels(self) -> Mapping[str, float]:
+        """Return the numbers of levels with words, as `1 very poor`; nothing if some levels have not both."""
+        few = _FEWEST_LEVELS <= len(self.words) <= MOST_CLASSES
+        if not few or any(map(is_model, self.words)):
+            return {}
+        numbers = {}
+        words: dict[str, set[float]] = {}
+        for text in self.words:
+            match = _NUMBER_AND_WORDS.fullmatch(text.strip())
+            if match is None or len(text) > LONGEST_WORD:
+                return {}
+            numbers[text] = float(match[1] or match[4])
+            words.setdefault(fold(match[2] or match[3]), set()).add(numbers[text])
+        # Each number has words of its own, or they count something: `1 error`, `2 errors`.
+        levels = {*numbers.values()}
+        if len(words) < len(levels) or len(levels) < _FEWEST_LEVELS:
+            return {}
+        one_each = all(len(values) == 1 for values in words.values())
+        return numbers if one_each and max(levels) <= _HIGHEST_LEVEL else {}
 
     def _plain(self, text: str) -> float | None:
         # A spreadsheet's mark of text, or a sign for about.
@@ -462,7 +491,7 @@ def _stars(text: str) -> float | None:
     if match := _STARS.fullmatch(text):
         return float(match[1].replace(",", "."))
     if _DRAWN_STARS.fullmatch(text):
-        return float(sum(character in "★⭐" for character in text))
+        return float(sum(character in "★⭐*" for character in text))
     return None
 
 

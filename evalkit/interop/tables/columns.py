@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ from evalkit.interop.tables.words import fold, known_words, matches, polarity
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
 """A column is opened if at least this share of its cells are objects."""
-_DEPTH: Final = 4
+_DEPTH: Final = 8
 _LONGEST_CELL: Final = 1_000_000
 _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
@@ -28,6 +28,8 @@ _NAMES: Final = (
     *("metric", "metric_name", "criterion", "dimension", "name", "key", "model"),
 )
 """Keys of objects in lists that name what each is about."""
+_MOST_WORDS: Final = 20
+"""The most different words of a column that has objects too."""
 _LAST_ROWS: Final = 5
 """The number of rows at the end that may be totals."""
 
@@ -69,6 +71,7 @@ def columns_of(rows: Rows) -> Columns:
     _drop_headers(columns)
     # Totals are dropped first: they are not objects like the cells above them.
     _drop_totals(columns)
+    _unmix(columns)
     opened = dict(_opened(columns.cells, 0))
     # A header may have a line break, which would begin a line of its own in what is printed.
     names_on_a_line = visible_names(opened, one_line)
@@ -152,6 +155,40 @@ def _drop_totals(columns: Columns) -> None:
         for name, column in columns.cells.items():
             columns.cells[name] = column[:last]
         del columns.places[last:]
+
+
+def _unmix(columns: Columns) -> None:
+    """Read an object among words as the word under the one key that has the words of the column."""
+    for name, column in [*columns.cells.items()]:
+        # The types of cells, without a look at each in Python.
+        kinds = {*map(type, column)} - {type(None)}
+        if dict not in kinds or len(kinds) < 2 or list in kinds:
+            continue
+        words = {cell for cell in column if cell is not None and type(cell) is not dict}
+        objects = [cell for cell in column if type(cell) is dict]
+        keys = [
+            key
+            for key in dict.fromkeys(key for cell in objects for key in cell)
+            if _has_words(key, objects, words)
+        ]
+        if len(keys) != 1 or len(words) > _MOST_WORDS:
+            continue
+        [key] = keys
+        columns.cells[name] = [
+            cell.get(key) if type(cell) is dict else cell for cell in column
+        ]
+        columns.notes.append(
+            f"objects in '{name}' that are read by their '{key}': {len(objects)}"
+        )
+
+
+def _has_words(
+    key: str, objects: Sequence[Mapping[str, Any]], words: Collection[Any]
+) -> bool:
+    """Return whether objects have words of a column under a key, and no others."""
+    values = [value for cell in objects if (value := cell.get(key)) is not None]
+    scalars = all(isinstance(value, str | int | float) for value in values)
+    return bool(values) and scalars and {*values} <= {*words}
 
 
 def _is_unnamed_total(columns: Columns, row: int) -> bool:

@@ -25,6 +25,8 @@ _SIDES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("a", "1", "left", "first", "chosen", "甲", "左"), "a"),
     **dict.fromkeys(("b", "2", "right", "second", "rejected", "乙", "右"), "b"),
 }
+_THIRD: Final = frozenset({"c", "3", "third", "丙"})
+"""Words for a third response, next to which the first two are no pair."""
 _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_response"))
 _MOST_SHARED: Final = 20
 _TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
@@ -196,8 +198,9 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
         if name not in taken and column.kind != "empty"
     }
     from_zero = _numbered_from_zero(used)
+    of_three = _of_three(used)
     for name, column in used.items():
-        sided = [*_sided(name)]
+        sided = [pair for pair in _sided(name) if pair[0] not in of_three]
         # response_0 and response_1 are sides, unless a response_2 follows.
         for base in from_zero:
             sided = [
@@ -239,15 +242,28 @@ def _numbered_from_zero(names: Iterable[str]) -> list[tuple[str, ...]]:
     ]
 
 
+def _of_three(names: Iterable[str]) -> set[tuple[str, ...]]:
+    """Return the names of columns with a third side, without the side."""
+    bases = set()
+    for name in names:
+        parts = tokens(name)
+        if len(parts) > 1 and parts[-1] in _THIRD:
+            bases.add(parts[:-1])
+    return bases
+
+
 def sided_pairs(
     typed: Mapping[str, TypedColumn], taken: set[str]
 ) -> list[tuple[str, str]]:
     """Return the pairs of columns whose names differ only in the side, such as `score_a` and `score_b`."""
     columns_by_base: dict[tuple[str, ...], dict[str, str]] = {}
+    of_three = _of_three(typed)
     for name in typed:
         if name in taken:
             continue
         for base, side in _sided(name):
+            if base in of_three:
+                continue
             base_name = " ".join(base)
             if matches(base_name, "value") or is_rank(base_name):
                 columns_by_base.setdefault(base, {}).setdefault(side, name)
@@ -396,7 +412,13 @@ def _is_kind_of_task(name: str, column: TypedColumn) -> bool:
 
 def _responses(typed: Mapping[str, TypedColumn]) -> list[str]:
     names = _texts_named(typed, "response")
-    return [name for name in names if not matches(name, "reference")]
+    of_three = _of_three(typed)
+    # One of three responses is not the response that is judged.
+    return [
+        name
+        for name in names
+        if not matches(name, "reference") and tokens(name)[:-1] not in of_three
+    ]
 
 
 def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:

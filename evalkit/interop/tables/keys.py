@@ -30,6 +30,26 @@ _SETTINGS: Final = frozenset(
 """Words of settings, whose values tell units apart."""
 
 
+_PARTS_OF_UNITS: Final = frozenset(
+    {
+        *("doc", "docid", "docno", "document", "passage", "sentence", "paragraph"),
+        *(
+            "candidate",
+            "response",
+            "answer",
+            "completion",
+            "output",
+            "summary",
+            "claim",
+        ),
+    }
+)
+"""What there are several of for one question, as names of their ids say."""
+_ID_WORDS: Final = frozenset(
+    {"id", "ids", "idx", "index", "no", "nr", "number", "docid", "docno"}
+)
+
+
 @dataclass(slots=True)
 class Keys:
     """The columns of a unit: its id, what else tells units apart, and what distinguishes repeats."""
@@ -113,6 +133,9 @@ def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
     # In order: the first rule that fits a name or its values decides.
     if matches(name, "criterion") or matches(name, "turn"):
         return "unit" if not matches(name, "text") else ""
+    parts = {*tokens(name)}
+    if parts & _PARTS_OF_UNITS and parts & _ID_WORDS:
+        return "unit"
     if matches(name, "text") or matches(name, "doubt"):
         return ""
     if matches(name, "repeat"):
@@ -215,7 +238,10 @@ def _name_criterion(
             "ordered",
             "flag",
         )
-        exact = matches(name, "criterion") and not matches(name, "text")
+        # A column with the cells of a rater is its verdict again.
+        copies = any(column.texts == typed[rater].texts for rater in raters)
+        named = matches(name, "criterion") and not matches(name, "text")
+        exact = named and not copies
         if few and exact and (name in keys.unit or name.casefold() != "name"):
             keys.criterion = name
             return

@@ -46,6 +46,8 @@ def known_space(
             value = values_by_text.get(text, by_fold.get(fold(text)))
             if value is None:
                 value = _of_type(text, raw, reading)
+            if value is None and reading.unit != "response":
+                value = raw.mapped.get(text)
             if value == NONE:
                 missing[text] = DATE if is_date(text) else EMPTY
             elif value is not None:

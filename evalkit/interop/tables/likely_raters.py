@@ -144,6 +144,9 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
     column = typed[name]
     if matches(name, "process") or column.is_numeric:
         return False
+    # One word in all rows judges nothing.
+    if len(column.words) < 2:
+        return False
     if column.judges or column.kind == "ordered":
         return True
     named = [typed[rater] for rater in raters.names]

@@ -220,6 +220,13 @@ def _votes_of_people(
         for name, column in typed.items()
         if matches(name, "rater") and column.words and are_people(list(column.words))
     ]
+    judges = [
+        name
+        for name, column in typed.items()
+        if matches(name, "rater") and _has_both(list(column.words))
+    ]
+    if judges:
+        return None
     used = {*taken.values(), *voters}
     verdicts = candidates(typed, used, choices)
     winners = [

@@ -74,7 +74,9 @@ def is_rater_name(name: str) -> bool:
     # `judge_prefers_model` is about the model's response.
     if matches(name, "rater") and about_rater and _PREFERS.isdisjoint(tokens(name)):
         return False
-    if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
+    # The position in a list is no word of a name: `annotator_ids.1`.
+    words = [part for part in tokens(name) if not part.isdigit()]
+    if matches(name, "human") and words and words[-1] in _IDENTITIES:
         return False
     if any(matches(name, group) for group in ("doubt", "demographic")):
         return False
@@ -149,6 +151,10 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if column.is_numeric and not _COUNTED.isdisjoint(tokens(name)):
         return False
     if computed or _is_about_verdicts(name, column, typed):
+        return False
+    # `tone.value` with `tone` in all rows repeats what is judged.
+    words = {fold(word) for word in column.words}
+    if len(words) == 1 and words <= {*tokens(name)} and not column.is_numeric:
         return False
     named = is_rater_name(name) or has_human_twin(name, typed)
     if not named and not _has_levels(name, column, typed):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from evalkit.core.values import JsonObject
 from evalkit.interop.layouts.layouts import Unit
@@ -16,6 +17,9 @@ from evalkit.interop.tables.column_types import (
     TypedColumn,
 )
 from evalkit.interop.tables.words import fold, is_unclear_failure, opposite_among
+
+_BOUND: Final = re.compile(r"(?:(.+):)?([<>])\s*(-?\d+(?:\.\d+)?)")
+"""A word for all numbers beyond one, perhaps of one column."""
 
 
 @dataclass(slots=True)
@@ -62,6 +66,7 @@ def raw_levels(
     """Return the levels of each rater, by what the user mapped and what states that there is no verdict."""
     mapped = {word.casefold(): meaning for word, meaning in words.items()}
     mapped |= {fold(word): meaning for word, meaning in words.items()}
+    bounds = [*_bounds(words)]
     every = [word for column in raters.values() for word in column.counts]
     levels = {}
     for name, column in raters.items():
@@ -71,6 +76,8 @@ def raw_levels(
             by_text = mapped.get(key, mapped.get(fold(text)))
             # A word that is mapped for this rater wins over the same word for all raters.
             meaning = mapped.get(f"{name}:{text}".casefold(), by_text)
+            if meaning is None and bounds:
+                meaning = _beyond(column.numbers.get(text), name, bounds)
             if meaning is not None and meaning != NONE:
                 raw.mapped[text] = meaning
             elif meaning == NONE:
@@ -83,6 +90,26 @@ def raw_levels(
                 raw.words[text] = count
         levels[name] = raw
     return levels
+
+
+def _bounds(words: Mapping[str, str]) -> Iterator[tuple[str, str, float, str]]:
+    """Yield the column (empty for all), the sign, the number and the meaning of words such as `>0.5`."""
+    for word, meaning in words.items():
+        if match := _BOUND.fullmatch(word):
+            yield match[1] or "", match[2], float(match[3]), meaning
+
+
+def _beyond(
+    value: float | None, name: str, bounds: Iterable[tuple[str, str, float, str]]
+) -> str | None:
+    """Return the meaning of the first bound beyond which a number is."""
+    if value is None:
+        return None
+    for column, sign, bound, meaning in bounds:
+        is_beyond = value > bound if sign == ">" else value < bound
+        if is_beyond and column.casefold() in ("", name.casefold()):
+            return meaning
+    return None
 
 
 def _long_texts(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:

@@ -160,6 +160,26 @@ def check_label_and_score(
     raise OpenTableError(problem, where, answers)
 
 
+def check_lists(
+    typed: Mapping[str, TypedColumn], judges: Iterable[str], where: str
+) -> None:
+    """Ask about a column that is named as labels and has lists, if there are no other labels.
+
+    Raises:
+        OpenTableError: If there is one.
+    """
+    judged = [word for judge in judges for word in ("--judge", judge)]
+    for name, column in typed.items():
+        if column.kind != "list" or not matches(tokens(name)[-1], "label"):
+            continue
+        problem = (
+            f"'{name}' is named as labels and has lists, which are not one verdict: write them"
+            " as a column with one word in each row, unless they are no labels"
+        )
+        answers = [Answer("there are no labels", (*judged, "--label", "NONE"))]
+        raise OpenTableError(problem, where, answers)
+
+
 def check_constant(
     judges: Sequence[str],
     labels: Iterable[str],
@@ -186,7 +206,13 @@ def check_constant(
     options = [
         name
         for name in unused
-        if len(typed[name].words) > 1 and (typed[name].judges or typed[name].is_binary)
+        if len(typed[name].words) > 1
+        and (
+            typed[name].judges
+            or typed[name].is_binary
+            or {fold(word) for word in typed[name].words}
+            == {fold(word) for word in typed[judge].words}
+        )
     ]
     if not options:
         return

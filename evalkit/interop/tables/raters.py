@@ -45,6 +45,7 @@ from evalkit.interop.tables.rater_questions import (
     check_constant,
     check_ids,
     check_label_and_score,
+    check_lists,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA, stack_of
@@ -100,6 +101,8 @@ def find_raters(
     if not choices.labels:
         _keep_one_form(typed, raters)
         check_agreement(raters.judges, raters.labels, typed, where)
+    if not raters.labels and not choices.labels and not choices.judges:
+        check_lists(typed, raters.judges, where)
     _check_criteria(raters, typed, choices, where)
 
 
@@ -415,6 +418,14 @@ def _assign_unknown(
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
+    texts = [name for name in unknown if typed[name].kind == "stated"]
+    weak_judges = [name for name in raters.judges if strength(name)[1] < 2]
+    unnamed = (
+        bool(weak_judges) and [*raters.judges] == weak_judges and not raters.labels
+    )
+    # Nothing names the judge, and texts state verdicts, too.
+    if texts and unnamed and not (judging or choices.judges or choices.labels):
+        ask_for_roles([*weak_judges, *texts], where)
     # Both are clear: a column that judges alike is listed, and not added in silence.
     if raters.judges and raters.labels:
         if not choices.labels and not choices.judges:

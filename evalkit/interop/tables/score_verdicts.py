@@ -37,6 +37,8 @@ _OPTIONS: Final = frozenset(
         "answer",
     }
 )
+_CODES: Final = frozenset({"code", "codes", "class", "category", "cluster", "intent"})
+"""Words of the names of columns with numbers of classes."""
 _NEAR: Final = 0.25
 """Two raters use one scale if their ends differ by at most this share of it."""
 
@@ -146,24 +148,28 @@ def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
     if not 2 < len(values) <= MOST_LEVELS or not all(map(float.is_integer, values)):
         return
     names = ", ".join(f"'{name}'" for name in raws)
+    options = any(not _OPTIONS.isdisjoint(tokens(name)) for name in raws)
+    what = "option" if options else "class"
+    kinds = f"{what}s" if options else "classes"
     answers = [
         Answer(
-            "options",
-            tuple(o for text in levels for o in ("--map", f"{text}=option {text}")),
+            kinds,
+            tuple(o for text in levels for o in ("--map", f"{text}={what} {text}")),
         ),
         Answer(
             "scores", tuple(o for text in levels for o in ("--map", f"{text}={text}"))
         ),
     ]
     raise OpenTableError(
-        f"{names} have integers: are they scores, or numbers of options?",
+        f"{names} have integers: are they scores, or numbers of {kinds}?",
         where,
         answers,
     )
 
 
 def _names_options(name: str) -> bool:
-    return not _OPTIONS.isdisjoint(tokens(name)) and not matches(name, "value")
+    named = _OPTIONS | _CODES
+    return not named.isdisjoint(tokens(name)) and not matches(name, "value")
 
 
 def _set_scale(

@@ -58,6 +58,7 @@ from evalkit.interop.tables.stacked import (
     stacked,
     stacked_again,
 )
+from evalkit.interop.tables.summaries import check_counts, check_results
 from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
@@ -134,6 +135,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
+    if choices == Choices():
+        check_results(parts.typed, where)
     # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
     join_votes(parts)
@@ -154,6 +157,9 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # One judge and one annotator by criterion: rows by criterion are read from the beginning.
     if parts.raters.stack is not None:
         return _read_stacked(parts, parts.raters.stack, where, choices)
+    if not choices.keys and choices.reading is None:
+        raters = [*judge_columns(parts.raters), *parts.raters.labels]
+        check_counts(parts.typed, raters, taken, where)
     parts.roles += _rater_roles(parts)
     # Empty cells are read before keys and verdicts, which both depend on what is missing.
     _read_empty_cells(parts, choices, where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Final, NoReturn
 
 from evalkit.core.errors import DatasetError
@@ -16,6 +17,7 @@ from evalkit.interop.tables.words import fold
 # A question about words offers at most this many meanings of a kind.
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
+_WHOLE: Final = 100
 _OTHER_COLUMN: Final = (
     "name a column of verdicts: --judge COLUMN, or map the words: --map WORD=VALUE"
 )
@@ -58,6 +60,7 @@ def ask_for_numbers(
         )
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     if len(low_first) > MOST_LEVELS:
+        _ask_for_middle(raws, where)
         problem = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     # For two and three numbers, the usual meanings in the order of the numbers.
@@ -104,6 +107,35 @@ def ask_for_numbers(
         where,
         answers,
     )
+
+
+def _ask_for_middle(raws: Mapping[str, Raw], where: str) -> None:
+    """Ask which response many numbers prefer, if each of them is a share of 1 or of 100.
+
+    Raises:
+        OpenTableError: If so.
+    """
+    answers = []
+    numeric = {name: raw for name, raw in raws.items() if raw.column.is_numeric}
+    middles = {}
+    for name, raw in numeric.items():
+        values = raw.column.distinct_numbers
+        if values[0] < 0 or values[-1] > _WHOLE:
+            return
+        middles[name] = 0.5 if values[-1] <= 1 else _WHOLE / 2
+    for high, low in (("A", "B"), ("B", "A")):
+        options = []
+        for name, middle in middles.items():
+            options += ["--map", f"{name}:>{middle:g}={high}"]
+            options += ["--map", f"{name}:<{middle:g}={low}"]
+            if middle in numeric[name].column.distinct_numbers:
+                options += ["--map", f"{name}:{middle:g}=TIE"]
+        answers.append(Answer(f"high numbers prefer {high}", tuple(options)))
+    listed = ", ".join(f"'{name}'" for name in middles)
+    problem = (
+        f"{listed} has numbers for two responses: which one do high numbers prefer?"
+    )
+    raise OpenTableError(problem, where, answers)
 
 
 def ask_for_winners(raws: Mapping[str, Raw], where: str) -> NoReturn:
@@ -249,12 +281,11 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
     # As many words on each side: they may correspond in some order.
     if few and len(levels) > 1 and len({len(words) for words in levels}) == 1:
         first, *higher_levels = levels
-        for offset in range(min(len(first), _MOST_COMMANDS)):
-            # Each answer shifts the words of the other raters by one.
+        for order in _orders(first, higher_levels):
             pairs = [
-                f"{text}={first[(index + offset) % len(first)]}"
+                f"{text}={meaning}"
                 for words in higher_levels
-                for index, text in enumerate(words)
+                for text, meaning in zip(words, order, strict=True)
             ]
             options = tuple(o for pair in pairs for o in ("--map", pair))
             answers.append(Answer(", ".join(pairs[:4]), options))
@@ -271,3 +302,32 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
     raise OpenTableError(
         f"the raters use different words: {'; '.join(parts)}", where, answers
     )
+
+
+def _orders(
+    meanings: Sequence[str], words: Sequence[Sequence[str]]
+) -> list[tuple[str, ...]]:
+    """Return orders of words in which they may be the meanings of as many others, the likeliest first."""
+    if len(meanings) <= _MOST_COMMANDS:
+        orders = list(permutations(meanings))
+    else:
+        # Each order shifts the words by one.
+        orders = [
+            (*meanings[offset:], *meanings[:offset]) for offset in range(_MOST_COMMANDS)
+        ]
+    if len(words) != 1:
+        return orders
+    # Words that begin alike, as `e` and `entailment`.
+    begun = [
+        [meaning for meaning in meanings if _begin_alike(fold(text), fold(meaning))]
+        for text in words[0]
+    ]
+    if all(len(alike) == 1 for alike in begun):
+        likely = tuple(alike[0] for alike in begun)
+        if len({*likely}) == len(likely):
+            orders = [likely, *(order for order in orders if order != likely)]
+    return orders
+
+
+def _begin_alike(text: str, meaning: str) -> bool:
+    return text.startswith(meaning) or meaning.startswith(text)
