@@ -12,7 +12,7 @@ from evalkit.core.display import shorten
 from evalkit.core.errors import CallError, Scope
 from evalkit.core.redaction import redact
 from evalkit.core.values import frozen
-from evalkit.judges.waits import pause_from_headers, retry_after, wait_in_body
+from evalkit.judges.waits import retry_after, wait_for_reset, wait_in_body
 
 LONGEST_MESSAGE = 300
 
@@ -158,10 +158,13 @@ _SPENT_CODES = _names(
     *("payment_required", "billing_error", "quota_exhausted", "access_terminated"),
     *("spend_limit_exceeded", "1113", "setlimitexceeded", "accountoverdueerror"),
     *("billing_disabled", "token_quota_reached", "organization_restricted"),
-    *("allocationquota.freetieronly", "1308", "1309", "1310"),
+    *("allocationquota.freetieronly", "1304", "1308", "1309", "1310"),
+    *("not_enough_balance", "insufficient_funds", "out_of_credits"),
+    "customer_verification_required",
 )
+_LONG_PERIOD = r"(?:daily|weekly|monthly)"
 _SPENT = _words(
-    r"insufficient[_ ](?:quota|funds|balance|credit)",
+    r"(?:insufficient|not enough)[_ ](?:quota|funds|balance|credit|points)",
     r"(?:credit )?balance is (?:too low|insufficient)",
     r"budget has been exceeded|exceeded ?budget|over (?:its|the|your) budget",
     r"(?:out of|used all (?:available )?|no|any|not enough|more) credits?\b"
@@ -170,16 +173,25 @@ _SPENT = _words(
     r"free allocation|overdue balance|requires billing|enable billing",
     r"free (?:tier|quota|trial).{0,40}(?:exhausted|used up)",
     r"(?:calls|requests) ?(?:/|per) ?month",
-    r"daily (?:\w+ ){0,2}(?:limit|quota) (?:is |was |has been )?(?:reached|exceeded|exhausted)",
-    r"(?:reached|exceeded|exhausted) (?:the |your |its )?daily",
+    r"out of call volume quota|regain access on",
+    rf"{_LONG_PERIOD} (?:\w+ ){{0,2}}(?:limit|quota) (?:is |was |has been )?"
+    r"(?:reached|exceeded|exhausted)",
+    rf"(?:reached|exceeded|exhausted) (?:the |your |its )?{_LONG_PERIOD}",
+    r"(?:tokens|requests) per (?:day|week|month) (?:limit|quota) (?:reached|exceeded)",
+    r"(?:limit|quota) (?:reached|exceeded): (?:tokens|requests) per (?:day|week|month)",
+    r"\b[rt]pd (?:rate )?limit|(?:今日|当日|每日|本周|本月|每月).{0,12}(?:限额|上限|额度)",
     r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
     r"(?:reached|exceeded|exceeds) (?:its|your|the) "
-    r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage)"
+    r"(?:monthly |total |specified |workspace )*(?:spend(?:ing)?|credit|usage|hard|api usage)"
     r" ?(?:limits?|cap)",
     r"(?:account|organi[sz]ation)(?: \S{1,40})? (?:is |has been |was )"
     r"(?:not active|suspended|deactivated|disabled|overdue)",
     r"account (?:not active|suspended|deactivated|disabled|overdue)",
     r"余额不足|欠费|额度已用尽|请充值",
+)
+_NO_PAYMENT = _words(
+    r"(?:add|requires?|enter|valid) (?:a |your )?(?:valid )?"
+    r"(?:credit card|payment (?:method|instrument))"
 )
 _QUOTA = _words("exceeded your current quota")
 """OpenAI says this of an empty account, and Google of the limit of a minute."""
@@ -194,6 +206,8 @@ _CAPABILITY = _words(
     r"tool_choice|\btools?\b (?:is|are|use|call)|tool.?(?:use|call)|function.?call",
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
+_BLOCKING_PAGE = _words(r"a web page with status 403\b.*\brequest (?:was )?blocked")
+"""A firewall's page, which is no filter of a model's provider."""
 _PARAMETER = _words(
     r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?"
     r"(?:parameter|argument:|value|field)",
@@ -213,6 +227,7 @@ _FILTER_CODES = _names(
     *("guardrail_intervened", "policy_violation", "safety", "invalid_prompt"),
     *("sensitivecontentdetected", "inputtextsensitivecontentdetected"),
     *("outputtextsensitivecontentdetected", "inputtextriskdetection"),
+    *("hooks_failed", "system_unsafe", "user_unsafe", "censorship_blocked"),
 )
 _FILTERED = _words(
     (
@@ -221,7 +236,7 @@ _FILTERED = _words(
     ),
     r"(?:usage|use) (?:polic|guideline)|terms of (?:service|use)|flagged|moderation|guardrail",
     r"data.?inspection|inappropriate|jailbreak|prompt.?injection|content exists risk",
-    r"(?:input|prompt|request|output|content|message|text).{0,40}"
+    r"(?:input|prompt|request|output|content|message|text|response).{0,40}"
     r"(?:sensitive|harmful|unsafe|blocked|risky|prohibited)",
     r"(?:harmful|unsafe|prohibited) content",
     r"敏感|违规|不当内容|不安全",
@@ -250,11 +265,13 @@ _KEY_CODES = _names(
     *("expiredtokenexception", "invalidsignatureexception", "account_suspended"),
     *("unsupported_country_region_territory", "expired_api_key", "service_disabled"),
     "no_db_connection",  # LiteLLM's proxy without a database knows one key only
-    "accessdeniedexception",
+    *("accessdeniedexception", "api_key_service_blocked"),
+    *("api_key_http_referrer_blocked", "api_key_ip_address_blocked"),
 )
 _KEY = _words(
     r"api.?key|invalid (?:key|token|credential)|token .{0,30}(?:invalid|expired)",
-    r"token could not be (?:validated|verified)",
+    r"token could not be (?:validated|verified)|scope requirement|missing scopes?",
+    r"network settings|public access is disabled|private endpoint|firewall rule",
     r"credentials|unauthori[sz]ed|not authori[sz]ed|authentication|authorization|signature",
     r"location is not supported|country, region|unsupported_country",
 )
@@ -262,7 +279,8 @@ _KEY_IN_REQUEST = _words(
     "api.?key|location is not supp|unsupported countr|unsupported region"
 )
 _ACCESS = _words(
-    r"access (?:is |was )?denied|have access|permission|country|region|territory|ip address",
+    r"access (?:to (?:the )?model )?(?:is |was )?denied|have access|permission|ip address",
+    r"country|region|territory|accept\w* the (?:license|terms)",
     r"(?:your|this) (?:account|organi[sz]ation|project|team|plan)\b",
 )
 """What is said of a key without rights, and of a request that goes beyond them."""
@@ -271,6 +289,7 @@ _MODEL_CODES = _names(
     *("deploymentnotfound", "model_not_available", "unknown_model", "1211"),
     *("model_not_supported", "operationnotsupported", "model_terms_required"),
     *("model_permission_blocked_project", "model_permission_blocked_org"),
+    *("invalidendpointormodel.notfound", "modelnotopen"),
 )
 _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
@@ -278,11 +297,16 @@ _NO_MODEL = _words(
     r"|is invalid|deprecated|no longer|is not supported|not recognized)",
     r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model|(?m:^model: \S+$)",
     r"does not work with the specified model|on-demand throughput|模型.{0,20}不存在",
+    r"model .{0,40}end of (?:its )?life|model use case details have not been submitted",
+)
+_NO_CHAT = _words(
+    r"does not support chat(?! \w)|not a chat model|only supported in v1/responses"
 )
 _NO_PAGE = _words(
     r"(?m:^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
     r"|invalid url\b.*|unknown url\b.*|cannot post\b.*|no route matched.*"
-    r"|(?:unexpected endpoint or method|unknown request url|unknown path)\b.*)\W*(?:\(post .*)?$)",
+    r"|(?:unexpected endpoint or method|unknown request url|unknown path|could not route to)\b.*)"
+    r"\W*(?:\(post .*)?$)",
     r"(?m:^(?:a web page|an empty response|an error without a message)\b.*\b40[45]\b)",
 )
 """What is said of an address without chat completions, and not of a model."""
@@ -312,7 +336,9 @@ _UNWRITTEN_CODES = _names(
 )
 """The model did not write what was asked for; it may the next time."""
 _UNFINISHED = _words(r"max_tokens or model output limit was reached")
-_TOO_BIG = _words(r"requires more system memory")
+_TOO_BIG = _words(
+    r"requires more system memory|insufficient system resources|failed to load model"
+)
 _ROUTE = _words(r"endpoints? found that (?:can handle|supports?)")
 _BUSY_CODES = _names(
     *(
@@ -331,9 +357,13 @@ _LOADING = _words(
     r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
 )
 _CRASHED = _words(
-    r"model (?:has )?(?:crashed|unloaded)|operation cancell?ed|process has terminated"
+    r"model (?:has )?(?:crashed|unloaded)|operation cancell?ed|process has terminated",
+    r"channel error",
 )
-_NO_LOGIN = _words("login fail")
+_NO_LOGIN = _words(
+    r"login fail|(?:access|auth|api).?(?:token|key) (?:is )?(?:invalid|expired)",
+    r"(?:invalid|expired) (?:access|auth|api).?(?:token|key)",
+)
 _NO_TLS = _words("plain http request was sent to https port")
 _DISCONNECTED = _words(
     (
@@ -355,6 +385,8 @@ _REFUSING = (400, 402, 403, 405, 406, 409, 412, 413, 415, 422, 429, 451)
 # `_REFUSING`: refusals of any kind. `_ASKING`: what can be about the request itself.
 _ASKING = (400, 403, 404, 413, 422, 451)
 _MISSING = (404, 405, 410)
+_FILTERING = (400, 403, 422, 424, 446, 451)
+"""What filters answer with; 424 is Cloudflare's gateway, and 446 that of Portkey."""
 _CONNECTION_ERRORS = _names("APIConnectionError", "ConnectionError")
 _NEVER = (501, 505, 510)
 """What the server does not do, it will not do later."""
@@ -370,6 +402,8 @@ _RULES = (
         "account", False, "account", (*_REFUSING, 401, 500), _SPENT_CODES, waits=False
     ),
     _Rule("account", False, "account", _REFUSING, text=_SPENT, waits=False),
+    _Rule("account", False, "account", (400, 403), text=_NO_PAYMENT),
+    _Rule("account", False, "account", (403,), _names("quota_exceeded")),
     _Rule("account", False, "account", (429,), text=_DAY),
     _Rule("rate_limit", True, "server", (429,), _names("resource_exhausted")),
     _Rule("account", False, "account", (429,), text=_QUOTA, waits=False),
@@ -380,16 +414,19 @@ _RULES = (
     _Rule("rate_limit", True, "server", (*_ASKING, 0, 200), _LIMIT_CODES, text=_LIMIT),
     _Rule("bad_response", True, "request", (400, 422), _UNWRITTEN_CODES),
     _Rule("truncated", False, "request", (400,), text=_UNFINISHED),
-    _Rule("content_filter", False, "request", (*_ASKING, 500), _FILTER_CODES),
+    _Rule("content_filter", False, "request", (*_ASKING, 424, 446, 500), _FILTER_CODES),
     _Rule("too_long", False, "request", (*_ASKING, 500), _LONG_CODES),
     _Rule("too_long", False, classes=_names("ContextWindowExceededError")),
     _Rule("content_filter", False, classes=_names("ContentPolicyViolationError")),
     _Rule("not_found", False, "model", (*_ASKING, 410), _MODEL_CODES),
+    _Rule("not_found", False, "model", (*_ASKING, 500), text=_NO_CHAT),
     _Rule("too_long", False, "request", (*_ASKING, 500), text=_TOO_LONG),
-    _Rule("content_filter", False, "request", (400, 403, 422, 451), text=_FILTERED),
+    _Rule("auth", False, "request", (403,), text=_BLOCKING_PAGE),
+    _Rule("content_filter", False, "request", _FILTERING, text=_FILTERED),
     _Rule("bad_request", False, "request", (404,), text=_ROUTE),
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
+    _Rule("not_found", False, "model", (400, 404, 500), text=_TOO_BIG),
     _Rule("server", True, "loading", (404, 409), text=_LOADING),
     _Rule("server", True, "server", (400, 404, 422), text=_BUSY),
     _Rule("not_found", False, "request", (400, 403, 422), text=_NO_MODEL),
@@ -402,7 +439,6 @@ _RULES = (
     _Rule("not_found", False, "model", _MISSING, text=_NO_MODEL),
     _Rule("not_found", False, "address", _MISSING, text=_NO_PAGE),
     _Rule("not_found", False, "request", _MISSING),
-    _Rule("not_found", False, "model", (500,), text=_TOO_BIG),
     _Rule("timeout", True, "server", (408,)),
     _Rule("rate_limit", True, "server", (429,)),
     _Rule("too_long", False, "request", (413,)),
@@ -453,7 +489,7 @@ def call_error(error: BaseException) -> CallError:
     wait = fault.wait
     if wait is None and rule.kind == "rate_limit":
         # Some providers state the wait only as the time at which their limits are reset.
-        wait = pause_from_headers(headers_of(error)) or None
+        wait = wait_for_reset(headers_of(error))
     return CallError(
         rule.kind,
         message,

@@ -14,9 +14,20 @@ LONGEST_STATED = 366 * 86400.0
 _HEADERS = {
     **dict.fromkeys(("retry-after-ms", "x-ms-retry-after-ms"), 0.001),
     **dict.fromkeys(("retry-after", "x-ratelimit-reset-after"), 1.0),
+    **dict.fromkeys(("x-retry-after", "x-ratelimit-retry-after"), 1.0),
+    "x-ai-ratelimit-retry-after": 1.0,
 }
 """The headers that state a wait, with their unit in seconds."""
-_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
+_REMAINING = re.compile(r"rate-?limit.*-remaining")
+_RESETS = (
+    "x-ratelimit-reset",
+    "x-rate-limit-reset",
+    "ratelimit-reset",
+    "helicone-ratelimit-reset",
+)
+_USED_UP = re.compile(r"(?:\br|\bremaining)\s*=\s*0\b")
+_RESET = re.compile(r"(?:\bt|\breset)\s*=\s*(\d+)")
+"""The parts of a `RateLimit` header, as in the drafts of the IETF."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNIX = 1e9
@@ -31,6 +42,10 @@ _IN_WORDS = re.compile(
     rf"{_ASKED}\b[^\d\n]{{0,40}}?(?P<spans>{_AMOUNTS.pattern})",
     re.IGNORECASE,
 )
+_IN_CHINESE = re.compile(
+    r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>毫秒|秒|分钟|小时)\s*(?:之|以)?后"
+)
+_CHINESE_UNITS = {"毫秒": 0.001, "秒": 1.0, "分钟": 60.0, "小时": 3600.0}
 _AT_TIME = re.compile(
     rf"(?:{_ASKED}|until)\b[^\d\n]{{0,30}}?"
     rf"(?P<date>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
@@ -39,12 +54,13 @@ _AT_TIME = re.compile(
 )
 _PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:s|illi)|[smh])", re.I)
 _FIELDS = {
-    **dict.fromkeys(("retry_after", "retryafter", "retry_after_seconds"), 1.0),
-    **dict.fromkeys(("retrydelay", "retry_delay", "estimated_time"), 1.0),
-    **dict.fromkeys(("retry_after_ms", "retryafterms"), 0.001),
-    **dict.fromkeys(("x-ratelimit-reset", "reset_at", "resets_at"), 1.0),
+    **dict.fromkeys(("retryafter", "retryafterseconds", "retryaftersec"), 1.0),
+    **dict.fromkeys(("retrydelay", "estimatedtime", "retryinseconds"), 1.0),
+    **dict.fromkeys(("retryafterms", "retryaftermillis"), 0.001),
+    **dict.fromkeys(("xratelimitreset", "resetat", "resetsat"), 1.0),
 }
-"""The fields of an error's body that state a wait, with their unit in seconds."""
+"""The fields of an error's body that state a wait, in lowercase letters, with their unit in
+seconds."""
 _DEEPEST = 5
 
 
@@ -113,6 +129,8 @@ def wait_in_body(
             return seconds * unit
     if (words := _IN_WORDS.search(text)) is not None:
         return _plausible(_sum_of(words["spans"]))
+    if (words := _IN_CHINESE.search(text)) is not None:
+        return _plausible(float(words["number"]) * _CHINESE_UNITS[words["unit"]])
     if (date := _AT_TIME.search(text)) is not None:
         zone = (date["zone"] or "Z").upper().replace("UTC", "Z")
         return _plausible(seconds_in(date["date"].replace(" ", "T") + zone, now))
@@ -145,7 +163,8 @@ def _stated(body: object, depth: int) -> Iterator[tuple[object, float]]:
     if not isinstance(body, Mapping):
         return
     for name, value in body.items():
-        if (unit := _FIELDS.get(str(name).lower())) is not None:
+        folded = re.sub(r"[_\s-]", "", str(name).lower())
+        if (unit := _FIELDS.get(folded)) is not None:
             yield value, unit
         else:
             yield from _stated(value, depth + 1)
@@ -166,18 +185,33 @@ def pause_from_headers(
 
     Reads OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (a duration
     such as `6m0s`), Anthropic's `anthropic-ratelimit-requests-remaining` and `…-reset` (an RFC 3339
-    timestamp), the same headers for tokens, and those without a kind (`x-ratelimit-reset` is a Unix
-    time at some providers).
+    timestamp), the same headers for other limits and of other providers, and `ratelimit`.
     """
-    pairs = [("x-ratelimit-remaining", "x-ratelimit-reset")]
-    pairs.append(("ratelimit-remaining", "ratelimit-reset"))
-    for kind in _KINDS:
-        pairs.append((f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"))
-        anthropic = f"anthropic-ratelimit-{kind}"
-        pairs.append((f"{anthropic}-remaining", f"{anthropic}-reset"))
-    pauses = [0.0]
-    for remaining, reset in pairs:
-        if headers.get(remaining, "").strip() in ("0", "0.0"):
-            # Any limit that is used up blocks the next call, so the longest wait counts.
-            pauses.append(seconds_in(headers.get(reset), now) or 0.0)
-    return min(max(pauses), LONGEST_PAUSE)
+    # Any limit that is used up blocks the next call, so the longest wait counts.
+    return min(max(_resets(headers, now), default=0.0), LONGEST_PAUSE)
+
+
+def wait_for_reset(
+    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
+) -> float | None:
+    """Return the seconds until the limits of a refused call are reset; `None` if its headers do not say."""
+    waits = [*_resets(headers, now)]
+    if not waits and not any(map(_REMAINING.search, headers)):
+        # The call was refused: a limit that does not say what remains is used up.
+        stated = [seconds_in(headers.get(name), now) for name in _RESETS]
+        waits = [seconds for seconds in stated if seconds]
+    return _plausible(max(waits, default=None))
+
+
+def _resets(headers: Mapping[str, str], now: Callable[[], float]) -> Iterator[float]:
+    """Yield the seconds until each limit that is used up is reset."""
+    for name, value in headers.items():
+        if name == "ratelimit" and _USED_UP.search(value):
+            reset = _RESET.search(value)
+            if reset is not None:
+                yield float(reset[1])
+        elif _REMAINING.search(name) and value.strip() in ("0", "0.0"):
+            # The header with the time has the same name, but for one word.
+            seconds = seconds_in(headers.get(name.replace("remaining", "reset")), now)
+            if seconds:
+                yield seconds

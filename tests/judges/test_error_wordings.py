@@ -54,6 +54,8 @@ PASSING = [
     (400, said("Model m is currently overloaded, please try again later")),
     (422, flat("The service is at capacity. Please retry in a moment.")),
     (404, said("Model m is loading, estimated time 1s")),
+    (400, said("Channel Error")),
+    (429, coded(None, "You have reached the limit of requests per minute")),
 ]
 TOO_LONG = "too_long"
 LONG = [
@@ -93,6 +95,8 @@ BLOCKED = [
     (400, coded(None, "Content Exists Risk")),
     (400, coded(None, "It contains material that violates our terms of service")),
     (400, flat("Guardrail raised an exception")),
+    (446, {"error": {"message": "The checks failed.", "type": "hooks_failed"}}),
+    (424, {"error": [{"code": 2017, "message": "Response blocked due to security settings"}]}),
 ]
 ACCOUNT = [
     (402, coded(None, "Cloud credits expired")),
@@ -119,6 +123,17 @@ ACCOUNT = [
     (429, said("You have reached your daily limit of 50 requests.")),
     (403, said("Daily quota exceeded.")),
     (401, coded("account_deactivated", "The account of this API key has been deactivated.")),
+    (429, coded("token_quota_exceeded", "Tokens per day limit exceeded")),
+    (429, coded("rate_limit_exceeded", "Rate limit exceeded: requests per day")),
+    (429, coded("rate_limit_reached_error", "The request reached TPD rate limit, limit: 15")),
+    (429, flat("You have exceeded your monthly token quota. Please upgrade your plan.")),
+    (429, said("you have reached your weekly usage limit, upgrade for higher limits")),
+    (429, coded("1304", "该API已达今日调用次数限额")),
+    (400, coded(None, "You have reached your specified workspace API usage limits.")),
+    (403, {"code": 403, "reason": "NOT_ENOUGH_BALANCE", "message": "not enough balance"}),
+    (403, coded(None, "The gateway requires a valid credit card on file to service requests.")),
+    (403, coded("quota_exceeded", "You have exceeded your allowance of requests")),
+    (403, flat("Out of call volume quota. Quota will be replenished in 01:12:10.")),
 ]
 KEY = [
     (401, said("Unauthorized")),
@@ -131,6 +146,11 @@ KEY = [
     (403, said("The OAuth2 access token could not be validated")),
     (400, flat("Access is not allowed from unsupported countries, regions, or territories.")),
     (400, coded(None, "User location is not supported for the API use.")),
+    (403, coded("API_KEY_HTTP_REFERRER_BLOCKED", "Requests from referer <empty> are blocked.")),
+    (403, said("OAuth token does not meet scope requirement user:inference")),
+    (403, coded("403", "Public access is disabled. Please configure private endpoint.")),
+    (422, said("Access token invalid or no longer valid")),
+    (403, said("You must accept the license of this model")),
 ]
 MODEL = [
     (404, said("model 'm' not found")),
@@ -161,6 +181,13 @@ ABSENT = [
     ("model", 404, {"type": "error", "error": {"type": "not_found_error", "message": "model: c"}}),
     ("model", 404, said("models/g-9 is not found for API version v1beta")),
     ("model", 410, said("The model m has been decommissioned and is no longer supported.")),
+    ("model", 404, coded(None, "This is not a chat model, so it is not supported here.")),
+    ("model", 404, coded(None, "This model is only supported in v1/responses.")),
+    ("model", 404, flat("This model version has reached the end of its life.")),
+    ("model", 400, said('"nomic-embed-text" does not support chat')),
+    ("model", 400, said('Failed to load model "x": insufficient system resources.')),
+    ("model", 404, coded("InvalidEndpointOrModel.NotFound", "does not exist or is invalid.")),
+    ("address", 404, {"errors": [{"code": 7003, "message": "Could not route to /ai/v1/chat"}]}),
     ("address", 404, {"detail": "Not Found"}),
     ("address", 405, {"detail": "Method Not Allowed"}),
     ("address", 404, coded("404", "Resource not found")),
@@ -195,11 +222,37 @@ def test_what_is_not_there_is_the_model_the_address_or_a_part_of_the_request(sco
         ({"x-ratelimit-remaining-tokens": "7", "x-ratelimit-reset-tokens": "120s"}, None),
         ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7),
         ({"retry-after": "2", "ratelimit-remaining": "0", "ratelimit-reset": "7"}, 2),
+        ({"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "3e4"}, 3e4),
+        ({"x-rate-limit-remaining": "0", "x-rate-limit-reset": "9"}, 9),
+        ({"x-ratelimit-reset": "14"}, 14),
+        ({"x-ratelimit-remaining": "3", "x-ratelimit-reset": "14"}, None),
+        ({"ratelimit": '"default";r=0;t=30'}, 30),
+        ({"ratelimit": "limit=100, remaining=0, reset=31"}, 31),
+        ({"ratelimit": '"default";r=20;t=30'}, None),
+        ({"x-ai-ratelimit-retry-after": "20"}, 20),
     ],
 )
 def test_a_limit_states_its_wait_in_any_header(headers, seconds):
     error = error_in(429, b'{"error": {"message": "slow"}}', headers)
     assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"error": {"message": "x", "details": {"retryAfterSeconds": 3}}}, 3),
+        (said("请求过于频繁，请在 30 秒后重试"), 30),
+        (said("当前请求过多，请 2 分钟后再试"), 120),
+        (said("你好，第 30 秒的后面"), None),
+    ],
+)
+def test_a_limit_states_its_wait_in_any_words(body, seconds):
+    assert error_in(429, json.dumps(body).encode(), {}).retry_after == seconds
+
+
+def test_a_page_of_a_firewall_is_no_filter_of_a_model():
+    page = b"<html><h1>403 ERROR</h1><p>Request blocked. We can't connect to the server"
+    assert error_in(403, page, {}).kind == "auth"
 
 
 def test_a_spent_account_is_not_waited_for_because_of_a_limit_in_its_headers():
