@@ -83,7 +83,8 @@ class Outage:
 
     def refused(self, error: CallError) -> None:
         """Record an error; one with a status of the server's own ends an outage."""
-        if error.http_status and error.http_status not in _GATEWAY:
+        said = error.http_status and error.http_status not in _GATEWAY
+        if said and error.scope != "outage":
             self._began = None
 
     def explains(self, error: CallError, since: float, *, last: bool) -> bool:

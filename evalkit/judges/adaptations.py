@@ -68,6 +68,9 @@ _OTHER_LIMIT = {
         re.IGNORECASE | re.DOTALL,
     ),
 }
+_LIMIT_IN_WORDS = re.compile(
+    r"maximum (?:output )?tokens (?:you requested|value)", re.I
+)
 _ABOUT_TOP = re.compile(
     r"top_?logprobs|(?:sample )?log_?probs (?:of|must|should|is|are|cannot)", re.I
 )
@@ -146,6 +149,8 @@ def adapted(
 def names_parameter(complaint: str, name: str) -> bool:
     """Return whether a message is about a parameter: its words may also be those of a prompt."""
     word = re.escape(name)
+    if name in LIMITS and _LIMIT_IN_WORDS.search(complaint):
+        return True
     if not re.search(rf"(?<![\w-]){word}(?![\w-])", complaint, re.IGNORECASE):
         return False
     if "_" in name:  # no word of a text

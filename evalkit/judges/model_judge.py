@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -34,6 +35,7 @@ from evalkit.judges.adaptations import (
 )
 from evalkit.judges.completions import check_logprobs, completion_of, priced
 from evalkit.judges.context import excess, room
+from evalkit.judges.error_bodies import PAGE
 from evalkit.judges.images import wire_messages
 from evalkit.judges.model_list import confirm
 from evalkit.judges.responses import Answer
@@ -49,6 +51,11 @@ _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
 _ENDING = ("key", "account")
 _GONE = ("model", "address")
 _DENIALS = 3
+_GATEWAYS = re.compile(
+    rf"{PAGE}\b|404 page not found|no route matched|default backend|an empty response",
+    re.IGNORECASE,
+)
+"""How a gateway that knows no server, as during a restart, says so: servers answer with JSON."""
 """Requests that are denied, with no answer between them, until more than the requests is to
 blame."""
 
@@ -447,15 +454,19 @@ class ModelJudge:
             return setup.setup_error(self._target, error, endpoint, rung)
         fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
         blames = not self._answered and self._blames(error)
+        # A page with a good status may be one of a short maintenance.
+        page = error.kind == "bad_response" and 200 <= error.http_status < 300
         if self._answered:  # so the key, the model and the format were right
-            ends = error.kind == "not_found" or error.scope in _GONE
+            if is_gateways(error):
+                return away(error)
+            ends = error.kind == "not_found" or (error.scope in _GONE and not page)
             # One redirect among answers may be about this request.
             unproven = error.scope not in _GONE or error.kind == "bad_response"
         else:
             refused = error.kind in ("auth", "not_found") or error.scope == "address"
             ends = refused or (error.kind == "bad_request" and (fixed or blames))
             vague = error.kind == "auth" and error.scope == "request"
-            unproven = vague or (blames and not fixed)
+            unproven = vague or page or (blames and not fixed)
         if ends and unproven:
             # Nothing says whether the key, the parameter, the model or this input is refused.
             self._denials += 1
@@ -469,6 +480,24 @@ class ModelJudge:
         if error.kind != "bad_request":
             return False
         return any(names_parameter(error.message, name) for name in self.spec.params)
+
+
+def is_gateways(error: CallError) -> bool:
+    """Return whether a gateway says that there is no such address, and not the server behind it."""
+    if error.scope != "address" or error.http_status != 404:
+        return False
+    return _GATEWAYS.match(error.message) is not None
+
+
+def away(error: CallError) -> CallError:
+    """Return the error of a gateway whose server has answered before, and may be restarting."""
+    return CallError(
+        error.kind,
+        f"{error.message}; if it stays so, check judge.api_base",
+        retryable=True,
+        scope="outage",
+        status=error.http_status,
+    )
 
 
 def ended_answer(error: CallError, rung: Rung) -> Completion | None:

@@ -14,12 +14,13 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.core.errors import CallError
+from evalkit.core.errors import CallError, Scope
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.core.types import TokenLogprob, Usage
 from evalkit.core.values import Json, frozen
-from evalkit.judges.error_bodies import error_of, start_of, text_of
+from evalkit.judges.error_bodies import PAGE, error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
+from evalkit.judges.event_streams import completion_in
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
@@ -86,13 +87,15 @@ def answer_of(
     if isinstance(choices, Mapping):
         choices = [choices]  # as SGLang writes its only choice
     if not _is_list(choices) or not choices:
-        raise bad_response("the answer has no choices")
+        raise _blocked(response) or bad_response("the answer has no choices")
     # evalkit never asks for more than one choice, so index 0 is the answer.
     choice = choices[0]
     _check_choice(choice)
     message = _get(choice, "message")
     if message is None and isinstance(_get(choice, "text"), str):
         message = {"content": _get(choice, "text")}  # in the form of a text completion
+    if message is None and end_of(_name(_get(choice, "finish_reason"))) == "refused":
+        message = {}
     if message is None or isinstance(message, str | int | float) or _is_list(message):
         raise bad_response("the answer's first choice has no message")
     content = _content(_get(message, "content"))
@@ -130,11 +133,27 @@ def answer_of(
         refusal=_text(
             _get(message, "refusal") or None,
             _get(_get(message, "provider_specific_fields"), "refusal") or None,
+            _refusal_in(_get(message, "content")),
         ),
         logprobs=logprobs,
         broken_logprobs=raw_logprobs is not None and bool(content) and not logprobs,
         fingerprint=_name(_get(response, "system_fingerprint")),
     )
+
+
+def _blocked(response: object) -> CallError | None:
+    """Return that a filter blocked the prompt, if an answer without choices says so."""
+    word = _name(_get(_get(response, "promptFeedback"), "blockReason"))
+    results = _get(response, "prompt_filter_results")
+    for part in results if _is_list(results) else ():
+        verdicts = _get(part, "content_filter_results")
+        for name, verdict in verdicts.items() if isinstance(verdicts, Mapping) else ():
+            if _get(verdict, "filtered") is True:
+                word = _name(name)
+    if word is None:
+        return None
+    message = f"the provider's filter blocked the prompt ({word})"
+    return CallError("content_filter", message, retryable=False)
 
 
 def _check_choice(choice: object) -> None:
@@ -219,18 +238,31 @@ def _content(content: object) -> str | None:
         return ""
     if isinstance(content, str):
         return writable(content)
-    if isinstance(content, Mapping) and "type" not in content:
-        return _dumped(content)
+    if isinstance(content, Mapping):
+        if "type" not in content:
+            return _dumped(content)
+        content = [content]  # the only part, without its list
     if not isinstance(content, list):
         return None
     parts = [
         part if isinstance(part, str) else _get(part, "text")
         for part in content
-        if isinstance(part, str) or _get(part, "type") in ("text", "output_text")
+        if isinstance(part, str) or _get(part, "type") in _TEXT_PARTS
     ]
+    if not parts and _refusal_in(content) is not None:
+        return ""
     if parts and all(isinstance(part, str) for part in parts):
         return writable("".join(parts))
     return None
+
+
+_TEXT_PARTS = (None, "text", "output_text")
+
+
+def _refusal_in(content: object) -> str | None:
+    """Return the refusal among the parts of a message's content."""
+    parts = content if isinstance(content, list) else ()
+    return _text(*(_get(part, "refusal") for part in parts))
 
 
 def _arguments(call: object) -> str | None:
@@ -351,7 +383,7 @@ def answer_in(
     try:
         parsed = json.loads(_COMMENTS.sub(b"", body, count=1))
     except (ValueError, RecursionError):
-        parsed = None
+        parsed = completion_in(body) if read is None else None
     return _answer_from(status, parsed, body, headers, read)
 
 
@@ -479,7 +511,12 @@ def _answer_from(
     if read is not None and isinstance(parsed, list):
         return read(parsed)
     if not isinstance(parsed, Mapping):
-        raise bad_response(f"the answer is not a JSON object: {start}")
+        message = f"the answer is not a JSON object: {start}"
+        # A page for people, where a server of models should be, is about the address.
+        about: Scope = "address" if start.startswith(PAGE) else "request"
+        raise CallError(
+            "bad_response", message, retryable=True, scope=about, status=status
+        )
     if error:
         raise _error_in_answer(parsed, error, status, headers)
     if read is None:
@@ -487,7 +524,7 @@ def _answer_from(
     return read(parsed)
 
 
-_AROUND = ("data", "result", "response")
+_AROUND = ("data", "result", "response", "output", "body")
 
 
 def _within(parsed: Any) -> Any:

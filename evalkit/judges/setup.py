@@ -365,7 +365,7 @@ _ABOUT_FORMAT = re.compile(
     r"response_?format|json_?schema|schema|structured|json_?object|json.?mode|\btools?\b|function",
     re.IGNORECASE,
 )
-_ABOUT_LIMIT = re.compile("|".join(LIMITS))
+_ABOUT_LIMIT = re.compile("|".join((*LIMITS, "maximum tokens")))
 _RESPONSES_ONLY = re.compile(
     r"v1/responses|not a chat model|responses api", re.IGNORECASE
 )

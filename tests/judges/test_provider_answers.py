@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from evalkit.engine import outages
 from tests.support.fake_provider import Reply, refused
 from tests.support.provider_play import case_of, play, verdict
 
@@ -17,6 +18,7 @@ def _environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(outages, "LOOK_EVERY", 0.05)
 
 
 def third(reply):
@@ -33,6 +35,22 @@ def in_text(body):
     return {**body, "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}
 
 
+def with_message(finish="stop", **message):
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+    return Reply({**verdict().body, "choices": [choice]})
+
+
+def events(*deltas, end="stop"):
+    """A stream as servers send it that always stream; without an end, it was cut."""
+    parts = [{"delta": {"content": delta}, "finish_reason": None} for delta in deltas]
+    if end is not None:
+        parts.append({"delta": {}, "finish_reason": end})
+    lines = [f"data: {json.dumps({'id': 'c', 'choices': [part]})}\n\n" for part in parts]
+    return Reply("".join([": hello\n\n", *lines]).encode())
+
+
+TEXT = verdict().body["choices"][0]["message"]["content"]
+GATEWAY = Reply(b"404 page not found\n", 404)
 NOT_WRITTEN = refused(400, "The generated JSON does not match", code="json_validate_failed")
 NO_ROUTE = refused(404, "No endpoints found that can handle the requested parameters.")
 GZIP = {"content-encoding": "gzip"}
@@ -57,6 +75,14 @@ FINISHED = {
     "a text instead of a message": (lambda *_: Reply(in_text(verdict().body)), 6),
     "an answer in a list": (lambda *_: Reply([verdict().body]), 6),
     "an answer in an envelope": (lambda *_: Reply({"code": 0, "data": verdict().body}), 6),
+    "a stream that nobody asked for": (lambda *_: events(TEXT[:40], TEXT[40:]), 6),
+    "a stream that was cut": (third(events(TEXT, end=None)), 8),
+    "a part without a type": (lambda *_: with_message(content=[{"text": TEXT}]), 6),
+    "a part without a list": (lambda *_: with_message(content={"type": "text", "text": TEXT}), 6),
+    "a gateway whose server restarts": (
+        lambda _, number: GATEWAY if number in (4, 5) else verdict(),
+        8,
+    ),
     "a compressed answer": (
         lambda *_: Reply(gzip.compress(json.dumps(verdict().body).encode()), headers=GZIP),
         6,
@@ -74,6 +100,22 @@ def test_nothing_is_lost_or_paid_twice(tmp_path, capfd, row, transport):
     assert len(played.provider.requests) == calls
 
 
+FILTER = {"content_filter_results": {"violence": {"filtered": True}}}
+BLOCKED = {
+    "no message": Reply({"choices": [{"finish_reason": "content_filter", "message": None}]}),
+    "no choices": Reply({"choices": [], "prompt_filter_results": [FILTER]}),
+    "a reason": Reply({"choices": [], "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+    "a part": with_message(content=[{"type": "refusal", "refusal": "I cannot help"}]),
+}
+
+
+@pytest.mark.parametrize("row", BLOCKED)
+def test_what_a_filter_blocks_is_refused_and_not_asked_again(tmp_path, capfd, row):
+    played = play(tmp_path, capfd, one(BLOCKED[row]))
+    assert played.statuses == {"ok": 5, "refused": 1}
+    assert len(played.provider.requests) <= 7  # a refusal may be asked about once more
+
+
 FOO = ("+judge.params.foo=1",)
 ENDS = {
     "an unreadable refusal of the key": (Reply(b"\x1f\x8b..", 401, GZIP), (), 1, "OPENAI_API_KEY"),
@@ -89,6 +131,13 @@ ENDS = {
         6,
         "judge.max_tokens",
     ),
+    "a limit that is too high, in words": (
+        refused(400, "The maximum tokens you requested exceeds the model limit of 4096."),
+        ("judge.max_tokens=100000",),
+        6,
+        "judge.max_tokens",
+    ),
+    "a login page": (Reply(b"<html>Sign in</html>"), (), 3, "judge.api_base"),
     "a suspended account": (refused(412, "Account x is suspended"), (), 1, "add credit"),
 }
 
