@@ -207,7 +207,7 @@ _CAPABILITY = _words(
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
 _BLOCKING_PAGE = _words(r"a web page with status 403\b.*\brequest (?:was )?blocked")
-"""A firewall's page, which is no filter of a model's provider."""
+"""A firewall's page, which says nothing about the text."""
 _PARAMETER = _words(
     r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?"
     r"(?:parameter|argument:|value|field)",
