@@ -197,7 +197,7 @@ def wait_for_reset(
     """Return the seconds until the limits of a refused call are reset; `None` if its headers do not say."""
     waits = [*_resets(headers, now)]
     if not waits and not any(map(_REMAINING.search, headers)):
-        # The call was refused: a limit that does not say what remains is used up.
+        # The call was refused: a limit without a rest is used up.
         stated = [seconds_in(headers.get(name), now) for name in _RESETS]
         waits = [seconds for seconds in stated if seconds]
     return _plausible(max(waits, default=None))
