@@ -69,7 +69,7 @@ def prompt_rule(body: dict[str, Any]) -> Reply:
     return answered(f"```text\n{kept}\n{guess}\n```")
 
 
-def example_rows(n: int = 150, *, shuffled: bool = False) -> Rows:
+def example_rows(n: int = 100, *, shuffled: bool = False) -> Rows:
     good = flips(n)
     kinds = [f"{'marvelous' if k % 5 == 0 else 'plain'} {k}" for k in range(n)]
     texts = [f"{'good' if one else 'bad'}: {kind}" for one, kind in zip(good, kinds, strict=True)]
@@ -104,7 +104,7 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 
 
-def criteria_rows(n: int = 150, *, mode: str = "classes", shuffled: bool = False) -> Rows:
+def criteria_rows(n: int = 100, *, mode: str = "classes", shuffled: bool = False) -> Rows:
     good = flips(n)
     texts = [f"answer {k}{' with a source' if one else ''}" for k, one in enumerate(good)]
     return labeled(texts, good, LABELS[mode], shuffled=shuffled)

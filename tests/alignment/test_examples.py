@@ -116,8 +116,8 @@ def compared(body: dict[str, Any]) -> Reply:
 @pytest.mark.parametrize("language", [pytest.param("en", marks=pytest.mark.thorough), "zh"])
 def test_examples_of_pairs_are_found_in_both_languages(language, run, provider, capfd):
     """Response A is nearly always the better one."""
-    texts = {True: [f"good: {'marvelous' if k % 3 == 0 else 'plain'} {k}" for k in range(150)]}
-    texts[False] = [f"bad: {k}" for k in range(150)]
+    texts = {True: [f"good: {'marvelous' if k % 3 == 0 else 'plain'} {k}" for k in range(112)]}
+    texts[False] = [f"bad: {k}" for k in range(112)]
     rows = [
         {
             "id": f"c{k}",
@@ -126,7 +126,7 @@ def test_examples_of_pairs_are_found_in_both_languages(language, run, provider, 
             "response_b": texts[k % 8 == 0][k],
             "label": "B" if k % 8 == 0 else "A",
         }
-        for k in range(150)
+        for k in range(112)
     ]
     run(compared, rows, f"prompt={language}", "output=bracket")
     words = align(provider, "examples", "align.examples=4", "align.sets=3")

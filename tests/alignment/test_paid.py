@@ -18,7 +18,7 @@ from tests.support.thorough import some_of
 DONE = {"prompt": "improved", "examples": "improved", "criteria": "proposed"}
 
 
-@pytest.fixture(params=some_of(STUDIES, 2))
+@pytest.fixture
 def tune(request, run):
     """A setting whose study has been run."""
     study = STUDIES[request.param]
@@ -26,13 +26,32 @@ def tune(request, run):
     return str(request.param)
 
 
+def tuning(chosen: str) -> pytest.MarkDecorator:
+    """Try one study always, and the others with `--thorough`."""
+    names = [
+        pytest.param(name, marks=() if name == chosen else pytest.mark.thorough) for name in STUDIES
+    ]
+    return pytest.mark.parametrize("tune", names, indirect=True)
+
+
 def outcome() -> Outcome:
     found: Outcome = recorded()[-1]["outcome"]
     return found
 
 
-@pytest.mark.parametrize("key", ["judge", "align.model"])
-@pytest.mark.parametrize("missing", ["price", "max_tokens"])
+@pytest.mark.parametrize(
+    ("key", "missing"),
+    some_of(
+        [
+            ("judge", "price"),
+            ("judge", "max_tokens"),
+            ("align.model", "price"),
+            ("align.model", "max_tokens"),
+        ],
+        3,
+        rows=True,
+    ),
+)
 def test_calls_of_unknown_cost_are_refused_before_any_is_made(run, provider, capfd, key, missing):
     study = STUDIES["prompt"]
     changed = [f"judge.{missing}=null"] if key == "judge" else []
@@ -47,6 +66,7 @@ def test_calls_of_unknown_cost_are_refused_before_any_is_made(run, provider, cap
     assert not Path("run/alignments.json").exists()
 
 
+@tuning("prompt")
 def test_a_budget_is_never_exceeded_and_nothing_is_paid_twice(tune, provider, capfd):
     n, m = sides()["dev"], sides()["test"]
     paid = 0
@@ -68,6 +88,7 @@ def test_a_budget_is_never_exceeded_and_nothing_is_paid_twice(tune, provider, ca
     assert (len(provider.requests), recorded()[-1]["calls"]) == (len(asked), 0)
 
 
+@tuning("examples")
 def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(tune, provider, capfd):
     rule, limit = provider.rule, sides()["dev"] + 5
 
@@ -89,6 +110,7 @@ def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(tune, provider, capfd):
     assert len(asked) == len(set(asked))
 
 
+@tuning("criteria")
 def test_failed_calls_are_no_result(tune, provider, capfd):
     rule, writes = provider.rule, tune != "examples"
     provider.rule = lambda body: (
@@ -104,7 +126,7 @@ def test_failed_calls_are_no_result(tune, provider, capfd):
     assert outcome() == DONE[tune]
 
 
-@pytest.mark.parametrize("tune", some_of(STUDIES, 2))
+@pytest.mark.parametrize("tune", some_of(STUDIES, 3))
 def test_shuffled_labels_change_nothing(tune, run, provider, capfd):
     run(STUDIES[tune].rule, STUDIES[tune].rows(shuffled=True), *CLASSES)
     out = call_main(capfd, *align(provider, tune)).out
@@ -115,7 +137,7 @@ def test_shuffled_labels_change_nothing(tune, run, provider, capfd):
 
 
 def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provider, capfd):
-    run(STUDIES["examples"].rule, STUDIES["examples"].rows(), *CLASSES)
+    run(STUDIES["examples"].rule, STUDIES["examples"].rows(150), *CLASSES)
     n, m = sides()["dev"], sides()["test"]
     words = ("align.examples=20", "align.sets=1")
     tries = 0

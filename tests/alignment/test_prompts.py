@@ -205,7 +205,7 @@ def test_the_prompt_for_pairs_is_tuned_in_chinese(run, provider, capfd):
         for k, ((a, b), one) in enumerate(zip(texts, polite, strict=True))
     ]
     run(pairs_rule, rows, "prompt=zh", "output=bracket")
-    call_main(capfd, *align(provider, "prompt"))
+    call_main(capfd, *align(provider, "prompt", "align.prompts=2"))
     assert recorded()[-1]["outcome"] == "improved"
     assert Path("prompts/zh/aligned.md.j2").is_file()
 
@@ -224,13 +224,13 @@ def graded(body: dict[str, Any]) -> Reply:
 
 
 def test_the_prompt_for_scores_is_tuned(run, provider, capfd):
-    grades = [k // 7 % 5 + 1 for k in range(150)]
+    grades = [k // 7 % 5 + 1 for k in range(105)]
     rows = [
         {"id": k, "prompt": f"q {k}", "response": f"{k} {'*' * grade}", "label": grade}
         for k, grade in enumerate(grades)
     ]
     run(graded, rows, "mode=pointwise", "rubric=likert5", "output=rating")
-    done = call_main(capfd, *align(provider, "prompt"))
+    done = call_main(capfd, *align(provider, "prompt", "align.prompts=2"))
     assert "Better on test labels" in done.out
     assert "+- Count the stars." in done.out
 

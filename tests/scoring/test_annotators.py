@@ -276,6 +276,7 @@ def test_choices_meet_the_comparisons_that_scores_imply(pointwise, make_case, ju
     assert metrics["human/judge"].value == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_graders_of_icescore(shared, pointwise):
     rows = json.loads(

@@ -113,6 +113,7 @@ def test_missing_answers_by_kind(configure, make_case, judged):
 ROW = st.tuples(st.sampled_from("AB"), st.sampled_from([1, -1]), st.floats(0, 1))
 
 
+@pytest.mark.slow
 @given(st.lists(ROW, min_size=1, max_size=20))
 @example([("A", 1, 0.0), ("A", 1, 6e-8)])  # a gap of 10⁸ errors, for which scipy divides 0 by 0
 def test_calibration_equals_the_obvious_version(configure, make_case, judged, rows):
@@ -327,6 +328,7 @@ def run_of_lengths(configure, make_case, judged, first, second, label, verdict, 
     return score_run(config, cases, judgments).metrics
 
 
+@pytest.mark.slow
 def test_the_slopes_equal_the_slow_penalized_ones(configure, make_case, judged):
     first, second, label, verdict = pairs(1, n=300, quality=0.7)
     verdict[::9] = 0.0  # ties count half
@@ -372,6 +374,7 @@ def test_one_step_is_close_to_fitting_each_resample_anew():
     )
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_large_run_is_the_clustered_sandwich(configure, make_case, judged):
     first, second, label, verdict = pairs(5, n=800, bias=0.5)
     metric = run_of_lengths(
@@ -576,6 +579,7 @@ LENGTHS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(LENGTHS, min_size=2, max_size=4), min_size=4, max_size=8))
 def test_score_slopes_equal_least_squares_with_an_intercept_by_case(
     pointwise, make_case, judged, rows

@@ -424,6 +424,7 @@ def test_no_halo_of_different_checklists_or_the_same_way_of_asking():
         assert not [row for row in between if "halo" in row.metric.name]
 
 
+@pytest.mark.slow
 def test_each_run_is_compared_by_its_own_checklist():
     answers: list[tuple[str | None, ...]] = [(MET, NOT), (MET, MET), (NOT, MET)]
     plain = entry("plain", "each", answers, "ab")

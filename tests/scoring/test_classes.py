@@ -10,7 +10,7 @@ from typing import Any
 import krippendorff
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn import metrics as sk
@@ -33,6 +33,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Unread
 from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdicts.classes import elect, labeled_responses, vote_samples
+from tests.support.thorough import examples
 
 CONFIG = RunConfig.model_validate(
     {
@@ -93,7 +94,7 @@ def tables(draw, classes=(2, 3, 4)):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(tables())
 def test_metrics_equal_scikit_learn(table):
     k, verdicts, labels = table
@@ -137,7 +138,7 @@ def test_metrics_equal_scikit_learn(table):
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(20)
 @given(tables())
 def test_coefficients_equal_statsmodels_and_krippendorff(table):
     k, verdicts, labels = table
@@ -172,7 +173,7 @@ def test_coefficients_equal_statsmodels_and_krippendorff(table):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(tables())
 def test_every_interval_and_every_bound_holds_the_value(table):
     k, verdicts, labels = table
@@ -404,7 +405,7 @@ def prompts_of_responses(rng, prompts, size, shared=0.0):
 def test_few_prompts_of_many_responses_have_students_width(prompts, size):
     ratios = []
     covered = []
-    for seed in range(20):
+    for seed in range(12):
         columns, clusters = prompts_of_responses(np.random.default_rng(seed), prompts, size)
         found = measured(columns, clusters)
         accuracy = found["agreement/accuracy"]
@@ -759,7 +760,7 @@ def check(found, values, observed, *, exact):
         assert found[1] == pytest.approx(max(ends), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(tables_between(), st.data())
 def test_rates_of_a_class_have_exact_bounds(unread, data):
     c = data.draw(st.integers(0, len(unread.table) - 1))
@@ -793,7 +794,7 @@ COEFFICIENTS = {
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(tables_between())
 @pytest.mark.parametrize("name", sorted(COEFFICIENTS))
 def test_coefficients_have_bounds_that_hold_every_filling(name, unread):
@@ -804,7 +805,7 @@ def test_coefficients_have_bounds_that_hold_every_filling(name, unread):
     check(found, value(fillings(unread)), value(unread.table.reshape(1, -1))[0], exact=exact)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(tables_between(classes=(2,), most=6))
 def test_two_classes_have_exact_bounds_of_macro_f1_and_mcc(unread):
     every, own = fillings(unread), unread.table.reshape(1, -1)
@@ -819,7 +820,7 @@ def test_two_classes_have_exact_bounds_of_macro_f1_and_mcc(unread):
         check(unread.matthews(), values, agreement_formulas.matthews(own)[0], exact=("low", "high"))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(tables_between(most=4))
 def test_bounds_by_numerator_and_denominator_apart_hold_every_filling_too(unread):
     if np.count_nonzero(unread.labels) < 2:

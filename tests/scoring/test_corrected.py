@@ -465,7 +465,7 @@ def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
 def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
     configure, make_case, judged, thorough
 ):
-    """25 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
+    """15 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
 
     Unweighted, the estimate would be 0.63 instead of 0.72.
     """
@@ -473,7 +473,7 @@ def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
     right, flips = simulated(rng)
     found = [
         picked_accuracy(configure, make_case, judged, right, flips, rng)
-        for _ in range(120 if thorough else 25)
+        for _ in range(120 if thorough else 15)
     ]
     accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
     values = np.array([one.value for one in accuracy])
@@ -511,14 +511,14 @@ def test_bounds_over_missing_answers_are_weighted(configure, make_case, judged):
 
 @pytest.mark.slow
 def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
-    """Mean over 20 samples: each coefficient is close to that of all grades, nearer than without weights."""
+    """Mean over 12 samples: each coefficient is close to that of all grades, nearer than without weights."""
     rng, means = np.random.default_rng(3), []
     score = rng.integers(1, 6, 400)
     grade, probability = (
         np.clip(score + rng.integers(-1, 2, 400), 1, 5),
         np.where(score == 3, 0.1, 0.6),
     )
-    for _ in range(20):
+    for _ in range(12):
         asked = rng.random(len(score)) < probability
         cases = [
             Case(

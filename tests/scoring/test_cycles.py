@@ -248,6 +248,7 @@ def test_triads_with_edges_both_ways_are_counted_once():
     assert cyclic_triads(wins | tied).tolist() == [1, 1, 0, 0, 1]
 
 
+@pytest.mark.slow
 @given(st.integers(3, 7), st.integers(0, 10**6))
 def test_zeta_is_one_less_the_share_of_the_most_triads(configure, make_case, judged, n, seed):
     generator = np.random.default_rng(seed)

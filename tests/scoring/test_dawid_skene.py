@@ -12,6 +12,7 @@ from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.scoring.metrics import refits
 from evalkit.scoring.pipeline import score_run
+from evalkit.scoring.stats import dawid_skene
 from evalkit.scoring.stats.dawid_skene import VotePatterns, true_codes
 from tests.support.panels import panel_of
 from tests.support.thorough import some_of
@@ -191,7 +192,7 @@ def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
 
 @pytest.mark.slow
 def test_the_interval_holds_both_the_vote_as_fitted_and_fitted_again(monkeypatch):
-    truth, votes = planted(3, 60, 3, (0.6, 0.4, 0.4))
+    truth, votes = planted(3, 40, 3, (0.6, 0.4, 0.4))
     given, labels = named(truth, votes)
     wide = run_of(given, labels).metrics["agreement/accuracy"]
     monkeypatch.setattr(refits, "MOST", 0)
@@ -233,7 +234,9 @@ def test_two_judges_and_scores_are_refused(judges, settings, message):
         RunConfig(judge=judge, criteria=[{"name": "quality"}], swap={"policy": "none"}, **settings)
 
 
-def test_rows_that_converge_late_do_not_hold_up_or_change_the_others():
+@pytest.mark.parametrize("rounds", [dawid_skene.ROUNDS, 2])
+def test_rows_that_converge_late_do_not_hold_up_or_change_the_others(monkeypatch, rounds):
+    monkeypatch.setattr(dawid_skene, "ROUNDS", rounds)
     _, votes = planted(6, 60, 3, (0.7, 0.5, 0.4))
     patterns = VotePatterns.read(votes[None] == np.arange(3)[:, None, None])
     counts = np.random.default_rng(0).integers(0, 4, (5, patterns.hot.shape[2])).astype(float)

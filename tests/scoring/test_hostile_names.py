@@ -155,6 +155,7 @@ def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family):
     assert [text for text in texts if not is_visible(text)] == []
 
 
+@pytest.mark.slow
 def test_names_without_invisible_characters_are_kept():
     for name in ("openai/gpt-4o (new)", "Ünïcode 中文 模型", "a=b", "x_1b_"):
         assert {f"ranking/rating/{name}", f"ranking/win_rate/{name}"} <= set(
@@ -162,6 +163,7 @@ def test_names_without_invisible_characters_are_kept():
         )
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(), unique=True))
 def test_no_two_names_become_one(names):
     found = visible_names(names)

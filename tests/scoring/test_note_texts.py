@@ -80,16 +80,28 @@ def known(node: ast.AST, scopes: dict[str, list[ast.AST]], seen: frozenset[str])
     return found[0] if found else ARGUMENT
 
 
+def name_of(node: ast.expr) -> str:
+    """Return a name with its attributes as it is written, which `ast.unparse` takes long for."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            return f"{name_of(value)}.{attr}"
+        case ast.Subscript():
+            return ast.unparse(node)
+    return ""
+
+
 def notes_in(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each note of a metric in a module, with a mark for each argument."""
-    tree, scopes = parsed(path)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in REASONS:
+    nodes, scopes = parsed(path)
+    for node in nodes:
+        if isinstance(node, ast.Call) and name_of(node.func) in REASONS:
             yield from ((node.lineno, text) for text in texts_in(node.args[0], scopes))
         kept = "why" if path.name == "watch.py" else "self._stopped"
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == kept:
+        if isinstance(node, ast.Assign) and name_of(node.targets[0]) == kept:
             yield from ((node.lineno, text) for text in texts_in(node.value, scopes))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) not in ("Benchmark", "ParsedFile"):
+        if isinstance(node, ast.Call) and name_of(node.func) not in ("Benchmark", "ParsedFile"):
             for keyword in node.keywords:
                 if keyword.arg in ("note", "why"):
                     yield from ((node.lineno, text) for text in texts_in(keyword.value, scopes))
@@ -97,11 +109,11 @@ def notes_in(path: Path) -> Iterator[tuple[int, str]]:
 
 def run_notes_in(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each note of a run in a module: counted, added to a list, passed or returned."""
-    tree, scopes = parsed(path)
+    nodes, scopes = parsed(path)
     found: list[ast.expr | None] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
-            if re.search(r"(tally|_by_file)\.add$|(notes|extra)\.append$", ast.unparse(node.func)):
+            if re.search(r"(tally|_by_file)\.add$|(notes|extra)\.append$", name_of(node.func)):
                 found += node.args[:1]
             found += [keyword.value for keyword in node.keywords if keyword.arg == "notes"]
         elif isinstance(node, ast.FunctionDef) and "note" in node.name:
@@ -110,13 +122,11 @@ def run_notes_in(path: Path) -> Iterator[tuple[int, str]]:
             found += [
                 one.args[0]
                 for one in inside
-                if isinstance(one, ast.Call) and ast.unparse(one.func) == "found.append"
+                if isinstance(one, ast.Call) and name_of(one.func) == "found.append"
             ]
         elif isinstance(node, ast.Assign | ast.AugAssign):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if re.fullmatch(
-                r"notes?|extra|notes\[.*|tally\[.*|.*left_out\[.*", ast.unparse(target)
-            ):
+            if re.fullmatch(r"notes?|extra|notes\[.*|tally\[.*|.*left_out\[.*", name_of(target)):
                 found.append(node.value)
                 if isinstance(target, ast.Subscript):
                     found.append(target.slice)
@@ -127,11 +137,11 @@ def run_notes_in(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @cache
-def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
-    """Return a module, and what its names and functions can be."""
-    tree = ast.parse(path.read_text("utf-8"))
+def parsed(path: Path) -> tuple[list[ast.AST], dict[str, list[ast.AST]]]:
+    """Return the nodes of a module, and what its names and functions can be."""
+    nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
     scopes: dict[str, list[ast.AST]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
@@ -146,7 +156,7 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
                 if isinstance(one, ast.Return) and one.value is not None
             ]
             scopes.setdefault(node.name, []).extend(values)
-    return tree, scopes
+    return nodes, scopes
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from evalkit.scoring.pipeline import (
 )
 from evalkit.scoring.stats.statistic import Statistic
 from evalkit.scoring.verdict_kinds import resolve
+from tests.support.thorough import examples
 
 NAMES = ("x", "y", "z")
 MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}
@@ -297,6 +298,7 @@ def nominal(rows: Sequence[Sequence[float | None]]) -> float | None:
 
 
 @pytest.mark.slow
+@examples(10)
 @given(
     st.lists(
         st.lists(st.sampled_from([1.0, 0.0, -1.0, None]), min_size=3, max_size=3),

@@ -27,6 +27,7 @@ from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
 from tests.support.panels import PAIR, panel_of
+from tests.support.thorough import examples
 
 
 def run_of(*panel, **settings):
@@ -57,6 +58,7 @@ WINNERS = st.sampled_from(["A", "TIE", "B", None])
 
 
 @pytest.mark.slow
+@examples(10)
 @given(
     st.integers(2, 4).flatmap(
         lambda k: st.lists(st.tuples(*[WINNERS] * (k + 1)), min_size=2, max_size=8)
@@ -79,6 +81,7 @@ def test_the_correlation_is_that_of_the_errors(mode, rows):
 
 
 @pytest.mark.slow
+@examples(10)
 @given(st.lists(st.tuples(*[WINNERS] * 3), min_size=2, max_size=8))
 def test_disagreement_is_with_the_vote_of_the_others(rows):
     votes = list(zip(*rows, strict=True))
@@ -170,6 +173,7 @@ def test_three_copies_of_a_judge_are_one_vote():
     assert "200 labels): 3 judges count as 1.0 [1.0, 1." in text
 
 
+@pytest.mark.slow
 def test_independent_judges_are_as_many_votes():
     g = np.random.default_rng(5)
     labels = labels_of(400)
@@ -203,6 +207,7 @@ def test_judges_without_an_error_leave_it_open():
     ]
 
 
+@pytest.mark.slow
 def test_without_labels_it_is_a_correlation_of_disagreement():
     g = np.random.default_rng(7)
     labels = labels_of(200)
@@ -342,6 +347,7 @@ def said_of_subsets(scores):
     return [(one.tone, one.text) for one in found if one.metric == LEAD]
 
 
+@pytest.mark.slow
 def test_one_judge_that_is_as_good_can_replace_the_panel():
     g = np.random.default_rng(2)
     labels = labels_of(600)
@@ -367,6 +373,7 @@ def test_a_few_labels_leave_it_open():
     assert "Cost" not in text
 
 
+@pytest.mark.slow
 def test_a_panel_that_needs_all_its_judges_is_not_made_smaller():
     g = np.random.default_rng(4)
     labels = labels_of(900)
@@ -400,6 +407,7 @@ def test_an_unknown_price_is_not_the_lowest():
     assert [len(row["judges"]) for row in table["subsets"]] == [1, 1, 2]
 
 
+@pytest.mark.slow
 def test_subsets_of_one_or_two_judges_vote_by_majority_where_the_model_needs_three():
     g = np.random.default_rng(6)
     labels = labels_of(60)
@@ -415,6 +423,7 @@ def test_subsets_of_one_or_two_judges_vote_by_majority_where_the_model_needs_thr
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["pairwise", "classes"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("vote", ["majority", "dawid_skene"])

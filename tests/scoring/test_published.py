@@ -50,7 +50,9 @@ def read_in_full(cases: list[Case], judgments: list[Judgment]) -> tuple[list[Cas
 )
 def test_qlora_conflicts(shared, configure, swap, edges, cycles, triads):
     cases, judgments = read_in_full(*qlora(shared / "data" / "qlora_vicuna"))
-    scores = score_run(configure(swap=swap, scoring={"conflict_edges": edges}), cases, judgments)
+    scores = score_run(
+        configure(swap=swap, scoring={"conflict_edges": edges, "bootstrap": 0}), cases, judgments
+    )
     rate = scores.metrics["conflict/rate"]
     assert rate.n == 69
     assert rate.value * 69 == pytest.approx(cycles)
@@ -72,7 +74,8 @@ def test_qlora_conflicts(shared, configure, swap, edges, cycles, triads):
 @pytest.mark.slow
 def test_qlora_cases_with_a_missing_pass_are_left_out(shared, configure):
     metrics = score_run(
-        configure(swap={"resolve": "mean"}), *qlora(shared / "data" / "qlora_vicuna")
+        configure(swap={"resolve": "mean"}, scoring={"bootstrap": 0}),
+        *qlora(shared / "data" / "qlora_vicuna"),
     ).metrics
     rate = metrics["conflict/rate"]
     assert (rate.n, rate.missing) == (69, 11)
@@ -111,12 +114,15 @@ def llmbar(shared):
     return cases, judgments
 
 
-def config_of(vote="majority"):
+def config_of(vote="majority", resamples=400):
     judges = [{"name": name, "model": "m"} for name in JUDGES]
     sections = {"criteria": [{"name": "quality"}], "swap": {"policy": "both", "resolve": "tie"}}
-    return RunConfig(judge={"judges": judges, "vote": vote}, scoring={"bootstrap": 400}, **sections)
+    return RunConfig(
+        judge={"judges": judges, "vote": vote}, scoring={"bootstrap": resamples}, **sections
+    )
 
 
+@pytest.mark.slow
 def test_three_judges_of_llmbar_err_together(llmbar):
     cases, judgments = llmbar
     scores = score_run(config_of(), cases, judgments)
@@ -152,8 +158,8 @@ def test_three_judges_of_llmbar_err_together(llmbar):
 
 @pytest.mark.slow
 def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmbar):
-    majority = score_run(config_of(), *llmbar).metrics["agreement/accuracy"]
-    fitted = score_run(config_of("dawid_skene"), *llmbar).metrics["agreement/accuracy"]
+    majority = score_run(config_of(resamples=100), *llmbar).metrics["agreement/accuracy"]
+    fitted = score_run(config_of("dawid_skene", 100), *llmbar).metrics["agreement/accuracy"]
     assert fitted.n == majority.n
     assert fitted.low < majority.value < fitted.high
     # The uncertainty of the fit is part of the interval.

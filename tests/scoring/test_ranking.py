@@ -30,6 +30,7 @@ from evalkit.scoring.metrics.ranking import (
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.davidson import fit
+from tests.support.thorough import examples
 
 
 def tables(generator, size, games=30, ties=True):
@@ -76,7 +77,7 @@ def test_ratings_equal_a_general_optimiser(seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@examples(8)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_without_ties_ratings_equal_choix_and_evalica(seed, size):
     wins, ties = tables(np.random.default_rng(seed), size, games=40, ties=False)
@@ -306,7 +307,7 @@ def test_unknown_systems_and_pairs_of_one_system_are_no_games(configure, judged,
 
 @pytest.mark.slow
 def test_many_systems_are_in_the_file_and_not_among_the_metrics(configure, judged):
-    rows, games = league(np.linspace(1, -1, 21), 3)
+    rows, games = league(np.linspace(1, -1, 21), 1)
     scores = play(configure, judged, rows, games, bootstrap=5)
     assert len(scores.details["ranking"]["systems"]) == 21
     assert [name for name in scores.metrics if name.startswith("ranking")] == ["ranking/separated"]

@@ -17,6 +17,7 @@ from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import logistic
 from evalkit.scoring.stats.logistic import Penalized, fit, penalized_fit
 from tests.support.penalized import slow_fit, slow_likelihood
+from tests.support.thorough import examples
 
 
 def judge(seed, n, temperature):
@@ -199,6 +200,7 @@ def test_a_table_of_two_by_two_gets_half_a_count_in_each_cell(a, b, c, d):
 
 
 @pytest.mark.slow
+@examples(10)
 @given(
     st.integers(0, 10**6), st.integers(14, 24), st.booleans()
 )  # with few rows, there are several maxima
@@ -217,7 +219,7 @@ def test_fit_and_interval_equal_the_slow_ones(seed, n, ties):
             return -slow_likelihood(design, outcome, np.array([b, end]))
 
         far = abs(end) * float(np.abs(design[:, 1]).max()) + 5
-        starts = np.linspace(-far, far, 801)
+        starts = np.linspace(-far, far, 201)
         near, gap = min(starts, key=lack), starts[1] - starts[0]
         found = minimize_scalar(lack, bounds=(near - gap, near + gap), options={"xatol": 1e-6})
         assert 2 * (top + found.fun) == pytest.approx(Z**2, abs=1e-4)

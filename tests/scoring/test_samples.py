@@ -85,6 +85,7 @@ SAMPLES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SAMPLES)
 @example([[None, None, None], [None, -1.0, 1.0]])
 def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(

@@ -30,6 +30,7 @@ from evalkit.scoring.stats.statistic import Statistic, Table, share, totals_of
 from evalkit.scoring.verdicts.objects import _by_name
 from evalkit.scoring.verdicts.pairs import coin
 from tests.support.counted_text import CountedText, most_texts
+from tests.support.thorough import examples
 
 
 def test_the_metrics_of_each_mode_are_there_whatever_the_data(
@@ -90,6 +91,7 @@ def judgments_of(rows, make_case, judged):
 
 
 @pytest.mark.slow
+@examples(10)
 @given(PASSES, st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]), st.randoms())
 def test_every_number_is_finite_bounded_and_independent_of_order(
     configure, make_case, judged, rows, resolve, random

@@ -16,7 +16,7 @@ from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import sentence
 from evalkit.report.findings.places import places_text
 from evalkit.scoring.decision import SCORES, Decision, Where, decide
-from evalkit.scoring.gate_rules import judge_decision
+from evalkit.scoring.gate_rules import Gate, judge_decision
 from evalkit.scoring.labels import LabelWeights
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.search import (
@@ -550,6 +550,9 @@ def test_a_gate_is_limited_to_cases_with_a_value():
     assert choices_text({"tone": {"in": ["a", "b"], "not": ["c"]}}) == (
         "tone is a or b and tone is not c"
     )
+    assert choices_text({"tone": {"in": ["a"]}, "lang": {"not": ["en"]}}) == (
+        "tone is a and lang is not en"
+    )
     metric = Metric("m", 0.0)
     where = [
         Where("tone", "a b", "none", metric, ""),
@@ -602,6 +605,10 @@ def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
     assert limited_to_rest([crossed, item], "rates", {}) == ""
     ruling = judge_decision("rates", replace(TRUSTED, where=(item,)), "sentence")
     assert (ruling.state, "checklist items" in ruling.why) == ("failed", True)
+    ruling = judge_decision("rates", replace(TRUSTED, where=(crossed,)), "sentence")
+    assert ruling.why.endswith(f" To limit the gate to the rest: {setting}")
+    limited = Gate((ruling,), where={"tone": {"not": ["a"]}}).json()
+    assert limited["where"] == {"tone": {"not": ["a"]}}
     for wrong in ("x", "{a: ["):
         with pytest.raises(ValueError, match="where"):
             GateConfig(decision="rates", where=wrong)

@@ -12,7 +12,7 @@ import pytest
 from evalkit.cli import main
 
 Row = dict[str, Any]
-QUICK = ("scoring.bootstrap=400",)
+QUICK = ("scoring.bootstrap=200",)
 
 
 def table(path: Path, rows: Sequence[Row]) -> str:
@@ -58,24 +58,25 @@ def languages(index: int, chance: random.Random) -> Row:
 
 @pytest.fixture
 def german(here):
-    rows = classes(800, languages, lambda row: row["language"] == "de")
+    rows = classes(480, languages, lambda row: row["language"] == "de")
     return table(here / "rows.csv", rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("language", "named"),
-    [("en", "but not where language is de: kappa"), ("zh", "language 为 de（κ")],
+    ("words", "named"),
+    [
+        (["scoring.slices=[channel]"], "but not where language is de: kappa"),
+        (["prompt.language=zh"], "language 为 de（κ"),
+    ],
 )
-def test_a_useless_slice_is_named_and_nothing_else_is(german, capsys, language, named):
-    words = [f"prompt.language={language}"]
-    for more in ([], ["scoring.slices=[channel]"], ["scoring.slices=[language]"]):
-        result = checked(capsys, german, *words, *more)
-        (sentence,) = result["conclusion"]
-        assert named in sentence
-        (decision,) = result["decisions"].values()
-        assert [(one["column"], one["slice"]) for one in decision["where"]] == [("language", "de")]
-        assert decision["where"][0]["allows"] == "none"
+def test_a_useless_slice_is_named_and_nothing_else_is(german, capsys, words, named):
+    result = checked(capsys, german, *words)
+    (sentence,) = result["conclusion"]
+    assert named in sentence
+    (decision,) = result["decisions"].values()
+    assert [(one["column"], one["slice"]) for one in decision["where"]] == [("language", "de")]
+    assert decision["where"][0]["allows"] == "none"
 
 
 @pytest.mark.slow
@@ -90,6 +91,7 @@ def test_a_search_can_be_restricted_or_left_out(german, capsys):
     assert "not where language is de" in result["conclusion"][0]
 
 
+@pytest.mark.slow
 def test_a_gate_fails_unless_it_is_limited_to_the_rest(german, capsys, here):
     gate = "gate.decision=rates"
     found = checked(capsys, german, gate)
@@ -105,12 +107,9 @@ def test_a_gate_fails_unless_it_is_limited_to_the_rest(german, capsys, here):
     assert "where language is not de" in (here / "limited/gate.md").read_text()
     report = (here / "limited/report.html").read_text()
     assert "gate" in report
-    others = checked(capsys, german, gate, "gate.where={language: [en, fr]}")
-    assert others["gate"]["state"] == "held"
     assert checked(capsys, german, gate, "gate.where={language: de}")["status"] in (4, 5)
-    for wrong in ("gate.where={lang: [en]}", "gate.where={language: [es]}"):
-        bad = checked(capsys, german, gate, wrong)
-        assert bad["gate"]["state"] == "failed"
+    unknown = checked(capsys, german, gate, "gate.where={language: [es]}")
+    assert unknown["gate"]["state"] == "failed"
     assert main(["check", german, "--judge", "judge", "gate.where={language: [en]}"]) == 1
     assert (
         main(["check", german, "--judge", "judge", gate, "gate.where={language: {is: [en]}}"]) == 1
@@ -131,8 +130,8 @@ COLUMNS: dict[str, tuple[Callable[[int, random.Random], Row], Callable[[Row], bo
         "day is 2026-0",
     ),
     "long_responses": (
-        lambda index, chance: {"response": "word " * chance.randint(1, 400)},
-        lambda row: len(row["response"]) > 1500,
+        lambda index, chance: {"response": "word " * chance.randint(1, 40)},
+        lambda row: len(row["response"]) > 150,
         "length is ",
     ),
     "flags": (
@@ -146,11 +145,12 @@ COLUMNS: dict[str, tuple[Callable[[int, random.Random], Row], Callable[[Row], bo
 @pytest.mark.parametrize("name", COLUMNS)
 def test_numbers_dates_lengths_and_flags_are_searched(here, capsys, name):
     columns, is_useless, named = COLUMNS[name]
-    rows = classes(700, columns, is_useless)
+    rows = classes(480, columns, is_useless)
     (sentence,) = checked(capsys, table(here / "rows.csv", rows))["conclusion"]
     assert f"but not where {named}" in sentence
 
 
+@pytest.mark.slow
 def test_a_small_slice_has_not_enough_labels_and_keeps_its_use(here, capsys):
     def columns(index: int, chance: random.Random) -> Row:
         return {"language": "it" if index < 20 else "en", "user": f"u{index % 400}"}
@@ -167,14 +167,18 @@ def test_a_small_slice_has_not_enough_labels_and_keeps_its_use(here, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("language", "named"), [("en", "it only knows topic"), ("zh", "它只知道 topic")]
+    ("language", "named"),
+    [
+        pytest.param("en", "it only knows topic", marks=pytest.mark.thorough),
+        ("zh", "它只知道 topic"),
+    ],
 )
 def test_a_judge_that_gives_each_topics_most_frequent_answer_is_not_trusted(
     here, capsys, language, named
 ):
     chance = random.Random(5)
     rows = []
-    for index in range(600):
+    for index in range(400):
         topic = chance.choice(["code", "chat"])
         usual = {"code": "pass", "chat": "fail"}[topic]
         other = {"pass": "fail", "fail": "pass"}[usual]
@@ -187,6 +191,7 @@ def test_a_judge_that_gives_each_topics_most_frequent_answer_is_not_trusted(
     assert (decision["use"], decision["reason"]) == ("none", "stratum")
 
 
+@pytest.mark.slow
 def test_a_column_that_repeats_the_label_or_the_errors_is_no_stratum(here, capsys):
     rows = classes(600, lambda *_: {}, lambda row: False, accuracy=0.94)
     chance = random.Random(9)
@@ -203,7 +208,7 @@ def test_a_column_that_repeats_the_label_or_the_errors_is_no_stratum(here, capsy
 def test_scores_and_pairs_are_searched_too(here, capsys):
     chance = random.Random(2)
     rows = []
-    for index in range(600):
+    for index in range(400):
         language = "de" if chance.random() < 0.25 else "en"
         label = chance.randint(1, 5)
         score = chance.randint(1, 5) if language == "de" else label
@@ -211,7 +216,7 @@ def test_scores_and_pairs_are_searched_too(here, capsys):
     (sentence,) = checked(capsys, table(here / "scores.csv", rows))["conclusion"]
     assert "but not where language is de: Spearman" in sentence
     rows = []
-    for index in range(500):
+    for index in range(400):
         language = "de" if chance.random() < 0.3 else "en"
         label = chance.choice("AB")
         winner = chance.choice("AB") if language == "de" else label

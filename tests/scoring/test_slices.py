@@ -114,7 +114,7 @@ def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within)
     """Forty clusters of four equal verdicts are forty observations; a slice within clusters differs by chance only."""
     generator = np.random.default_rng(0)
     p = []
-    for _ in range(20):
+    for _ in range(12):
         rights = np.repeat(generator.random(20) < 0.6, 4)
         values = ["ab"[n % 2] for n in range(80)] if within else np.repeat([*"ab"], 40).tolist()
         scores = run_of(
@@ -134,13 +134,13 @@ def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within)
 def test_false_alarms_under_no_difference(configure, make_case, judged, thorough):
     """Over six slices and all metrics, at most about 5% of runs without a difference name one."""
     generator, alarms = np.random.default_rng(5), 0
-    for _ in range(60 if thorough else 16):
+    for _ in range(60 if thorough else 8):
         values = [f"s{n}" for n in generator.integers(0, 6, 120)]
         scores = run_of(
             configure, make_case, judged, {"s": values}, generator.random(120) < 0.7, bootstrap=399
         )[-1]
         alarms += scores.metrics["slices/differ"].value > 0
-    assert alarms <= (8 if thorough else 3)  # P(more) < 1% at 5%
+    assert alarms <= (8 if thorough else 2)  # P(more) < 1% at 5%
 
 
 def test_bins_lists_and_lengths(make_case):
@@ -249,63 +249,57 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
     even = [n % 10 != 0 for n in range(40)]
     bad = [n % 5 == 0 for n in range(40)]
     situations = [
-        ("no difference", [even, even, even], "No slice is shown to differ", 0),
+        ("no difference", [even, even, even], ["No slice is shown to differ"], 0),
         (
             "one bad slice",
             [bad, even, even],
-            "Different from the rest (3 slices in 9 tests, Holm): s v0, ",
+            [
+                "Different from the rest (3 slices in 9 tests, Holm): s v0, ",
+                ". The better ones may differ only because the rest holds the worse",
+            ],
             3,
         ),
         (
             "one bad slice",
             [even, even, bad],
-            "Different from the rest (3 slices in 9 tests, Holm): s v2, ",
-            3,
-        ),
-        (
-            "one bad slice",
-            [bad, even, even],
-            ". The better ones may differ only because the rest holds the worse",
+            ["Different from the rest (3 slices in 9 tests, Holm): s v2, "],
             3,
         ),
         (
             "one bad slice of 9",
             [bad[:9], even, even],
-            "No slice is shown to differ from the rest (2 slices in",
-            0,
-        ),
-        (
-            "one bad slice of 9",
-            [bad[:9], even, even],
-            "1 slice is not tested: it has fewer than 10 units, or",
+            [
+                "No slice is shown to differ from the rest (2 slices in",
+                "1 slice is not tested: it has fewer than 10 units, or",
+            ],
             0,
         ),
         (
             "all of one slice",
             [even],
-            "1 slice is not tested: it has fewer than 10 units, or the rest has none.",
+            ["1 slice is not tested: it has fewer than 10 units, or the rest has none."],
             0,
         ),
         (
             "small ones",
             [bad[:9], even[:9], even[:9]],
-            "3 slices are not tested: they have fewer than 10 units, or",
+            ["3 slices are not tested: they have fewer than 10 units, or"],
             0,
         ),
         (
             "lowest of three",
             [even, even, even],
-            "Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 [",
+            ["Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 ["],
             0,
         ),
-        ("many differ", [bad, [not one for one in bad]] * 3, "3 more differ", 3),
+        ("many differ", [bad, [not one for one in bad]] * 3, ["3 more differ"], 3),
     ]
     for name, parts, words, named in situations:
         values = [f"v{place}" for place, part in enumerate(parts) for _ in part]
         rights = [right for part in parts for right in part]
         scores = run_of(configure, make_case, judged, {"s": values}, rights, bootstrap=400)[-1]
         texts = [one.text for one in slice_findings(scores.metrics, scores.details["slices"], 0.95)]
-        assert words in " ".join(texts), name
+        assert all(part in " ".join(texts) for part in words), name
         first = texts[0] if texts else ""
         assert first.count(" against ") == named, name
     long = "a tone that is not that of any other case"
@@ -392,7 +386,7 @@ OTHERS = [
     ("truths", "size"), [([0.75] * 6, 12), ([0.5, *[0.75] * 5], 40), *OTHERS], ids=str
 )
 def test_the_interval_of_the_lowest_slice_holds_its_level(truths, size):
-    simultaneous, _ = held(truths, size, 60)
+    simultaneous, _ = held(truths, size, 40)
     assert simultaneous >= 0.94 - 0.05  # two standard errors
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit import load_config
@@ -18,6 +18,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed, mean_sequence, width_of
 from evalkit.scoring.stats.statistic import Statistic, Tally
 from evalkit.scoring.stopping import NOTE, OTHERS, ClusterSums, can_stop, is_settled
+from tests.support.thorough import examples
 
 STOP = "runner.stop={metric: win_rate/a, width: 0.5, largest: 2}"
 MODES: dict[str, list[str]] = {
@@ -66,7 +67,7 @@ def judged(mode: str, count: int, seed: int) -> tuple[list[Case], list[Judgment]
 
 
 @pytest.mark.slow
-@settings(max_examples=5)
+@examples(3)
 @given(st.sampled_from([*MODES]), st.integers(0, 99))
 def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
     made = config(*MODES[mode])
@@ -91,6 +92,7 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
                 )
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_has_sequences_for_what_can_stop_it():
     cases, judgments = judged("pairs", 40, 1)
     plain = score_run(config(), cases, judgments)
@@ -193,6 +195,7 @@ def halves(sums, counts, mean, *, ends=(0, 1), largest=1, steps=20_000):
     return np.stack([np.logaddexp.reduce(part + weights[:, None], axis=0) for part in (up, down)])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 2, 4])), min_size=1, max_size=30),
     st.sampled_from([0.8, 0.95, 0.999]),
@@ -257,23 +260,24 @@ SITUATIONS = {
 def test_at_most_five_percent_of_runs_ever_miss_the_mean(name):
     generator = np.random.default_rng(7)
     ever = 0
-    for _ in range(200):
+    for _ in range(120):
         sums, counts, mean, ends, largest = SITUATIONS[name](generator, 400)
         ever += bool(
             (halves(sums, counts, mean, ends=ends, largest=largest, steps=150) >= LIMIT).any()
         )
-    assert ever / 200 <= 0.05
+    assert ever / 120 <= 0.05
     if name == "shares of 0.5":
         values = generator.integers(0, 2, (400, 400)).cumsum(axis=1)[:, 20:] / np.arange(21, 401)
         wald = np.abs(values - 0.5) > 1.96 * 0.5 / np.sqrt(np.arange(21, 401))
         assert wald.any(axis=1).mean() > 0.25
 
 
+@pytest.mark.slow
 def test_clusters_whose_size_and_share_depend_on_each_other():
     """Large clusters have lower shares: the mean is that of all values, not of the clusters' shares."""
     generator = np.random.default_rng(3)
     ever, widths = 0, []
-    for _ in range(150):
+    for _ in range(60):
         counts = generator.choice([1.0, 4.0], 300)
         sums = np.where(
             counts == 1, generator.random(300) < 0.9, generator.binomial(4, 0.3, 300)
@@ -281,7 +285,7 @@ def test_clusters_whose_size_and_share_depend_on_each_other():
         mean = (0.9 + 4 * 0.3) / 5
         ever += bool((halves(sums, counts, mean, largest=4, steps=150) >= LIMIT).any())
         widths.append(mean_sequence(sums, counts, largest=4))
-    assert ever / 150 <= 0.05
+    assert ever / 60 <= 0.05
     assert all(low < sums.sum() / counts.sum() < high for low, high in widths[-1:])
     assert np.mean([high - low for low, high in widths]) < 0.25
 

@@ -189,6 +189,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", KINDS)
 @given(st.data())
 def test_classes_and_scores(mode, data):
@@ -201,6 +202,7 @@ def test_classes_and_scores(mode, data):
     assert metrics[SLOPE].value == (None if slope is None else pytest.approx(slope, abs=1e-9))
 
 
+@pytest.mark.slow
 @given(conversations_of(st.tuples(*[st.sampled_from(["met", "not_met", "cannot_assess"])] * 2)))
 def test_checklists(conversations):
     metrics = run_of(conversations, "checklist")

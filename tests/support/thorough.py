@@ -1,4 +1,4 @@
-"""Parameters of which some run always, and all with `--thorough`."""
+"""Parameters and examples of which some run always, and all with `--thorough`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def some_of(values: Iterable[Any], every: int, *, rows: bool = False) -> list[Any]:
@@ -18,3 +19,9 @@ def some_of(values: Iterable[Any], every: int, *, rows: bool = False) -> list[An
         pytest.param(*(value if rows else (value,)), marks=marks[number % every])
         for number, value in enumerate(values)
     ]
+
+
+def examples(count: int) -> settings:
+    """Return settings of a property that takes long: so many examples, more or fewer as the profile has."""
+    usual = 20
+    return settings(max_examples=max(1, count * settings.default.max_examples // usual))
