@@ -1,5 +1,6 @@
 """Features are rooms: without their folders, the core judges, checks and scores as before."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -38,6 +39,23 @@ WITH_ROOMS = {
 """A command that needs the room."""
 
 
+OF_BENCHMARKS = [
+    *("datasets/test_turns.py", "interop/test_export.py", "interop/test_missing_keys.py"),
+    *("scoring/test_catalog.py", "scoring/test_custom_metrics.py", "scoring/test_note_texts.py"),
+    *(f"interop/test_import_{name}.py" for name in ("as_published", "conservation", "generic")),
+    *("report/test_page.py", "report/test_sentences.py"),
+    "scoring/test_cascade.py::test_no_metric_of_a_benchmark_depends_on_withheld_pairs",
+    "scoring/test_intervals.py::test_mt_bench_has_its_questions",
+    *(f"golden/test_golden.py::test_a_golden_run_is_as_committed[{run}]"
+      for run in ("audit_zh", "benchmark_helpsteer", "import_llmbar", "pairwise")),
+]  # fmt: skip
+NEED = {
+    "audit": ["golden/test_golden.py::test_a_golden_run_is_as_committed[audit_zh]"],
+    "benchmarks": OF_BENCHMARKS,
+}
+"""Tests that use a room without importing it: by a command, or by the name of a format."""
+
+
 def without(rooms, folder: Path) -> subprocess.CompletedProcess[str]:
     """Use a copy of the package without some of its folders."""
     for name in ("evalkit", "conf", "prompts", "experiments"):
@@ -74,3 +92,62 @@ def test_the_core_works_without_rooms_and_names_a_missing_one(tmp_path, rooms):
     for room in WITH_ROOMS:
         module = "evalkit." + room.replace("/", ".")
         assert any(module in line for line in refusals) == (room in rooms)
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_rest_of_the_quick_tests_pass_without_a_room(tmp_path, room):
+    copy = tmp_path / "evalkit"
+    left_out = shutil.ignore_patterns("__pycache__", ".*", "node_modules", "outputs", "multirun")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    if (ROOT.parent / "shared").is_dir():
+        (tmp_path / "shared").symlink_to(ROOT.parent / "shared")
+    shutil.rmtree(copy / "evalkit" / room)
+    shutil.rmtree(copy / "tests" / Path(room).name, ignore_errors=True)
+    gone = {f"evalkit.{room.replace('/', '.')}", f"tests.{Path(room).name}"}
+    for module in using(gone, copy):
+        module.unlink()
+    options = ["--quick", "--quiet", "-n", "2", "-p", "no:cacheprovider"]
+    needing = [f"--deselect=tests/{test}" for test in NEED.get(room, ())]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *needing],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    assert " passed" in done.stdout
+
+
+def using(packages: set[str], root: Path) -> list[Path]:
+    """Return the modules of tests that import a package, also by way of others."""
+    files = {
+        ".".join(file.relative_to(root).with_suffix("").parts): file
+        for file in (root / "tests").rglob("*.py")
+    }
+    imports = {name: imported(file) for name, file in files.items()}
+    every_user: set[str] = set()
+    targets = packages
+    while targets:
+        users = {name for name, names in imports.items() if not targets.isdisjoint(names)}
+        targets = users - every_user
+        every_user |= users
+    return [files[name] for name in every_user]
+
+
+def imported(file: Path) -> set[str]:
+    """Return the modules that a file imports, each with the packages that it is in."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    packages = set()
+    for name in names:
+        parts = name.split(".")
+        packages |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return packages
