@@ -37,6 +37,8 @@ BINS, MOST = 4, 100
 LONGEST, LARGEST = 100, 1e300
 """The longest name of a slice in characters, and the bound of numbers that are put into bins."""
 LENGTH, ANNOTATOR = "length", "annotator"
+NO_VALUE: Final = "(no value)"
+"""The name of the slice of the cases that have no value in a column."""
 ENOUGH: Final = 100
 """So many permuted differences as large as the observed one are enough for a p-value."""
 TOGETHER: Final = 256
@@ -167,7 +169,7 @@ def is_member(
 ) -> bool | None:
     """Return whether a cell with this value belongs to a slice.
 
-    It is `None` if the cell has no value of the kind.
+    It is `None` if the cell has no value of the kind, except for the slice of such cells.
 
     Args:
         value: the value of a case.
@@ -176,7 +178,7 @@ def is_member(
     """
     cell = _listed(value)
     if not cell:
-        return None
+        return True if name == NO_VALUE else None
     if ends is None:
         # As texts show the value, since that is how slices are named.
         return any(visible(_text(part)) == name for part in cell)
@@ -198,8 +200,11 @@ def is_named(value: Any, name: str) -> bool:
 
     It also has it if it is a number or a date in the range `low..high`.
     """
+    cell = _listed(value)
+    if not cell:
+        return name == NO_VALUE
     low, dots, high = name.partition("..")
-    for part in _listed(value):
+    for part in cell:
         text = _text(part)
         # The value as data have it, or as metrics spell it.
         if name in (text, visible(text)):

@@ -538,8 +538,11 @@ def test_a_gate_is_limited_to_cases_with_a_value():
     assert selected(cases, {"tone": {"not": ["a"]}}) == [False, True, False, True]
     assert selected(cases, {"tone": {"in": ["a"]}}) == [True, False, False, False]
     assert selected(cases, {"length": {"in": ["2..3"]}}) == [False, True, True, False]
+    assert selected(cases, {"tone": {"not": ["(no value)"]}}) == [True, True, False, True]
+    assert selected(cases, {"tone": {"in": ["(no value)", "a"]}}) == [True, False, True, False]
+    assert (is_member(None, "(no value)"), is_member("a", "(no value)")) == (True, False)
     check_choices(cases, {})
-    check_choices(cases, {"tone": {"in": ["a", "b"]}})
+    check_choices(cases, {"tone": {"in": ["a", "b", "(no value)"]}})
     for choices, fault in (
         ({"ton": {"in": ["a"]}}, "no case has this column"),
         ({"tone": {"in": ["c"]}}, "no case has 'c'"),

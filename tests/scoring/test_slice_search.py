@@ -139,6 +139,16 @@ COLUMNS: dict[str, tuple[Callable[[int, random.Random], Row], Callable[[Row], bo
         lambda row: row["is_code"] == "true",
         "is_code is ",
     ),
+    "no_value": (
+        lambda index, chance: {"topic": chance.choice(["billing", "login", ""])},
+        lambda row: row["topic"] == "",
+        "topic has no value",
+    ),
+    "one_value": (
+        lambda index, chance: {"segment": chance.choice(["vip", "vip", ""])},
+        lambda row: row["segment"] == "",
+        "segment has no value",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.scoring.decision import Decision, Metrics, Where, known, searched, stratum
 from evalkit.scoring.search import BOTH, CROSS
+from evalkit.scoring.slices import NO_VALUE
 
 MOST: Final = 2
 """At most this many slices are named in a sentence."""
@@ -41,6 +42,8 @@ def slice_text(column: str, value: str) -> Text:
             first=slice_text(columns[0], values[0]),
             second=slice_text(columns[1], values[1]),
         )
+    if value == NO_VALUE:
+        return gettext("{column} has no value", column=quoted(column))
     return gettext("{column} is {slice}", column=quoted(column), slice=quoted(value))
 
 

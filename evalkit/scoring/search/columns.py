@@ -23,6 +23,7 @@ from evalkit.scoring.search.cells import (
 )
 from evalkit.scoring.slices import (
     BINS,
+    NO_VALUE,
     Slices,
     TooManySlicesError,
     slices_of,
@@ -101,6 +102,7 @@ class SearchedColumns:
             are judged, and numbers in narrower bins.
         crossed: pairs of columns, whose pairs of values are slices, too.
         prompts: prompts with several responses, which verdicts may follow alone.
+        without: of columns that some cases have no value in, the slice of these cases.
     """
 
     slices: tuple[Slices, ...]
@@ -108,11 +110,12 @@ class SearchedColumns:
     strata: tuple[Slices, ...] = ()
     crossed: tuple[Slices, ...] = ()
     prompts: tuple[Slices, ...] = ()
+    without: tuple[Slices, ...] = ()
 
     @property
     def count(self) -> int:
         """The number of slices."""
-        columns = (*self.slices, *self.crossed)
+        columns = (*self.slices, *self.without, *self.crossed)
         return sum(len(column.values) for column in columns)
 
 
@@ -172,6 +175,9 @@ def searched_columns(
         except TooManySlicesError:
             omitted.append(visible(column))
             continue
+        # A word and no word, such as `urgent` in some rows, are two values.
+        if len(slices.values) == 1 and column not in computed:
+            slices = _with_absent(slices)
         if len(slices.values) > 1 and not _names_units(slices):
             searchable.append(column)
             is_known = column in computed and column in COMPUTED
@@ -193,6 +199,12 @@ def searched_columns(
             continue
         room -= len(slices.values)
         kept.append(slices)
+    without = []
+    for slices in kept:
+        absent = _absent(slices)
+        if absent is not None and room > 0:
+            room -= 1
+            without.append(absent)
     narrow = [
         _narrower(slices.column, values[name])
         for name, slices in zip(searchable, candidates, strict=True)
@@ -212,7 +224,25 @@ def searched_columns(
         (*_strata(systems), *_strata(longer, LONGER), *narrow),
         tuple(crossed),
         tuple(repeated),
+        tuple(without),
     )
+
+
+def _absent(slices: Slices) -> Slices | None:
+    """Return the slice of the cases that have no value in a column of the data; `None` if all have one."""
+    absent = ~slices.members.any(axis=1)
+    if slices.computed or NO_VALUE in slices.values or not absent.any():
+        return None
+    return Slices(slices.column, (NO_VALUE,), absent[:, None])
+
+
+def _with_absent(slices: Slices) -> Slices:
+    """Return a column with the cases that have no value as one more slice; unchanged if all have one."""
+    absent = _absent(slices)
+    if absent is None:
+        return slices
+    members = np.concatenate([slices.members, absent.members], axis=1)
+    return Slices(slices.column, (*slices.values, NO_VALUE), members)
 
 
 def _crossed(columns: Sequence[Slices]) -> Iterator[Slices]:

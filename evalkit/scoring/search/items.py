@@ -56,6 +56,7 @@ def by_item(
     responses = [*_responses(items)]
     every = [
         *(columns.slices + columns.strata + columns.crossed + columns.prompts),
+        *columns.without,
         *of_items,
         *responses,
     ]
@@ -74,6 +75,7 @@ def by_item(
         expanded(columns.strata),
         expanded(columns.crossed),
         (*expanded(columns.prompts), *responses),
+        expanded(columns.without),
     )
     rows = len(items.case)
     alone = replace(items, case=np.arange(rows), cases=rows)

@@ -93,11 +93,13 @@ class _FlatSlices:
 
     Attributes:
         columns: the columns, without pairs of them.
+        simple: how many slices are not of pairs of columns; they come first.
         of: for each slice, its column and its number there.
         members: (cases, slices) which cases are in each slice.
     """
 
     columns: Sequence[Slices]
+    simple: int
     of: Sequence[tuple[Slices, int]]
     members: Bools
 
@@ -132,10 +134,12 @@ def _flat(
         for column in columns.crossed
         if names.issuperset(column.column.split(CROSS))
     ]
-    every = [*used, *pairs]
+    without = [column for column in columns.without if column.column in names]
+    simple = sum(len(column.values) for column in (*used, *without))
+    every = [*used, *without, *pairs]
     of = [(column, index) for column in every for index in range(len(column.values))]
     members = np.concatenate([column.members for column in every], axis=1)
-    return _FlatSlices(used, of, members)
+    return _FlatSlices(used, simple, of, members)
 
 
 @frozen
@@ -346,8 +350,7 @@ class _Judge:
         """Return the slices without enough labels that seem worse, by a test of all of them (Bonferroni)."""
         outcomes = self.outcomes
         # Pairs of columns have many small slices, which would hide those of the columns.
-        count = sum(len(column.values) for column in slices.columns)
-        simple = np.arange(len(slices.of)) < count
+        simple = np.arange(len(slices.of)) < slices.simple
         small = np.flatnonzero(~tested.enough & simple & (tested.units >= FEW))
         if not len(small):
             return []

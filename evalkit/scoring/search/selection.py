@@ -18,13 +18,16 @@ from evalkit.scoring.search.cells import (
     is_called,
     is_empty,
 )
+from evalkit.scoring.slices import NO_VALUE
 
 Choices = Mapping[str, Mapping[Any, Sequence[str]]]
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.-]*")
 
 
 def selected(cases: Iterable[Case], choices: Choices) -> list[bool]:
-    """Return which cases have the chosen values; a case without a value is not one of them.
+    """Return which cases have the chosen values.
+
+    A case without a value has one only if `(no value)` is chosen.
 
     Args:
         cases: the cases.
@@ -40,10 +43,10 @@ def selected(cases: Iterable[Case], choices: Choices) -> list[bool]:
 
 
 def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
-    if is_empty(value):
-        return False
     listed = choice.get("in")
     excluded = choice.get("not", ())
+    if is_empty(value) and NO_VALUE not in (listed or ()):
+        return False
     if listed is not None:
         is_listed = any(is_called(value, name) for name in listed)
         if not is_listed:
