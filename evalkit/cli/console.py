@@ -6,13 +6,15 @@ import json
 import logging
 import shutil
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from evalkit.core.errors import EvalkitError, TrackingError
 from evalkit.core.plugins import allowing_code, code_allowed
@@ -61,11 +63,40 @@ class CommandSettings:
         style = _style.set(self.log_style)
         verbose = _verbose.set(self.verbose)
         try:
-            with allowing_code(self.allow_code), trusting(self.trust, keeps=True):
+            with (
+                allowing_code(self.allow_code),
+                trusting(self.trust, keeps=True),
+                _warnings_of_hydra_as_notes(),
+            ):
                 yield
         finally:
             _verbose.reset(verbose)
             _style.reset(style)
+
+
+@contextmanager
+def _warnings_of_hydra_as_notes() -> Iterator[None]:
+    """Print what Hydra warns of as a note inside the block, instead of with a line of its code."""
+    shown = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if "hydra" in Path(filename).parts:
+            log("note", str(message))
+        else:
+            shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def log(event: str, text: str, **facts: Any) -> None:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.plugins import user_folders
 from evalkit.core.resources import project, shipped
 from evalkit.datasets.formats import is_readable
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
@@ -31,8 +32,21 @@ def unknown_study_error(name: str) -> ConfigError:
     if Path(name).is_file() and is_readable(Path(name)):
         remedy = f"write dataset=file dataset.path={shlex.quote(name)}"
         return ConfigError("is a data file, not a study", where=name, remedy=remedy)
-    return ConfigError(
-        "no such study file",
-        where=name,
-        remedy=did_you_mean(Path(name).stem, study_names()),
-    )
+    return ConfigError("no such study file", where=name, remedy=_remedy(name))
+
+
+def _remedy(name: str) -> str:
+    """Return how to run a file of this name in another folder, or the nearest name of a study."""
+    file_name = f"{Path(name).stem}.yaml"
+    for folder in user_folders():
+        if (folder / "experiment" / file_name).is_file():
+            return f"evalkit run experiment={shlex.quote(Path(name).stem)} runs it"
+    # Where people keep their studies who know Hydra.
+    for folder in user_folders():
+        file = folder / file_name
+        if file.is_file():
+            shown = str(file)
+            if file.is_absolute() and file.is_relative_to(Path.cwd()):
+                shown = str(file.relative_to(Path.cwd()))
+            return f"evalkit run {shlex.quote(shown)} runs it"
+    return did_you_mean(Path(name).stem, study_names())

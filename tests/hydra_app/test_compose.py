@@ -187,6 +187,14 @@ def test_a_study_is_found_by_file_and_by_name(here):
         == "experiments/own.yaml:2: tie.treshold: no such key; did you mean 'threshold'?"
     )
     assert said([], "ownn") == "ownn: no such study file; did you mean 'own'?"
+    (here / "conf" / "experiment").mkdir(parents=True)
+    for file, remedy in (
+        ("conf/main.yaml", "evalkit run conf/main.yaml runs it"),
+        ("conf/experiment/small.yaml", "evalkit run experiment=small runs it"),
+    ):
+        (here / file).write_text("defaults: [config, _self_]\n")
+        name = (here / file).stem
+        assert said([], name) == f"{name}: no such study file; {remedy}"
     (here / "bad.yaml").write_text("a: [1\nb: 2\n")
     assert said([], "bad.yaml").startswith("bad.yaml:2: is not YAML") or "bad.yaml:2" in said(
         [], "bad.yaml"

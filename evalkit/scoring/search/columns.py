@@ -231,7 +231,8 @@ def searched_columns(
 def _absent(slices: Slices) -> Slices | None:
     """Return the slice of the cases that have no value in a column of the data; `None` if all have one."""
     # shape (cases, 1)
-    absent = ~slices.members.any(axis=1, keepdims=True)
+    present = np.asarray(slices.members.any(axis=1))
+    absent = ~present[:, None]
     if slices.computed or NO_VALUE in slices.values or not absent.any():
         return None
     return Slices(slices.column, (NO_VALUE,), absent)
