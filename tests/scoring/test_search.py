@@ -490,14 +490,15 @@ def test_columns_are_searched_up_to_a_number_of_slices(monkeypatch):
         late=[None] * 19 + ["y"],
     )
     found = searched_columns(cases)
-    assert [one.column for one in found.slices] == ["tone", "length", "user"]
-    assert found.count == 26 + len(["a", "b"]) * 4
+    assert [one.column for one in found.slices] == ["tone", "late", "length", "user"]
+    crossed = 2 * 4 + 2 * 2 + 4
+    assert found.count == 28 + crossed
     monkeypatch.setattr(search_columns, "LIMIT", 10)
     assert searched_columns(cases).omitted == ("user",)
     assert not searched_columns(cases).crossed
     assert searched_columns(cases, ["tone"], only_listed=True).count == 2
     empty = [replace(one, responses=()) for one in cases]
-    assert [one.column for one in searched_columns(empty).slices] == ["tone"]
+    assert [one.column for one in searched_columns(empty).slices] == ["tone", "late"]
 
 
 @pytest.mark.parametrize(
