@@ -72,7 +72,7 @@ def ended(children: Sequence[subprocess.Popen[str]]) -> None:
         assert child.returncode == 0
 
 
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("left", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_twenty_processes_have_twenty_folders(tmp_path, left):
     target = tmp_path / "outputs" / "2026-11-27" / "10-00-00-pairwise-x"
     if left:  # a process was killed in this folder

@@ -526,7 +526,7 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         rows = [{**ROWS[0], "id": str(i), "response_a": f"{i} " * 100} for i in range(count)]
         path = tmp_path / f"{count}.{suffix}"
         if suffix == "parquet":
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=150)
         else:
             path.write_text(
                 json.dumps(rows)
@@ -538,12 +538,12 @@ def test_memory_does_not_grow_with_rows(tmp_path):
     paths = [
         written(count, suffix)
         for suffix in ("jsonl", "parquet", "json")
-        for count in (1500, 1500, 6000)
+        for count in (500, 500, 2000)
     ]
     command = [sys.executable, "-c", PEAKS, *paths]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
     found = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert [count for count, _ in found] == [1500, 1500, 6000] * 3
+    assert [count for count, _ in found] == [500, 500, 2000] * 3
     for (_, few), (_, many) in zip(found[1::3], found[2::3], strict=True):
         assert many < 1.2 * few + 50_000
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.config import RunnerConfig
@@ -32,6 +32,7 @@ from evalkit.engine.rate_limits import (
 )
 from evalkit.store import open_url
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
+from tests.support.thorough import examples
 from tests.support.virtual_time import run_virtually, virtual_clock
 
 
@@ -97,7 +98,7 @@ def busy_minutes(sent, amount):
     return [sum(amount(s) for s in sent if m <= s.at < m + 60) for m in range(0, int(end) - 60, 60)]
 
 
-@settings(max_examples=30)
+@examples(12)
 @given(st.integers(3, 120), st.integers(1, 64), st.floats(0, 1.5), st.integers(0, 2**31))
 def test_never_more_requests_than_rpm_in_any_minute_and_at_least_95_percent_of_them(
     rpm, at_once, slowest, seed
@@ -116,7 +117,7 @@ def test_never_more_requests_than_rpm_in_any_minute_and_at_least_95_percent_of_t
         assert all(given >= 0.95 * rpm for given in busy_minutes(sent, lambda s: 1))
 
 
-@settings(max_examples=30)
+@examples(12)
 @given(st.integers(2000, 20000), st.integers(16, 64), st.integers(0, 2**31))
 def test_never_more_tokens_than_tpm_in_any_minute_and_at_least_95_percent_of_them(
     tpm, at_once, seed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit import load_config
@@ -23,6 +23,7 @@ from evalkit.scoring.stopping import is_settled
 from evalkit.serving.watch import look_config
 from evalkit.workflows.stopping import StopRule, in_random_order, with_stop
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Third, Time, cases
+from tests.support.thorough import examples
 
 
 @dataclass
@@ -136,7 +137,7 @@ def outcome(
     return rule
 
 
-@settings(max_examples=3)
+@examples(2)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.1, 0.5]))
 def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle, rate):
     made, ordered = prepared(260, width=0.45)
