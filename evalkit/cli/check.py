@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 READING_FILE: Final = "reading.yaml"
+_LIKE_AN_OPTION: Final = re.compile(r"-(?!\d)")
+"""The beginning of a value that would be read as an option."""
 READING: Final = "How the table was read:"
 
 
@@ -295,14 +298,28 @@ def _print_parts(
             f"{name}#{part}" if Path(name).expanduser() == question.path else name
             for name in arguments.paths
         ]
-        words = ["evalkit", "check", *named, *_given_options(arguments)]
+        words = _attached(["evalkit", "check", *named, *_given_options(arguments)])
         print(f"  {meaning}:\n    {command(words)}")
 
 
 def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
     """Return the arguments of the command that answers a question."""
     before = _given_options(arguments)
-    return _without_repeats(["check", *arguments.paths, *before, *answer.options])
+    words = _without_repeats(["check", *arguments.paths, *before, *answer.options])
+    return _attached(words)
+
+
+def _attached(words: Sequence[str]) -> list[str]:
+    """Return a command in which a value that begins as an option does is in one word with its option."""
+    attached: list[str] = []
+    for word in words:
+        # -1 is a number, and --map an option.
+        is_value = _LIKE_AN_OPTION.match(word) and attached[-1:] == ["--map"]
+        if is_value:
+            attached[-1] = f"--map={word}"
+        else:
+            attached.append(word)
+    return attached
 
 
 def _chosen_answer(question: OpenTableError) -> Answer | None:

@@ -24,6 +24,11 @@ _KEYS: Final = (
     "content",
 )
 """Keys of rows, in order, for an object with several lists of objects."""
+_ONLY_KEYS: Final = (
+    *("cases", "entries", "judgments", "judgements", "evaluations", "annotations"),
+    *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
+)
+"""Keys of rows in an object without other lists."""
 _INNER_KEYS: Final = ("rows", "data", "records", "items", "examples", "samples")
 """Keys of rows within an object that has other keys, which logs do not have."""
 _DEPTH: Final = 3
@@ -89,7 +94,11 @@ def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
                 return _wrapped(inner, path)
             return None
     if not keys:
-        return None
+        # One list of objects, next to objects and single values about them.
+        keys = [key for key in value if _is_rows(value[key])]
+        lists = sum(isinstance(part, list) for part in value.values())
+        if lists != 1 or not keys or keys[0] not in _ONLY_KEYS:
+            return None
     rows = value[keys[0]]
     if all({"row", "row_idx"} <= row.keys() for row in rows):  # a page of a hub
         return [row["row"] for row in rows if isinstance(row["row"], dict)]

@@ -367,6 +367,27 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["judge"],
         ["human"],
     ),
+    "who does what": (
+        {"radiologist": LABEL, "copilot_review": JUDGE, "deletions": list(range(ROWS))},
+        ["copilot_review"],
+        ["radiologist"],
+    ),
+    "what a label is like": (
+        {"judge": JUDGE, "label": LABEL, "is_label_issue": _words((True, False), 77)}
+        | {"label_quality": [i / 99 for i in range(ROWS)]},
+        ["judge"],
+        ["label"],
+    ),
+    "a row with the most points": (
+        {"id": ["Points possible", *IDS[1:]], "judge": SCORE, "human": GRADE},
+        ["judge"],
+        ["human"],
+    ),
+    "sums between rows": (
+        {"id": [*range(20), "average", *range(21, ROWS)], "judge": SCORE, "human": GRADE},
+        ["judge"],
+        ["human"],
+    ),
     "words and objects": (
         {"judge": [{"verdict": x, "why": "so"} if i % 3 else x for i, x in enumerate(JUDGE)]}
         | {"human": LABEL},
@@ -594,6 +615,13 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         | {"n": [40, 9, 6, 45]},
         "for as many cases as 'n' says",
     ),
+    "none among classes": (
+        {
+            who: _words(("billing", "refund", "None"), seed)
+            for seed, who in ((78, "gpt_topic"), (79, "human_topic"))
+        },
+        "have 'None' next to classes",
+    ),
     "codes of classes": (
         {f"{who}_code": _words((101, 102, 103), i) for i, who in ((71, "gpt"), (72, "human"))},
         "numbers of classes",
@@ -713,6 +741,28 @@ def test_numbers_beyond_a_bound_are_mapped():
 
 
 NAMED = ("very poor", "poor", "fair", "good", "very good")
+
+
+NUMERALS = {
+    "roman": ("I", "II", "III", "IV", "V"),
+    "chinese": ("一", "二", "三", "四", "五"),
+    "circled": ("①", "②", "③", "④", "⑤"),
+    "with a margin": ("1.0 ± 0.3", "2.0 ± 0.3", "3.0 ±0.2", "4 +/- 1", "5.0 ± 0.3"),
+}
+
+
+@pytest.mark.parametrize("name", NUMERALS)
+def test_numerals_are_scores(name):
+    column = TypedColumn("judge", [NUMERALS[name][score - 1] for score in SCORE])
+    assert column.is_numeric
+    assert column.distinct_numbers == [1, 2, 3, 4, 5]
+
+
+def test_how_sure_a_verdict_is_makes_no_class_of_it():
+    sure = ("high confidence", "not certain")
+    judge = [f"{word} ({sure[i % 2]})" for i, word in enumerate(JUDGE)]
+    table = _read({"id": IDS, "judge": judge, "human": LABEL})
+    assert {*table.values["judge"].values()} == {*FLAGS}
 
 
 @pytest.mark.parametrize("form", ["{} {}", "{}. {}", "{} - {}", "({}) {}", "{1} ({0})", "{1}: {0}"])

@@ -7,6 +7,7 @@ verdict has a cause. A column is typed before anything else is known about the t
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -71,7 +72,7 @@ _STARS: Final = re.compile(
 _POINTS: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
 )
-_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f*]")
+_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f*①-⑳]")
 _DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*|\*{1,10}")
 _NAMED_NUMBER: Final = re.compile(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
@@ -115,6 +116,23 @@ _NUMBER_AND_WORDS: Final = re.compile(
 """A number and words, in either order."""
 _FEWEST_LEVELS: Final = 3
 _HIGHEST_LEVEL: Final = 10
+_DEVIATING: Final = re.compile(
+    r"([-+]?\d+(?:[.,]\d+)?)\s*(?:±|\+/-|\+-)\s*\d+(?:[.,]\d+)?"
+)
+"""A number and by how much it may be wrong."""
+_SURE: Final = re.compile(
+    r"\s*[(\[,–—-]\s*[^()\[\]]*(?:confiden|certain|\bsure|unsure|sicher|confian|置信|確信|확신)"
+    r"[^()\[\]]*[)\]]?$"
+)
+"""A remark at the end of a verdict on how sure it is."""
+_NUMERALS: Final[Mapping[str, int]] = {
+    word: level
+    for words in (
+        ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"),
+        ("一", "二", "三", "四", "五", "六", "七", "八", "九", "十"),
+    )
+    for level, word in enumerate(words, 1)
+}
 _IN_BRACKETS: Final = re.compile(r"\[\[\s*([-+\d.]+)\s*\]\]")
 _TAGGED: Final = re.compile(
     r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>"
@@ -248,6 +266,8 @@ class TypedColumn:
         few = _FEWEST_LEVELS <= len(self.words) <= MOST_CLASSES
         if not few or any(map(is_model, self.words)):
             return {}
+        if all(text.strip() in _NUMERALS for text in self.words):
+            return {text: float(_NUMERALS[text.strip()]) for text in self.words}
         numbers = {}
         words: dict[str, set[float]] = {}
         for text in self.words:
@@ -266,6 +286,11 @@ class TypedColumn:
     def _plain(self, text: str) -> float | None:
         # A spreadsheet's mark of text, or a sign for about.
         text = text.removeprefix("'").removeprefix("~").strip()
+        if not text.isascii():
+            # Full-width and circled digits are digits.
+            text = unicodedata.normalize("NFKC", text)
+        if deviating := _DEVIATING.fullmatch(text):
+            text = deviating[1]
         if bracketed := _IN_BRACKETS.fullmatch(text):
             text = bracketed[1]
         if _PLAIN.fullmatch(text):
@@ -444,7 +469,8 @@ def _qualifies(stated: Mapping[str, Any]) -> bool:
     """Return whether words that begin with one verdict are different classes, as `yes` and `yes, partly`."""
     begun: dict[tuple[str, Any], set[str]] = {}
     for text, value in stated.items():
-        folded = fold(text)
+        # How sure a verdict is makes no other verdict of it.
+        folded = _SURE.sub("", fold(text))
         first = next(iter(_PARTS.findall(folded)), "")
         # {(first word, verdict): texts}: two texts of one beginning differ in what follows.
         if word_of(first, POLARITY) == value:

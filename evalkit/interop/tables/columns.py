@@ -28,6 +28,13 @@ _NAMES: Final = (
     *("metric", "metric_name", "criterion", "dimension", "name", "key", "model"),
 )
 """Keys of objects in lists that name what each is about."""
+_MOST_POINTS: Final = frozenset(
+    {*("points possible", "max points", "max score", "maximum points", "out of", "max")}
+)
+"""Words of a row with the most points that each column has."""
+_FIRST_COLUMNS: Final = 3
+_FEW_SUMS: Final = 4
+"""There is at most one sum for so many rows."""
 _MOST_WORDS: Final = 20
 """The most different words of a column that has objects too."""
 _LAST_ROWS: Final = 5
@@ -71,6 +78,7 @@ def columns_of(rows: Rows) -> Columns:
     _drop_headers(columns)
     # Totals are dropped first: they are not objects like the cells above them.
     _drop_totals(columns)
+    _drop_sums_between(columns)
     _unmix(columns)
     opened = dict(_opened(columns.cells, 0))
     # A header may have a line break, which would begin a line of its own in what is printed.
@@ -121,15 +129,48 @@ def _drop_headers(columns: Columns) -> None:
     }
     if repeated:
         columns.notes.append(f"rows that repeat the header, not read: {len(repeated)}")
-        for name, column in columns.cells.items():
-            columns.cells[name] = [
-                cell for row, cell in enumerate(column) if row not in repeated
-            ]
-        columns.places[:] = [
-            location
-            for row, location in enumerate(columns.places)
-            if row not in repeated
+        _drop_rows(columns, repeated)
+    # Gradebooks have the most points below the header.
+    row = [column[0] for column in columns.cells.values() if column]
+    filled = [cell for cell in row if cell is not None]
+    above = filled[:1] and fold(cell_text(filled[0])) in _MOST_POINTS
+    if above and len(columns) > 1 and all(map(_is_figure, filled[1:])):
+        columns.notes.append(f"a row with '{cell_text(filled[0]).strip()}', not read")
+        _drop_rows(columns, {0})
+
+
+def _drop_rows(columns: Columns, rows: Collection[int]) -> None:
+    for name, column in columns.cells.items():
+        columns.cells[name] = [
+            cell for row, cell in enumerate(column) if row not in rows
         ]
+    columns.places[:] = [
+        location for row, location in enumerate(columns.places) if row not in rows
+    ]
+
+
+def _drop_sums_between(columns: Columns) -> None:
+    """Drop the rows of sums between others: a word for a sum among the numbers of the first columns."""
+    totals = {fold(word) for word in known_words()["names"]["total"]}
+    rows = set()
+    for column in [*columns.cells.values()][:_FIRST_COLUMNS]:
+        texts = {*filter(_is_text, column)}
+        words = {cell for cell in texts if cell.strip()[:1].isalpha()}
+        # Only where each other cell is a number may such a word be no id.
+        if not words or not all(fold(word).rstrip(":") in totals for word in words):
+            continue
+        found = {
+            row for row, cell in enumerate(column) if _is_text(cell) and cell in words
+        }
+        if len(found) <= len(columns) / _FEW_SUMS:
+            rows |= found
+    if rows:
+        columns.notes.append(f"rows with sums between others, not read: {len(rows)}")
+        _drop_rows(columns, rows)
+
+
+def _is_text(cell: Any) -> bool:
+    return isinstance(cell, str)
 
 
 def _drop_totals(columns: Columns) -> None:

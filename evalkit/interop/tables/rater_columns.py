@@ -51,6 +51,11 @@ _NO_VERDICTS: Final = frozenset(
     {*("annotated", "reviewed", "labeled", "labelled", "flipped", "swapped", "by")}
 )
 """Last words of names that say that someone judged, or in which order, and not the verdict."""
+_LABELED: Final = (("label",), ("labels",), ("annotation",), ("prediction",))
+_OF_LABELS: Final = frozenset(
+    {*("quality", "issue", "issues", "error", "errors", "noise")}
+)
+"""Last words of names of columns about a label."""
 _PREFERS: Final = frozenset({"prefers", "prefer", "preferred", "chose", "chooses"})
 _COUNTED: Final = frozenset({"votes", "voters"})
 _CHOICES: Final = frozenset(
@@ -83,6 +88,9 @@ def is_rater_name(name: str) -> bool:
     if matches(name, "measured") and not _is_chosen_index(name):
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
+        return False
+    # `label_quality` is about a label, as `is_label_issue` is.
+    if tokens(name)[-2:-1] in _LABELED and not _OF_LABELS.isdisjoint(tokens(name)[-1:]):
         return False
     if matches(name, "process") and clear < 2:
         return False

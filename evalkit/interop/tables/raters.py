@@ -456,7 +456,7 @@ def _assign_unknown(
         if judging and not choices.labels:
             ask_for_label(judging, list(raters.judges), where)
         return
-    ask_for_roles(judging or _verdict_like(unknown, typed), where)
+    ask_for_roles(judging or _comparable(_verdict_like(unknown, typed), typed), where)
 
 
 def _without_annotators(
@@ -495,6 +495,24 @@ def _verdict_like(
     return [
         name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric
     ]
+
+
+def _comparable(
+    names: Sequence[str], typed: Mapping[str, TypedColumn]
+) -> Sequence[str]:
+    """Return the columns that have scores as another one has, or words of another one; all if there are none."""
+    alike = [
+        name
+        for name in names
+        if any(_are_alike(typed[name], typed[twin]) for twin in names if twin != name)
+    ]
+    return alike or names
+
+
+def _are_alike(column: TypedColumn, twin: TypedColumn) -> bool:
+    if is_score(column) and is_score(twin):
+        return True
+    return not {*map(fold, column.words)}.isdisjoint(map(fold, twin.words))
 
 
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")

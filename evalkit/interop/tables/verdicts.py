@@ -20,6 +20,7 @@ from evalkit.interop.tables.pair_verdicts import WINNERS, pair_space
 from evalkit.interop.tables.rater_levels import Raw, Space, raw_levels
 from evalkit.interop.tables.score_verdicts import mixed_space, score_space
 from evalkit.interop.tables.word_questions import (
+    ask_about_nothing,
     ask_for_unread,
     ask_for_winners,
     ask_for_words,
@@ -56,6 +57,8 @@ def verdict_space(
     raws = raw_levels(raters, words)
     # -1 may mean no verdict, which must be known before numbers are read.
     _drop_sentinels(raws, labels, compared=compared)
+    if not compared:
+        ask_about_nothing(raws, where)
     meanings = {meaning for raw in raws.values() for meaning in raw.mapped.values()}
     known_systems = Counter(fold(system) for system in systems)
     # From the strictest reading to the loosest: the first that fits all raters counts.

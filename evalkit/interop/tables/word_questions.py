@@ -18,6 +18,10 @@ from evalkit.interop.tables.words import fold
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
 _WHOLE: Final = 100
+_NOTHING: Final = frozenset({"none", "n/a", "n.a", "nil"})
+"""Words for nothing that may be classes."""
+_OFTEN: Final = 0.05
+_MOSTLY: Final = 0.8
 _OTHER_COLUMN: Final = (
     "name a column of verdicts: --judge COLUMN, or map the words: --map WORD=VALUE"
 )
@@ -261,6 +265,39 @@ def ask_for_unread(
 def _class_name(text: str) -> str:
     """Return a word as the name of a class, which has no marks."""
     return " ".join(re.sub(r"[^\w\- ]+", " ", text).split()).strip("-_ ") or "other"
+
+
+def ask_about_nothing(raws: Mapping[str, Raw], where: str) -> None:
+    """Ask whether a word such as `none`, which the judge and a person use among classes, is a class.
+
+    Raises:
+        OpenTableError: If there is one.
+    """
+    used: dict[str, list[str]] = {}
+    for raw in raws.values():
+        classes = not raw.column.is_numeric and 1 < len(raw.words) <= MOST_LEVELS
+        if not classes or raw.column.share(raw.column.flags) >= _MOSTLY:
+            continue
+        for text in raw.missing:
+            often = raw.column.counts[text] >= _OFTEN * len(raw.column.cells)
+            if fold(text) in _NOTHING and often:
+                used.setdefault(fold(text), []).append(text)
+    for texts in used.values():
+        if len(texts) < 2:
+            continue
+        spelled = dict.fromkeys(texts)
+        answers = [
+            Answer(
+                "a class of its own",
+                tuple(o for text in spelled for o in ("--map", f"{text}={texts[0]}")),
+            ),
+            Answer(
+                "no verdict",
+                tuple(o for text in spelled for o in ("--map", f"{text}={NONE}")),
+            ),
+        ]
+        problem = f"several raters have '{texts[0]}' next to classes: is it a class?"
+        raise OpenTableError(problem, where, answers)
 
 
 def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
