@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import isclass
@@ -44,12 +45,14 @@ from evalkit.datasets.json_arrays import REMEDY, Text, read_array, reason
 from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.sheets import (
     SAMPLE,
+    are_quoted,
     header_of,
     header_position,
     is_blank,
     layout_of,
     named_cells,
     named_columns,
+    names_in,
 )
 from evalkit.datasets.text_tables import SHAPES, CutTableError, text_rows
 from evalkit.datasets.workbooks import check_bounds
@@ -60,6 +63,7 @@ Placed: TypeAlias = tuple[str, Row]
 """A row with its location."""
 
 
+_BETWEEN = re.compile(r"\s*,?\s*")
 # Rows that are converted to Python at a time.
 _BATCH = 1024
 _BUFFER = 2**20
@@ -335,6 +339,7 @@ def _read_jsonl(path: Path) -> Iterator[Placed]:
 
 def _json_lines(path: Path) -> Iterator[Placed]:
     name = str(path)
+    names: list[str] = []
     with open_lines(path) as lines:
         for number, line in lines:
             try:
@@ -348,6 +353,13 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                     continue
                 value = _slowly(text, f"{path}:{number}", number)
             location = f"{name}:{number}"
+            if type(value) is list and (names or number == 1):
+                # A list in each line, of which the first one has the names of columns.
+                if names:
+                    yield location, named_cells(names, value, location)
+                    continue
+                if names := names_in(value):
+                    continue
             yield (
                 location,
                 value
@@ -436,6 +448,10 @@ def _read_object(path: Path) -> Iterator[Placed]:
         value = _json_decoder(unset).decode(content.decode("utf-8-sig"))
         value = _without_nan(value) if unset else value
     except json.JSONDecodeError as bad:
+        rows = _objects(content.decode("utf-8-sig"))
+        if rows:
+            yield from numbered(str(path), rows)
+            return
         where = f"{path}:{bad.lineno}"
         raise DatasetError(
             f"not JSON ({reason(bad)})", where=where, remedy=REMEDY
@@ -445,6 +461,21 @@ def _read_object(path: Path) -> Iterator[Placed]:
             f"not JSON ({reason(bad)})", where=str(path), remedy=REMEDY
         ) from None
     yield from numbered(str(path), rows_in(value, str(path)))
+
+
+def _objects(text: str) -> list[Row]:
+    """Return the objects of a text that has several, one after the other; empty if it has anything else."""
+    decoder = _json_decoder([])
+    rows = []
+    position = 0
+    with suppress(ValueError, RecursionError):
+        while position < len(text):
+            value, end = decoder.raw_decode(text, position)
+            rows.append(_record(_without_nan(value), ""))
+            # Blanks, or a comma, are between objects.
+            position = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
+        return rows
+    return []
 
 
 def _line_object(line: bytes) -> Row | None:
@@ -488,9 +519,18 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     texts = _texts(path)
     # The first lines show the delimiter and the header, and are then read as rows.
     first = list(islice(texts, SAMPLE))
+    if first and first[0].lstrip().startswith(("[{", '{"')):
+        # JSON with the suffix of a table.
+        yield from _read_json(path)
+        return
     if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
         # Lines of an old Mac end so, and the file is one line.
         lines = iter(first[0].splitlines(keepends=True))
+        first = list(islice(lines, SAMPLE))
+        texts = lines
+    if are_quoted(first):
+        # Each line is quoted as a whole, and has the cells within.
+        lines = (cells[0] + "\n" for cells in csv.reader(chain(first, texts)) if cells)
         first = list(islice(lines, SAMPLE))
         texts = lines
     layout = layout_of(first, delimiter)

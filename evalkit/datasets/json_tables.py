@@ -25,7 +25,7 @@ _KEYS: Final = (
 )
 """Keys of rows, in order, for an object with several lists of objects."""
 _ONLY_KEYS: Final = (
-    *("cases", "entries", "judgments", "judgements", "evaluations", "annotations"),
+    *("cases", "entries", "judgments", "evaluations", "annotations"),
     *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
 )
 """Keys of rows in an object without other lists."""

@@ -166,6 +166,23 @@ def is_blank(cell: Any) -> bool:
     return cell is None
 
 
+def are_quoted(lines: Sequence[str]) -> bool:
+    """Return whether each of several lines is one quoted cell with the same number of commas."""
+    filled = [line.strip() for line in lines if line.strip()]
+    quoted = all(
+        line.startswith('"') and line.endswith('"') and line.count('"') == 2
+        for line in filled
+    )
+    commas = {line.count(",") for line in filled}
+    return len(filled) > 1 and quoted and len(commas) == 1 and commas != {0}
+
+
+def names_in(value: Sequence[Any]) -> list[str]:
+    """Return a list of different texts, which may be names of columns; empty if it is another list."""
+    texts = [cell for cell in value if isinstance(cell, str) and cell]
+    return texts if len(texts) == len({*texts}) == len(value) > 1 else []
+
+
 def named_columns(header: Sequence[str]) -> list[str]:
     """Return the names of columns: without unnamed ones at the end, and `row` for an unnamed first one."""
     names = list(header)

@@ -286,6 +286,10 @@ TEXT_TABLES = {
     "tabs.txt": "id\tjudge\na\tpass\nb\tx | y\n",
     "carets.csv": "id^judge\na^pass\nb^x | y\n",
     "mac.csv": "id,judge\ra,pass\rb,x | y\r",
+    "json.csv": '[{"id": "a", "judge": "pass"}, {"id": "b", "judge": "x | y"}]',
+    "quoted.csv": '"id,judge"\n"a,pass"\n"b,x | y"\n',
+    "lists.jsonl": '["id", "judge"]\n["a", "pass"]\n["b", "x | y"]\n',
+    "objects.json": '{\n"id": "a", "judge": "pass"}\n{\n"id": "b", "judge": "x | y"}\n',
     "json.txt": '[{"id": "a", "judge": "pass"}, {"id": "b", "judge": "x | y"}]',
 }
 

@@ -367,6 +367,35 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["judge"],
         ["human"],
     ),
+    "what users are": (
+        {"judge": JUDGE, "human": LABEL, "user_tier": _words(("free", "pro"), 80)},
+        ["judge"],
+        ["human"],
+    ),
+    "one grader": (
+        {"Grader": ["Kim"] * ROWS, "AutoQA: tone": JUDGE, "Human: tone": LABEL},
+        ["AutoQA: tone"],
+        ["Human: tone"],
+    ),
+    "a word and its probability": (
+        {"judge": [{"label": x, "p": i / 99} for i, x in enumerate(JUDGE)], "human": LABEL},
+        ["judge.label"],
+        ["human"],
+    ),
+    "votes of all": (
+        {
+            "human": LABEL,
+            "judge_votes_pass": _words((0, 1, 3), 81),
+            "judge_votes_total": [3] * ROWS,
+        },
+        ["judge_votes_*"],
+        ["human"],
+    ),
+    "letters with two marks": (
+        {"mô hình": JUDGE, "người": LABEL},
+        ["mô hình"],
+        ["người"],
+    ),
     "who does what": (
         {"radiologist": LABEL, "copilot_review": JUDGE, "deletions": list(range(ROWS))},
         ["copilot_review"],
@@ -615,6 +644,29 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         | {"n": [40, 9, 6, 45]},
         "for as many cases as 'n' says",
     ),
+    "lists on both sides": (
+        {
+            "judge_ranking": [[1, 2, 3] if x == "pass" else [2, 1, 3] for x in JUDGE],
+            "human_ranking": [[1, 2, 3] if x == "pass" else [3, 1, 2] for x in LABEL],
+        },
+        "has verdicts by criterion (1, 2, 3)",
+    ),
+    "flags of users": (
+        {"judge_score": SCORE, "feedback_rating": _words((True, False), 82)},
+        "whose are they",
+    ),
+    "judges without names": (
+        {f"j{i}": OTHERS[i] for i in range(3)} | {"majority": _majority(OTHERS), "gold": LABEL},
+        "has labels ('gold'), and no column is named as a judge",
+    ),
+    "an answer that a person accepts": (
+        {"tone": [{"metric_output": x, "is_accepted": i % 3 > 0} for i, x in enumerate(JUDGE)]},
+        "tell where someone agrees with a verdict",
+    ),
+    "a remark at a verdict": (
+        {"judge": JUDGE, "human": [f"{x} (see mail)" if i < 6 else x for i, x in enumerate(LABEL)]},
+        "that are no known verdicts",
+    ),
     "none among classes": (
         {
             who: _words(("billing", "refund", "None"), seed)
@@ -747,6 +799,7 @@ NUMERALS = {
     "roman": ("I", "II", "III", "IV", "V"),
     "chinese": ("一", "二", "三", "四", "五"),
     "circled": ("①", "②", "③", "④", "⑤"),
+    "halves": ("1", "1½", "2", "2½", "3¼"),
     "with a margin": ("1.0 ± 0.3", "2.0 ± 0.3", "3.0 ±0.2", "4 +/- 1", "5.0 ± 0.3"),
 }
 
@@ -755,7 +808,8 @@ NUMERALS = {
 def test_numerals_are_scores(name):
     column = TypedColumn("judge", [NUMERALS[name][score - 1] for score in SCORE])
     assert column.is_numeric
-    assert column.distinct_numbers == [1, 2, 3, 4, 5]
+    levels = [1, 1.5, 2, 2.5, 3.25] if name == "halves" else [1, 2, 3, 4, 5]
+    assert column.distinct_numbers == levels
 
 
 def test_how_sure_a_verdict_is_makes_no_class_of_it():

@@ -116,6 +116,8 @@ _NUMBER_AND_WORDS: Final = re.compile(
 """A number and words, in either order."""
 _FEWEST_LEVELS: Final = 3
 _HIGHEST_LEVEL: Final = 10
+_HALVES: Final = re.compile(r"(\d)([¼½¾])")
+_PARTS_OF_ONE: Final = {"¼": ".25", "½": ".5", "¾": ".75"}
 _DEVIATING: Final = re.compile(
     r"([-+]?\d+(?:[.,]\d+)?)\s*(?:±|\+/-|\+-)\s*\d+(?:[.,]\d+)?"
 )
@@ -288,6 +290,9 @@ class TypedColumn:
         text = text.removeprefix("'").removeprefix("~").strip()
         if not text.isascii():
             # Full-width and circled digits are digits.
+            text = _HALVES.sub(
+                lambda match: f"{match[1]}{_PARTS_OF_ONE[match[2]]}", text
+            )
             text = unicodedata.normalize("NFKC", text)
         if deviating := _DEVIATING.fullmatch(text):
             text = deviating[1]

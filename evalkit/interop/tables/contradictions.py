@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Any, Final, TypeAlias
 
 from evalkit.core.errors import DatasetError
-from evalkit.interop.layouts.judgment_files import Peek
+from evalkit.interop.layouts.judgment_files import Peek, number
 from evalkit.interop.layouts.records import ImportedJudgments
 from evalkit.interop.tables.column_types import LONGEST_WORD, TypedColumn
 from evalkit.interop.tables.keys import groups
@@ -187,7 +187,9 @@ def _ask_for_direction(
 ) -> None:
     answers = []
     for name in (label, judge):
-        turned = _turned(space.values[name])
+        opposite = judge if name == label else label
+        turned = _turned_to_words(space.values[name], space.values[opposite])
+        turned = turned or _turned(space.values[name])
         if turned:
             # The options of one command: each level with its opposite value.
             words = [
@@ -202,6 +204,24 @@ def _ask_for_direction(
         " does one of them mean the opposite, such as 1 for the best?"
     )
     raise OpenTableError(problem, where, answers)
+
+
+def _turned_to_words(
+    values: Mapping[str, Any], words: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return two words as the meanings of two numbers in opposite order; nothing if there are others."""
+    if not len(values) == len(words) == 2 or not all(map(_is_number, values)):
+        return {}
+    if any(map(_is_number, words)):
+        return {}
+    numbers = sorted(values, key=values.__getitem__)
+    # The lower number is the better word.
+    best_first = sorted(words, key=words.__getitem__, reverse=True)
+    return dict(zip(numbers, best_first, strict=True))
+
+
+def _is_number(text: str) -> bool:
+    return number(text) is not None
 
 
 def _turned(values: Mapping[str, Any]) -> dict[str, str]:

@@ -112,8 +112,12 @@ def says_agreement(name: str) -> bool:
     about_verdicts = matches(name, "judge") and matches(name, "verdict")
     # `judge_verdict_correct` compares a verdict with a label; `correct` alone is a
     # verdict.
-    return matches(name, "agreement") or (
-        about_verdicts and not _RIGHT.isdisjoint(tokens(name))
+    # RAGAS asks people whether they accept what a metric says.
+    accepts = PATH.split(name)[-1] == "is_accepted" and "." in name
+    return (
+        accepts
+        or matches(name, "agreement")
+        or (about_verdicts and not _RIGHT.isdisjoint(tokens(name)))
     )
 
 

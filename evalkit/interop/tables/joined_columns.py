@@ -16,6 +16,7 @@ _ONE_HOT: Final = ("a", "b", "tie")
 _NOT_IN_BASE: Final = (*_ONE_HOT, "model", "response", "draw")
 _COUNTS: Final = "counts of votes: the word with most is the verdict"
 _VOTES: Final = frozenset({"vote", "votes", "voted", "voters", "counts"})
+_TOTAL: Final = frozenset({"total", "all", "n", "sum"})
 _TIES: Final = ("draw", "ties", "same", "equal")
 _MARKED: Final = ("1", "true", "True", "1.0")
 
@@ -70,12 +71,45 @@ def join_votes(parts: Parts) -> None:
             columns = words_by_base.setdefault(base, {})
             columns.setdefault(verdict_word, name)
     for base, columns in words_by_base.items():
+        if len(columns) == 1:
+            _join_share(parts, base, columns)
         if len(columns) > 1:
             rows = range(len(parts.columns))
             most = [_most(parts, columns, row) for row in rows]
             base_name = "_".join(base)
             name = f"{base_name}_*"
             _replace(parts, [*columns.values()], name, most, _COUNTS)
+
+
+def _join_share(
+    parts: Parts, base: tuple[str, ...], columns: Mapping[str, str]
+) -> None:
+    """Join votes for one word and all votes, such as `votes_yes` and `votes_total`, to the word or its opposite."""
+    meanings, _ = polarity()
+    [(word, name)] = columns.items()
+    totals = [
+        total
+        for total, column in parts.typed.items()
+        if _TOTAL.intersection(tokens(total))
+        and tuple(part for part in tokens(total) if part not in _TOTAL) == base
+        and _has_counts(column)
+    ]
+    if word not in meanings or len(totals) != 1:
+        return
+    opposite = {"pass": "fail", "fail": "pass"}
+    [total] = totals
+    most = []
+    for count, count_of_all in zip(
+        *(_numbers(parts.typed[column]) for column in (name, total)), strict=True
+    ):
+        twice = 2 * count
+        won = meanings[word] if twice > count_of_all else opposite[meanings[word]]
+        most.append(None if twice == count_of_all else won)
+    _replace(parts, [name, total], f"{'_'.join(base)}_*", most, _COUNTS)
+
+
+def _numbers(column: TypedColumn) -> list[float]:
+    return [column.numbers.get(text or "", 0.0) for text in column.texts]
 
 
 def _has_counts(column: TypedColumn) -> bool:

@@ -29,6 +29,13 @@ def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> boo
         judge = typed[name_of_judge]
         if is_score(column) and is_score(judge):
             return True
+        # Flags named as verdicts may be labels of scores.
+        if (
+            is_score(judge)
+            and len(column.words) > 1
+            and column.share(column.flags) == 1
+        ):
+            return True
         words_of_judge = {fold(word) for word in judge.words}
         if words and words <= words_of_judge:
             return True

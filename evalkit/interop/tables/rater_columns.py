@@ -128,6 +128,8 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     column = typed[name]
     if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
         return False
+    if column.stated:
+        return False
     if column.is_numeric and not all(
         value.is_integer() for value in column.distinct_numbers
     ):
@@ -174,6 +176,10 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if not (many or column.may_be_verdict) or is_names_of_raters(name, typed):
         return False
     last_part = PATH.split(name)[-1]
+    # `feedback_rating` is a rating, and no comment.
+    is_rating = len(tokens(last_part)) > 1 and matches(tokens(last_part)[-1], "value")
+    if is_rating and column.share(column.flags) == 1:
+        return True
     if matches(last_part, "text") and not column.is_numeric:
         return strength(name)[1] > 2 and not _has_verdicts(name, typed)
     return not (matches(last_part, "text") and _has_verdicts(name, typed))

@@ -18,6 +18,8 @@ from evalkit.interop.tables.column_types import (
 )
 from evalkit.interop.tables.words import fold, is_unclear_failure, opposite_among
 
+MAPPED_TO_NONE: Final = "mapped to NONE"
+"""Why a word that the user mapped so has no verdict."""
 _BOUND: Final = re.compile(r"(?:(.+):)?([<>])\s*(-?\d+(?:\.\d+)?)")
 """A word for all numbers beyond one, perhaps of one column."""
 
@@ -81,7 +83,7 @@ def raw_levels(
             if meaning is not None and meaning != NONE:
                 raw.mapped[text] = meaning
             elif meaning == NONE:
-                raw.missing[text] = "mapped to NONE"
+                raw.missing[text] = MAPPED_TO_NONE
             elif text in column.missing and not (
                 is_unclear_failure(text) and opposite_among(text, every)
             ):

@@ -36,20 +36,23 @@ from evalkit.interop.tables.rater_columns import (
     has_human_twin,
     may_be_names,
 )
+from evalkit.interop.tables.rater_criteria import check_criteria, rest_of
+from evalkit.interop.tables.rater_forms import (
+    drop_other_words,
+    drop_scores_of_judges,
+    keep_one_form,
+)
 from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
     ask_for_annotators,
     ask_for_label,
     ask_for_roles,
     check_agreement,
-    check_constant,
-    check_ids,
     check_label_and_score,
     check_lists,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
-from evalkit.interop.tables.stacked import ALL_CRITERIA, stack_of
-from evalkit.interop.tables.words import begins, fold, matches, tokens
+from evalkit.interop.tables.words import fold, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
@@ -99,11 +102,14 @@ def find_raters(
         _explain_no_judge(typed, names, raters, taken, where)
     # One rater's word and score are one label: the form of the judges' verdicts is kept.
     if not choices.labels:
-        _keep_one_form(typed, raters)
+        keep_one_form(typed, raters)
+        if not choices.judges:
+            drop_other_words(typed, raters)
+            drop_scores_of_judges(typed, raters)
         check_agreement(raters.judges, raters.labels, typed, where)
     if not raters.labels and not choices.labels and not choices.judges:
         check_lists(typed, raters.judges, where)
-    _check_criteria(raters, typed, choices, where)
+    check_criteria(raters, typed, choices, where)
 
 
 def _assign(
@@ -238,10 +244,10 @@ def _drop_aggregates(
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
     """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
     # The words of the name that name no rater, such as `tone`.
-    humans = {_rest(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
-    machines = {_rest(name, _MACHINE) for name in raters.judges}
+    humans = {rest_of(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
+    machines = {rest_of(name, _MACHINE) for name in raters.judges}
     for name in weak:
-        base_name = _rest(name, ())
+        base_name = rest_of(name, ())
         # The judge takes the bare name only if no judge has it already.
         if base_name in humans and not choices.judges and base_name not in machines:
             raters.judges[name] = "the same name as the label"
@@ -261,16 +267,6 @@ def _is_vote(name: str, judges: Iterable[str]) -> bool:
         for judge in judges
     }
     return tokens(name) in plain
-
-
-def _rest(name: str, groups: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a name without those that say who judged or in what form."""
-    return tuple(
-        part
-        for part in tokens(name)
-        if not matches(part, "part")
-        and not any(matches(part, group) for group in groups)
-    )
 
 
 def base(name: str) -> tuple[str, ...]:
@@ -312,19 +308,6 @@ def _keep_one(
         if name != kept:
             group.pop(name, None)
             raters.unused[name] = f"of the same rater as '{kept}'"
-
-
-def _keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
-    """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
-    # Forms, True for scores: a mixed set of labels is narrowed only by judges of one form.
-    judged = {is_score(typed[name]) for name in (raters.criteria or raters.judges)}
-    labeled = {is_score(typed[name]) for name in raters.labels}
-    if len(labeled) < 2 or len(judged) != 1:
-        return
-    for name in list(raters.labels):
-        if is_score(typed[name]) not in judged:
-            del raters.labels[name]
-            raters.unused[name] = "of another form than the judges' verdicts"
 
 
 def _form(column: TypedColumn) -> str:
@@ -377,7 +360,7 @@ def _weak_judges(
     by_base: dict[tuple[str, ...], list[str]] = {}
     for name in names:
         # Names without the words of verdicts and scores; () is a bare `score` or `label`.
-        by_base.setdefault(_rest(name, ("value", "label")), []).append(name)
+        by_base.setdefault(rest_of(name, ("value", "label")), []).append(name)
     bare = by_base.get((), [])
     # Scores of several names are criteria of one judge, if there is nothing to compare.
     if not bare and len(by_base) > 1:
@@ -443,20 +426,45 @@ def _assign_unknown(
             raters.judges[judging[0]] = "values like those of the label"
             return
         if options and not choices.judges:
-            label = next(iter(raters.labels))
-            answers = [
-                Answer(f"'{name}' is the judge", ("--judge", name, "--label", label))
-                for name in options[:MOST_ANSWERS]
-            ]
-            columns = ", ".join(f"'{name}'" for name in options)
-            problem = f"has labels ('{label}'), and no column is named as a judge: is it {columns}?"
-            raise OpenTableError(problem, where, answers)
+            _ask_for_judge(options, typed, raters, where)
         return
     if raters.judges and not raters.labels:
         if judging and not choices.labels:
             ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _comparable(_verdict_like(unknown, typed), typed), where)
+
+
+def _ask_for_judge(
+    options: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    raters: Raters,
+    where: str,
+) -> None:
+    """Ask which columns are judges, if labels are named.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    # The majority of columns that may be judges is no label.
+    summing = [name for name in raters.labels if is_aggregate(name)]
+    sums = find_sums(summing, options, typed)
+    labels = [name for name in raters.labels if name not in sums] or [*raters.labels]
+    labeled = [word for label in labels for word in ("--label", label)]
+    answers = [
+        Answer(f"'{name}' is the judge", ("--judge", name, *labeled))
+        for name in options[:MOST_ANSWERS]
+    ]
+    first, *others = [typed[name] for name in options]
+    if others and all(same_words(first, other) for other in others):
+        judged = [word for name in options for word in ("--judge", name)]
+        answers.insert(0, Answer("all are judges", (*judged, *labeled)))
+    columns = ", ".join(f"'{name}'" for name in options)
+    named = ", ".join(f"'{name}'" for name in labels)
+    problem = (
+        f"has labels ({named}), and no column is named as a judge: is it {columns}?"
+    )
+    raise OpenTableError(problem, where, answers)
 
 
 def _without_annotators(
@@ -583,111 +591,3 @@ def _explain_no_judge(
             f" column: --judge COLUMN; the columns are {columns}"
         )
     raise DatasetError(problem, where=where, remedy=remedy)
-
-
-def _check_criteria(
-    raters: Raters,
-    typed: Mapping[str, TypedColumn],
-    choices: Choices,
-    where: str,
-) -> None:
-    """Ask for one criterion if the columns are judges and annotators by criterion, such as gpt_tone and human_tone.
-
-    Raises:
-        OpenTableError: If so, with an answer for each criterion.
-    """
-    if choices.judges or choices.labels:
-        return
-    check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
-    check_constant(list(raters.judges), raters.labels, raters.unused, typed, where)
-    _check_same_criterion(raters, where)
-    # {words of the criterion: columns}; () is a name without a criterion.
-    judged = _by_criterion(raters.judges)
-    labeled = _by_criterion(raters.labels)
-    # Only the same criteria on both sides can be compared by criterion.
-    if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
-        return
-    stack = stack_of(judged, labeled, typed)
-    if stack is not None and ALL_CRITERIA in choices.keys:
-        raters.stack = stack
-        return
-    answers = []
-    if stack is not None:
-        answers.append(Answer("all, with a result for each", ("--key", ALL_CRITERIA)))
-    for key, names in judged.items():
-        judges = [word for name in names for word in ("--judge", name)]
-        labels = [word for name in labeled[key] for word in ("--label", name)]
-        answers.append(Answer(" ".join(key), (*judges, *labels)))
-    criteria = ", ".join(" ".join(key) for key in judged)
-    raise OpenTableError(
-        f"has verdicts by criterion ({criteria}): which are to be checked?",
-        where,
-        answers,
-    )
-
-
-def _check_same_criterion(raters: Raters, where: str) -> None:
-    """Ask whether a judge of one criterion can be compared with labels of another.
-
-    Raises:
-        OpenTableError: If names say that they are about different criteria.
-    """
-    for label in raters.labels:
-        about = _criteria(label) or _overall(label)
-        for judge in raters.judges:
-            judged = _criteria(judge) or _overall(judge)
-            if not about or not judged or _overlap(about, judged):
-                continue
-            if len(raters.judges) > 1 and len(raters.labels) > 1:
-                continue
-            if _is_opposite(about, judged):
-                continue
-            answers = [
-                Answer("yes, compare them", ("--judge", judge, "--label", label)),
-                Answer(
-                    f"no, '{judge}' has no labels",
-                    ("--judge", judge, "--label", "NONE"),
-                ),
-            ]
-            problem = (
-                f"'{judge}' and '{label}' are named after different criteria: "
-                "are they about the same?"
-            )
-            raise OpenTableError(problem, where, answers)
-
-
-def _criteria(name: str) -> set[str]:
-    """Return the beginnings of the words of a name that are criteria."""
-    return {part for part in tokens(name) if begins(part, "criteria")}
-
-
-def _overall(name: str) -> set[str]:
-    """Return the word of a name that says that a verdict is about everything."""
-    return {*_OVERALL.intersection(tokens(name))}
-
-
-def _overlap(about: set[str], judged: set[str]) -> bool:
-    """Return whether words of two names have a beginning in common."""
-    # A beginning of five letters is common to `helpful` and `helpfulness`.
-    return any(stem[:5] == judged_stem[:5] for stem in about for judged_stem in judged)
-
-
-def _is_opposite(about: set[str], judged: set[str]) -> bool:
-    """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
-    # `toxicity` and `safety` are one criterion in opposite directions.
-    return any(begins(part, "adverse") for part in about) != any(
-        begins(part, "adverse") for part in judged
-    )
-
-
-def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name in names:
-        # Numbers and raters are no part of a criterion.
-        words = tuple(
-            word
-            for word in _rest(name, (*_HUMAN, *_MACHINE))
-            if not word.isdigit() and strength(word)[1] < 2
-        )
-        groups.setdefault(words, []).append(name)
-    return groups

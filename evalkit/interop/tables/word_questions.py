@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.rater_levels import Raw
+from evalkit.interop.tables.rater_levels import MAPPED_TO_NONE, Raw
 from evalkit.interop.tables.words import fold
 
 # A question about words offers at most this many meanings of a kind.
@@ -243,6 +243,10 @@ def ask_for_unread(
         answers.append(
             Answer(f"'{first}' means '{second}'", ("--map", f"{first}={second}"))
         )
+    begun = {text: _begun_word(text, known) for text in counts}
+    if all(begun.values()):
+        words = tuple(o for text in counts for o in ("--map", f"{text}={begun[text]}"))
+        answers.append(Answer("the words that they begin with", words))
     none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
     answers.append(Answer("no verdict", none))
     # A word can be a class of its own only where verdicts are classes.
@@ -260,6 +264,13 @@ def ask_for_unread(
     raise OpenTableError(
         f"{names} has {len(counts)} words that are no {what}: {listed}", where, answers
     )
+
+
+def _begun_word(text: str, known: Sequence[str]) -> str:
+    """Return the known word that a text begins with, as `fail` in `fail (see mail)`; empty if there is none."""
+    folded = fold(text)
+    begun = [word for word in known if re.match(rf"{re.escape(fold(word))}\W", folded)]
+    return max(begun, key=len, default="")
 
 
 def _class_name(text: str) -> str:
@@ -280,7 +291,8 @@ def ask_about_nothing(raws: Mapping[str, Raw], where: str) -> None:
             continue
         for text in raw.missing:
             often = raw.column.counts[text] >= _OFTEN * len(raw.column.cells)
-            if fold(text) in _NOTHING and often:
+            settled = raw.missing[text] == MAPPED_TO_NONE
+            if fold(text) in _NOTHING and often and not settled:
                 used.setdefault(fold(text), []).append(text)
     for texts in used.values():
         if len(texts) < 2:
@@ -336,6 +348,19 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
             for o in ("--map", f"{text[:60]}={first[0]}")
         )
         answers.append(Answer("for example", none))
+    # Numbers with a few words among them: these are the question.
+    for name, raw in raws.items():
+        numbers = {
+            text: raw.words[text] for text in raw.words if text in raw.column.numbers
+        }
+        words = [(name, text) for text in raw.words if text not in numbers]
+        if 0 < len(words) <= MOST_LEVELS and sum(numbers.values()) >= raw.total / 2:
+            ask_for_unread(words, raws, "numbers", where, ())
+    # An answer without a meaning would ask the same again.
+    answers = [answer for answer in answers if answer.options]
+    if not answers:
+        problem = f"the raters use different words: {'; '.join(parts)}"
+        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     raise OpenTableError(
         f"the raters use different words: {'; '.join(parts)}", where, answers
     )

@@ -14,7 +14,7 @@ from typing import Any, Final
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Latin words, numbers, or runs of another script with its combining marks.
 _TOKENS: Final = re.compile(
-    r"[a-zß-öø-ɏ]+|\d+|(?:[^\W\d_a-zß-öø-ɏ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
+    r"[a-zß-öø-ɏḁ-ỿ]+|\d+|(?:[^\W\d_a-zß-öø-ɏḁ-ỿ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
 )
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 _GRADE: Final = re.compile(r"[a-z0-9] ?[-−]|[-−]\d.*")

@@ -1,0 +1,157 @@
+"""Judges and annotators by criterion, as `gpt_tone` and `human_tone`, and lists of verdicts by position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_questions import check_constant, check_ids
+from evalkit.interop.tables.rater_roles import Raters
+from evalkit.interop.tables.stacked import ALL_CRITERIA, stack_of
+from evalkit.interop.tables.words import begins, matches, tokens
+
+_HUMAN: Final = ("human", "label")
+_MACHINE: Final = ("judge", "verdict")
+_OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
+_POSITION: Final = re.compile(r"(.+)\.(\d+)")
+"""The name of a column with one position of lists."""
+
+
+def rest_of(name: str, groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a name without those that say who judged or in what form."""
+    return tuple(
+        part
+        for part in tokens(name)
+        if not matches(part, "part")
+        and not any(matches(part, group) for group in groups)
+    )
+
+
+def check_criteria(
+    raters: Raters,
+    typed: Mapping[str, TypedColumn],
+    choices: Choices,
+    where: str,
+) -> None:
+    """Ask for one criterion if the columns are judges and annotators by criterion, such as gpt_tone and human_tone.
+
+    Raises:
+        OpenTableError: If so, with an answer for each criterion.
+    """
+    if choices.judges or choices.labels:
+        return
+    check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
+    check_constant(list(raters.judges), raters.labels, raters.unused, typed, where)
+    _check_same_criterion(raters, where)
+    # {words of the criterion: columns}; () is a name without a criterion.
+    judged = _by_criterion(raters.judges)
+    labeled = _by_criterion(raters.labels)
+    # Lists on both sides: a position may be that of a response or of a rater.
+    positions = _by_position(raters.judges), _by_position(raters.labels)
+    by_position = bool(positions[0]) and positions[0].keys() == positions[1].keys()
+    if by_position:
+        judged, labeled = positions
+    # Only the same criteria on both sides can be compared by criterion.
+    if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
+        return
+    stack = stack_of(judged, labeled, typed)
+    if stack is not None and ALL_CRITERIA in choices.keys:
+        raters.stack = stack
+        return
+    answers = []
+    if stack is not None:
+        answers.append(Answer("all, with a result for each", ("--key", ALL_CRITERIA)))
+    for key, names in judged.items():
+        judges = [word for name in names for word in ("--judge", name)]
+        labels = [word for name in labeled[key] for word in ("--label", name)]
+        answers.append(Answer(" ".join(key), (*judges, *labels)))
+    if by_position:
+        judges = [word for name in raters.judges for word in ("--judge", name)]
+        labels = [word for name in raters.labels for word in ("--label", name)]
+        answers.append(Answer("each is of another rater", (*judges, *labels)))
+    criteria = ", ".join(" ".join(key) for key in judged)
+    raise OpenTableError(
+        f"has verdicts by criterion ({criteria}): which are to be checked?",
+        where,
+        answers,
+    )
+
+
+def _check_same_criterion(raters: Raters, where: str) -> None:
+    """Ask whether a judge of one criterion can be compared with labels of another.
+
+    Raises:
+        OpenTableError: If names say that they are about different criteria.
+    """
+    for label in raters.labels:
+        about = _criteria(label) or _overall(label)
+        for judge in raters.judges:
+            judged = _criteria(judge) or _overall(judge)
+            if not about or not judged or _overlap(about, judged):
+                continue
+            if len(raters.judges) > 1 and len(raters.labels) > 1:
+                continue
+            if _is_opposite(about, judged):
+                continue
+            answers = [
+                Answer("yes, compare them", ("--judge", judge, "--label", label)),
+                Answer(
+                    f"no, '{judge}' has no labels",
+                    ("--judge", judge, "--label", "NONE"),
+                ),
+            ]
+            problem = (
+                f"'{judge}' and '{label}' are named after different criteria: "
+                "are they about the same?"
+            )
+            raise OpenTableError(problem, where, answers)
+
+
+def _criteria(name: str) -> set[str]:
+    """Return the beginnings of the words of a name that are criteria."""
+    return {part for part in tokens(name) if begins(part, "criteria")}
+
+
+def _overall(name: str) -> set[str]:
+    """Return the word of a name that says that a verdict is about everything."""
+    return {*_OVERALL.intersection(tokens(name))}
+
+
+def _overlap(about: set[str], judged: set[str]) -> bool:
+    """Return whether words of two names have a beginning in common."""
+    # A beginning of five letters is common to `helpful` and `helpfulness`.
+    return any(stem[:5] == judged_stem[:5] for stem in about for judged_stem in judged)
+
+
+def _is_opposite(about: set[str], judged: set[str]) -> bool:
+    """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
+    # `toxicity` and `safety` are one criterion in opposite directions.
+    return any(begins(part, "adverse") for part in about) != any(
+        begins(part, "adverse") for part in judged
+    )
+
+
+def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        # Numbers and raters are no part of a criterion.
+        words = tuple(
+            word
+            for word in rest_of(name, (*_HUMAN, *_MACHINE))
+            if not word.isdigit() and strength(word)[1] < 2
+        )
+        groups.setdefault(words, []).append(name)
+    return groups
+
+
+def _by_position(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    """Return the columns of one list by position; nothing if there are others."""
+    found = [_POSITION.fullmatch(name) for name in names]
+    heads = {match[1] for match in found if match is not None}
+    if None in found or len(found) < 2 or len(heads) != 1:
+        return {}
+    return {(match[2],): [match[0]] for match in found if match is not None}
