@@ -230,6 +230,23 @@ def usual_scores() -> Rows:
     return [{**row, "source": source} for row, source in zip(rows, sources, strict=True)]
 
 
+def noisy_scores() -> Rows:
+    """Return scores that are those of the task with some noise; labels follow the task, too."""
+    rng = np.random.default_rng(12)
+    tasks = rng.integers(0, 5, 150)
+    grades = np.clip(tasks + 1 + rng.integers(-1, 2, 150), 1, 5).astype(float).tolist()
+    given = np.clip(tasks + 1 + np.round(rng.normal(0, 0.6, 150)), 1, 5).tolist()
+    rows = scores(grades, given)
+    return [{**row, "task": "abcde"[task]} for row, task in zip(rows, tasks.tolist(), strict=True)]
+
+
+def longer_with_noise() -> Rows:
+    """Return a judge that takes the longer response in 92% of pairs; so do the labels in 88%."""
+    long = sides(150)
+    verdicts = judged(long, some(150, 0.92, 3))
+    return pairs(judged(long, some(150, 0.88, 4)), verdicts, verdicts, longer=long)
+
+
 def threshold(name: str) -> Rows:
     """Return verdicts by a threshold of a number, or of the length of responses."""
     rng = np.random.default_rng(7)
@@ -363,6 +380,13 @@ OF_THE_SAME_KINDS = {
         CLASSES,
         ONLY_KNOWS.format("task"),
         "task",
+    ),
+    "only the task, noisy scores": (noisy_scores, LIKERT, ONLY_KNOWS.format("task"), "task"),
+    "only the length, noisy pairs": (
+        longer_with_noise,
+        (),
+        ONLY_KNOWS.format("longer_response"),
+        "longer_response",
     ),
     "only two columns together": (
         usual_of_two,

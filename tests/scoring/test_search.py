@@ -206,7 +206,9 @@ def test_verdicts_that_are_the_usual_ones_of_a_column_follow_it():
     assert json.loads(follows.metric().note or "") == {"column": "topic", "label": False}
     # In a share of 95%, chance could have made the others.
     assert usual(labels, np.where(RARELY, 1 - HALVES, HALVES), tasks).share == 0.95
-    assert usual(labels, labels ^ (np.arange(40) % 7 == 0), tasks) is None
+    # With some noise: the column explains more than half of what a constant guess gets wrong.
+    assert usual(labels, labels ^ (np.arange(40) % 7 == 0), tasks).share == 0.8
+    assert usual(labels, labels ^ (np.arange(40) % 4 == 0), tasks) is None
     # The verdict of a unit says nothing about itself.
     assert usual(labels, HALVES, [f"user {n}" for n in range(40)]) is None
     # No column is needed where one verdict is nearly always given.

@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.conclusion import Decision, Reason, Use
+from evalkit.scoring.decision.conclusion import Decision, Limit, Reason, Use
 from evalkit.scoring.decision.evidence import (
     CLOSE,
     CONCORDANCE,
@@ -56,6 +56,7 @@ from evalkit.scoring.decision.limits import (
 from evalkit.scoring.decision.thresholds import (
     CLOSE_ENOUGH,
     CONSTANT_AFTER,
+    EXACT,
     FEW,
     FLOOR,
     MANY_MISSING,
@@ -159,6 +160,7 @@ _ORDER_IS_OPEN: Final = frozenset(
         "samples_disagree",
         "stratum",
         "stratum_unclear",
+        "stratum_followed",
     }
 )
 """Reasons that leave open whether scores put responses in order."""
@@ -284,8 +286,8 @@ def _only_stratum(
     """Find that a judge agrees with the labels no more than the values of a column do."""
     within = known(metrics, WITHIN)
     follows = known(metrics, FOLLOWS)
-    # A limit says it better: the judge takes the longer response.
-    if any(limit.kind == "always_longer" for limit in leans.limits):
+    # A limit says it better: the judge takes the longer response, with hardly an exception.
+    if any(_is_exact(limit) for limit in leans.limits):
         within = _not_of(LONGER, within)
         follows = _not_of(LONGER, follows)
     if agreement is None or (within is None and follows is None):
@@ -301,6 +303,11 @@ def _only_stratum(
     if follows is not None and not is_label(follows):
         return _decision(kind, "unknown", "stratum_followed", follows)
     return None
+
+
+def _is_exact(limit: Limit) -> bool:
+    """Return whether a limit says that the judge takes the longer response with hardly an exception."""
+    return limit.kind == "always_longer" and (limit.metric.low or 0.0) >= EXACT
 
 
 def _not_of(column: str, metric: Metric | None) -> Metric | None:

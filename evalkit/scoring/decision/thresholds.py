@@ -32,6 +32,9 @@ is."""
 ALWAYS: Final = 0.9
 """A judge takes the longer response nearly always from this share on, by the lower end of its
 interval."""
+EXACT: Final = 0.95
+"""It does so with hardly an exception from this share on. Below it, the exceptions could be what it
+knows, so agreement within pairs of the same longer side decides."""
 CONSTANT_AFTER: Final = 30
 """So many equal verdicts show that a judge gives no others, and so many verdicts without one
 difference from the labels raise the question where these come from."""

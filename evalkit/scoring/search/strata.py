@@ -32,11 +32,14 @@ MOST_COLUMNS: Final = 2000
 PROXY: Final = 0.95
 """A column that names the label this often is another label, not a stratum."""
 DETERMINED: Final = 0.95
-"""Verdicts may follow nothing but a column if the interval of the share that are the usual one of
-their value reaches this."""
+"""Verdicts follow a column that is another label, or has many values, if the interval of the share
+that are the usual one of their value reaches this."""
 REDUCED: Final = 0.5
-"""A column determines verdicts only if it avoids this share of the errors of naming the most frequent
-verdict everywhere (Goodman and Kruskal 1954, J. Am. Stat. Assoc. 49, 732-764: lambda)."""
+"""Verdicts may follow nothing but a column, with some noise, if it avoids more than this share of the
+errors of naming the most frequent verdict everywhere (Goodman and Kruskal 1954, J. Am. Stat. Assoc.
+49, 732-764: lambda), or explains more than this share of the variance of scores."""
+PER_VALUE: Final = 5
+"""With fewer units for each value, a column must determine nearly all verdicts."""
 COVERED: Final = 0.5
 """A column is no reason for the verdicts if fewer of the labeled units have a value in it."""
 CONTRARY: Final = 5
@@ -59,7 +62,7 @@ class Within:
 
 @frozen
 class Followed:
-    """A column whose values determine the verdicts.
+    """A column whose values determine most verdicts.
 
     Attributes:
         slices: the column.
@@ -86,7 +89,8 @@ def followed(
 ) -> Followed | None:
     """Return how far a column determines the verdicts.
 
-    It is `None` if it does not determine them, or if a case has several values.
+    It is `None` if it determines few of them, or if a case has several values. Of a column that names the
+    label as well, or has many values, it must be nearly all.
 
     The usual verdict of a unit is the most frequent one of the *other* units with its value, so that a
     column with a value for each unit determines nothing.
@@ -115,23 +119,30 @@ def followed(
     units = columns_of(agreement).sum()
     # How many verdicts a guess gets right that knows the value, and one that does not.
     usual = _usual(verdicts)
-    # One stratum that holds all units.
-    all_verdicts = verdicts.sum(axis=0)
-    everywhere = _usual(all_verdicts[None])
+    everywhere = float(verdicts.sum(axis=0).max())
     errors = n - everywhere
     avoided = usual - everywhere
     if n < max(FEW, COVERED * units) or avoided <= REDUCED * errors:
         return None
     # Last, because it imports SciPy, which takes longer than the search of a small table.
     share = usual / n
-    _, highest_share = clopper_pearson(share, n, confidence)
-    if highest_share < DETERMINED:
-        return None
     most_frequent = labels.max(axis=1)
     named = float(most_frequent.sum()) / n
     lowest_named, _ = clopper_pearson(named, n, confidence)
     is_label = bool(lowest_named >= PROXY)
+    _, highest_share = clopper_pearson(share, n, confidence)
+    if _needs_all(slices, n, is_label) and highest_share < DETERMINED:
+        return None
     return Followed(slices, share, n, is_label)
+
+
+def _needs_all(slices: Slices, n: int, is_label: bool) -> bool:
+    """Return whether a column must determine nearly all verdicts of n units.
+
+    Any good judge follows another label. With many values, nothing could show that it knows more.
+    """
+    values = len(slices.values)
+    return is_label or values > MOST_STRATA or values * PER_VALUE > n
 
 
 def _usual(counts: Floats) -> float:
@@ -166,11 +177,13 @@ def _explained(slices: Slices, by_stratum: Floats, units: float) -> Followed | N
         return None
     # The moments are n, x, y, xx, yy and xy, of scores x and grades y; here n, x and xx.
     share = _share_of_variance(totals[:, (0, 1, 3)])
-    if share < DETERMINED:
+    if share <= REDUCED:
         return None
     # The same of grades: n, y and yy.
     share_of_grades = _share_of_variance(totals[:, (0, 2, 4)])
     is_label = bool(share_of_grades >= PROXY)
+    if _needs_all(slices, n, is_label) and share < DETERMINED:
+        return None
     return Followed(slices, share, n, is_label)
 
 
