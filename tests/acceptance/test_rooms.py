@@ -49,9 +49,14 @@ OF_BENCHMARKS = [
     *(f"golden/test_golden.py::test_a_golden_run_is_as_committed[{run}]"
       for run in ("audit_zh", "benchmark_helpsteer", "import_llmbar", "pairwise")),
 ]  # fmt: skip
+OF_IMPORTERS = ("conversation_logs", "exports", "import_as_published", "more_logs", "tools")
 NEED = {
     "audit": ["golden/test_golden.py::test_a_golden_run_is_as_committed[audit_zh]"],
     "benchmarks": OF_BENCHMARKS,
+    "interop/importers": [
+        *(f"interop/test_{name}.py" for name in OF_IMPORTERS),
+        "scoring/test_note_texts.py",
+    ],
 }
 """Tests that use a room without importing it: by a command, or by the name of a format."""
 
