@@ -226,7 +226,7 @@ def commands_page() -> str:
     parts.append(STATUS.replace("\n", " "))
     parsers = {name: command.parser() for name, command in COMMANDS.items()}
     shared = _shared_rows(parsers.values())
-    parts += ["## Arguments of several commands", _argument_table(shared)]
+    parts += ["## Arguments of several commands", "\n\n".join(shared)]
     for name, command in COMMANDS.items():
         parser = parsers[name]
         parts += [
@@ -259,7 +259,7 @@ def _shared_rows(parsers: Iterable[argparse.ArgumentParser]) -> list[str]:
     most: dict[str, str] = {}
     for row, count in rows.most_common():
         if count > 1:
-            name = row.partition("` | ")[0]
+            name = row.partition("\n")[0]
             most.setdefault(name, row)
     return list(most.values())
 
@@ -274,12 +274,12 @@ def _arguments(parser: argparse.ArgumentParser, shared: Sequence[str]) -> Iterat
         elif action.dest != "trust":
             words.append(_usage(action))
     yield f"```text\n{' '.join(words)} {optional}".rstrip() + "\n```"
-    if rows:
-        yield _argument_table(rows)
+    yield from rows
 
 
-def _argument_table(rows: Iterable[str]) -> str:
-    return "\n".join(["| argument | meaning |", "| --- | --- |", *rows])
+def _defined(term: str, meaning: str) -> str:
+    """Return an entry of a definition list."""
+    return f"{term}\n:   {' '.join(meaning.split())}"
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -288,7 +288,7 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 def _rows(parser: argparse.ArgumentParser) -> list[str]:
     return [
-        f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |"
+        _defined(f"`{_name(one)}`", str(one.help) + default_note(one) % vars(one))
         for one in _actions(parser)
     ]
 
@@ -312,18 +312,14 @@ def _usage(action: argparse.Action) -> str:
     return text if required else f"[{text}]"
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
 def config_page() -> str:
     """Return the page of all config keys with type, default and meaning."""
     parts = ["# Config keys", NOTE.format("the models in evalkit/config")]
     parts.append(
         "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a"
         " file of `conf/`. `evalkit run --cfg job` prints every key with its value. A group has"
-        " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`. Without"
-        " a default, a key is `null`."
+        " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`. A key has"
+        " its type and its default in parentheses; without a default it is `null`."
     )
     groups = config_groups()
     meanings = field_meanings(RunConfig)
@@ -375,22 +371,19 @@ def _model(annotation: Any) -> type[BaseModel] | None:
 
 def _table(model: type[BaseModel], prefix: str) -> str:
     meanings = field_meanings(model)
-    rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    entries = []
     for name, field in model.model_fields.items():
         default = (
             "required"
             if field.is_required()
             else f"`{_default(field.get_default(call_default_factory=True))}`"
         )
-        kind = _type(model, name)
+        facts = [_type(model, name), default]
         if default == "`null`":
-            kind = kind.replace(" or null", "")
-            default = ""
-        rows.append(
-            f"| `{prefix}{name}` | {_cell(kind)} | {default} |"
-            f" {_cell(meanings.get(name, ''))} |"
-        )
-    return "\n".join(rows)
+            facts = [facts[0].replace(" or null", "")]
+        term = f"`{prefix}{name}` ({'; '.join(facts)})"
+        entries.append(_defined(term, meanings.get(name, "")))
+    return "\n\n".join(entries)
 
 
 def _default(value: Any) -> str:
@@ -480,44 +473,54 @@ def files_page() -> str:
         ("Sweep folder", SWEEP_FILES),
         ("Watch folder", WATCH_FILES),
     ):
-        rows = "\n".join(
-            f"| `{name}` | {_cell(meaning)} |" for name, meaning in files.items()
-        )
-        parts += [f"## {title}", f"| file | content |\n| --- | --- |\n{rows}"]
+        parts += [f"## {title}", *_entries(files)]
     parts.append(
         "A detail file is written only if the run has data for it; the manifest's `files` lists"
         " those written."
     )
     for file, types in RECORDS.items():
-        parts += [f"## Fields of {file}", *([METRICS_JSON] if Metric in types else [])]
+        parts.append(f"## Fields of {file}")
+        if Metric in types:
+            parts += [METRICS_JSON, *_entries(DECISION)]
         for one in types:
-            rows = "\n".join(
-                f"| `{name}` | {_cell(text)} |"
-                for name, text in attribute_meanings(one).items()
-            )
-            parts += [
-                f"### {one.__name__}",
-                f"| field | meaning |\n| --- | --- |\n{rows}",
-            ]
+            parts += [f"### {one.__name__}", *_entries(attribute_meanings(one))]
     return "\n\n".join(parts) + "\n"
+
+
+def _entries(meanings: dict[str, str]) -> list[str]:
+    return [_defined(f"`{name}`", meaning) for name, meaning in meanings.items()]
 
 
 METRICS_JSON = (
     "`metrics` holds each metric by its name, without the field `name`. Next to it are `calls`"
     " (requests planned, from the store, sent, retried and failed), `tokens` and"
     " `cost_usd`.\n\n`decision` is what may be concluded about the judge. With a panel, `decisions`"
-    " has the same of each judge, by the name that it has in metrics.\n\n| key | meaning |\n| --- |"
-    " --- |\n| `use` | What the judge is good for: `single` verdicts, `rates` over many,"
-    " `rates_corrected` by labels, `order` only, `none`, or `unknown`. |\n| `reason` | Why, as one word. |\n|"
-    " `unit` | What a verdict is about: a `pair`, `response` or `item`. |\n| `evidence` | The"
-    " metric that decided, with its interval and `n`; `null` without labels. |\n| `limits` | What"
-    " limits trust: the `kind`, its `subject`, and the metric that shows it. |\n| `labels_needed` |"
-    " How many more labels would probably decide; only if `use` is `unknown`. |\n"
-    "| `labels_range` | The least and the most that it could take. |\n"
-    "| `where` | The slices in which the judge cannot be used for `use`. |\n"
-    "| `order` | Whether scores put responses in the order of the labels; `null` if unknown. |\n| `possible` | The"
-    " strongest use that the intervals do not exclude. |"
+    " has the same of each judge, by the name that it has in metrics."
 )
+DECISION = {
+    "use": (
+        "What the judge is good for: `single` verdicts, `rates` over many, `rates_corrected` by"
+        " labels, `order` only, `none`, or `unknown`."
+    ),
+    "reason": "Why, as one word.",
+    "unit": "What a verdict is about: a `pair`, `response` or `item`.",
+    "evidence": (
+        "The metric that decided, with its interval and `n`; `null` without labels."
+    ),
+    "limits": (
+        "What limits trust: the `kind`, its `subject`, and the metric that shows it."
+    ),
+    "labels_needed": (
+        "How many more labels would probably decide; only if `use` is `unknown`."
+    ),
+    "labels_range": "The least and the most that it could take.",
+    "where": "The slices in which the judge cannot be used for `use`.",
+    "order": (
+        "Whether scores put responses in the order of the labels; `null` if unknown."
+    ),
+    "possible": "The strongest use that the intervals do not exclude.",
+}
+"""The keys of the decision in metrics.json."""
 
 
 def attribute_meanings(record: type) -> dict[str, str]:

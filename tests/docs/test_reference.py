@@ -41,7 +41,7 @@ def test_every_config_key_is_on_the_page():
     page = (ROOT / "docs" / "reference" / "config.md").read_text("utf-8")
     assert [name for name in RunConfig.model_fields if f"\n## {name}\n" not in page] == []
     inner = [name for model in MODELS if model is not RunConfig for name in model.model_fields]
-    assert [name for name in inner if f"{name}` | " not in page] == []
+    assert [name for name in inner if f"{name}` (" not in page] == []
 
 
 @pytest.mark.parametrize("section", RunConfig.model_fields)
@@ -59,7 +59,7 @@ def test_every_field_of_a_record_is_on_the_page_of_files():
 def test_every_key_of_a_decision_is_on_the_page_of_files():
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
     keys = Decision("unknown", "no_labels", "pair").json()
-    assert [key for key in keys if f"| `{key}` |" not in page] == []
+    assert [key for key in keys if f"`{key}`\n:" not in page] == []
 
 
 @pytest.mark.slow
@@ -82,11 +82,11 @@ def test_every_file_that_a_run_writes_is_on_the_page(words, here, capfd):
     ]
     names = {"figures/*.svg" if path.parent.name == "figures" else path.name for path in written}
     assert {"config.yaml", "report.html", "figures/*.svg"} <= names
-    assert [name for name in names if f"| `{name}` |" not in page] == []
+    assert [name for name in names if f"`{name}`\n:" not in page] == []
 
 
 def test_every_file_that_a_command_adds_is_on_the_page():
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
-    assert [name for name in (*FILES, *DERIVED) if f"| `{name}` |" not in page] == []
+    assert [name for name in (*FILES, *DERIVED) if f"`{name}`\n:" not in page] == []
     details = page.partition("## Details of scoring")[2].partition("\n## ")[0]
-    assert {*re.findall(r"^\| `(\S+\.json)` \|", details, re.M)} <= {*DERIVED}
+    assert {*re.findall(r"^`(\S+\.json)`$", details, re.M)} <= {*DERIVED}
