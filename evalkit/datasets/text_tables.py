@@ -42,7 +42,7 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
         filled.pop()
     rows = _ruled(filled)
     if rows is None:
-        rows = _spaced(filled)
+        rows = _paired(filled) or _spaced(filled)
     if rows is None or len(rows) < _FEWEST:
         return None
     if any(cells and set(cells) <= _CUT for _, cells in rows):
@@ -52,6 +52,20 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
     if not all(header[1:]) or not _CUT.isdisjoint(header):
         return None
     return rows
+
+
+def _paired(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
+    """Return the rows of lines of `name=value`, with the same names in each; nothing for other lines."""
+    rows = []
+    names: list[str] = []
+    for number, line in lines:
+        pairs = [word.partition("=") for word in line.split()]
+        found = [name for name, _, _ in pairs]
+        names = names or found
+        if found != names or not all(sign and name for name, sign, _ in pairs):
+            return []
+        rows.append((number, [value.strip('"') for _, _, value in pairs]))
+    return [(0, names), *rows] if len({*names}) == len(names) > 1 else []
 
 
 def _ruled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:

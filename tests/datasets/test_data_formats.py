@@ -286,6 +286,7 @@ TEXT_TABLES = {
     "tabs.txt": "id\tjudge\na\tpass\nb\tx | y\n",
     "carets.csv": "id^judge\na^pass\nb^x | y\n",
     "mac.csv": "id,judge\ra,pass\rb,x | y\r",
+    "pairs.txt": "id=a judge=pass\nid=b judge=x|y\n",
     "json.csv": '[{"id": "a", "judge": "pass"}, {"id": "b", "judge": "x | y"}]',
     "quoted.csv": '"id,judge"\n"a,pass"\n"b,x | y"\n',
     "lists.jsonl": '["id", "judge"]\n["a", "pass"]\n["b", "x | y"]\n',

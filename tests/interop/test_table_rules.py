@@ -367,6 +367,29 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["judge"],
         ["human"],
     ),
+    "a class next to its confidence": (
+        {"expected_intent": _words(("faq", "order", "agent"), 91)}
+        | {"matched_intent": _words(("faq", "order", "agent"), 92)}
+        | {"score": [i / 99 for i in range(ROWS)]},
+        ["matched_intent"],
+        ["expected_intent"],
+    ),
+    "a machine in a role": (
+        {"AI质检结果": JUDGE, "人工质检结果": LABEL},
+        ["AI质检结果"],
+        ["人工质检结果"],
+    ),
+    "winners with how sure they are": (
+        {**SIDES, "human": _words(("Response 1", "Response 2"), 84)}
+        | {
+            "judge": [
+                f"{x} (confidence: {40 + i}%)"
+                for i, x in enumerate(_words(("Response 1", "Response 2"), 85))
+            ]
+        },
+        ["judge"],
+        ["human"],
+    ),
     "what users are": (
         {"judge": JUDGE, "human": LABEL, "user_tier": _words(("free", "pro"), 80)},
         ["judge"],
@@ -644,6 +667,15 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         | {"n": [40, 9, 6, 45]},
         "for as many cases as 'n' says",
     ),
+    "numbers of preferences": (
+        {"gpt_pref": _words(("A", "B"), 86)}
+        | {f"n_prefer_{side}": _words((0, 1, 3), seed) for side, seed in (("a", 87), ("b", 88))},
+        "whose are they",
+    ),
+    "classes of a classifier": (
+        {"y_true": _words((0, 1, 2), 89), "y_pred": _words((0, 1, 2), 90)},
+        "numbers of classes",
+    ),
     "lists on both sides": (
         {
             "judge_ranking": [[1, 2, 3] if x == "pass" else [2, 1, 3] for x in JUDGE],
@@ -880,6 +912,10 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
         {"id": [f"s{i // 2}" for i in range(ROWS)], "rater": ["human", "gpt-4o"] * (ROWS // 2)}
         | {"foo": JUDGE, "bar": _words(FLAGS, 62)},
         "several columns may be their verdicts",
+    ),
+    "no header": (
+        {"id": None, "c7": IDS, "pass": JUDGE, "fail": LABEL},
+        "has no names of columns: 'pass', 'fail'",
     ),
     "a confusion matrix": (
         {"id": None, "judge/human": ["pass", "fail"], "pass": [40, 9], "fail": [6, 45]},

@@ -124,7 +124,8 @@ _DEVIATING: Final = re.compile(
 """A number and by how much it may be wrong."""
 _SURE: Final = re.compile(
     r"\s*[(\[,–—-]\s*[^()\[\]]*(?:confiden|certain|\bsure|unsure|sicher|confian|置信|確信|확신)"
-    r"[^()\[\]]*[)\]]?$"
+    r"[^()\[\]]*[)\]]?$",
+    re.IGNORECASE,
 )
 """A remark at the end of a verdict on how sure it is."""
 _NUMERALS: Final[Mapping[str, int]] = {
@@ -390,6 +391,7 @@ class TypedColumn:
             # Forms in order of preference; one form must fit nearly all texts.
             lambda text: word_of(_marked(text), POLARITY),
             lambda text: word_of(_marked(text), WINNERS),
+            lambda text: pair_words().get(fold(_marked(text))),
             _stated_number,
         )
         sample = list(self.words.items())[:_SAMPLED]
@@ -533,7 +535,9 @@ def _marked(text: str) -> str:
     if len(marked) == 1:
         return str(marked.pop())
     bracketed = _BRACKETED.match(text.strip())
-    return bracketed[1] if bracketed else text
+    if bracketed:
+        return bracketed[1]
+    return text if len(text) > LONGEST_WORD * 2 else _SURE.sub("", text)
 
 
 def _stated_number(text: str) -> float | None:

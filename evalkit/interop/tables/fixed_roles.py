@@ -38,6 +38,20 @@ _RIGHT: Final = frozenset(
 )
 _KINDS_OF_TASKS: Final = frozenset({"task", "problem", "objective", "request", "claim"})
 _RANKS: Final = frozenset({"rank", "ranks", "ranking", "rang", "rango", "place"})
+_MACHINES: Final = frozenset({"ai", "llm", "自动", "自動", "자동", "ki", "ia", "auto"})
+_ROLES_OF_PEOPLE: Final = (
+    *(
+        "annotators",
+        "annotator",
+        "annotation",
+        "reviewer",
+        "rater",
+        "labeler",
+        "checker",
+    ),
+    *("质检", "标注", "审核员", "检查员", "評価者", "평가자"),
+)
+"""What people do, and machines may do, too."""
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
@@ -85,6 +99,8 @@ def strength(name: str) -> tuple[str, int]:
     # In order of clearness: the first rule that fits counts.
     if is_model(name):
         return "judge", 4
+    if _is_machine_in_role(name):
+        return "judge", 3
     if matches(name, "human"):
         return "label", 4
     # The last part of a path, as `votes.anna`, names whose vote it is.
@@ -105,6 +121,19 @@ def strength(name: str) -> tuple[str, int]:
     if matches(name, "value") or begins(name, "criteria"):
         return "judge", 1
     return "", 0
+
+
+def _is_machine_in_role(name: str) -> bool:
+    """Return whether a name says that a machine does what people do, as `AI质检` or `ai_reviewer`."""
+    parts = tokens(name)
+    machine = any(part in _MACHINES for part in parts) or any(
+        word in part for part in parts for word in _MACHINES if not word.isascii()
+    )
+    left = "".join(part for part in parts if part not in _MACHINES)
+    for role in _ROLES_OF_PEOPLE:
+        left = left.replace(role, " ")
+    # Nothing else in the name says that it is a person.
+    return machine and not matches(left, "human")
 
 
 def says_agreement(name: str) -> bool:

@@ -15,7 +15,12 @@ _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 _ONE_HOT: Final = ("a", "b", "tie")
 _NOT_IN_BASE: Final = (*_ONE_HOT, "model", "response", "draw")
 _COUNTS: Final = "counts of votes: the word with most is the verdict"
-_VOTES: Final = frozenset({"vote", "votes", "voted", "voters", "counts"})
+_VOTES: Final = frozenset(
+    {
+        *("vote", "votes", "voted", "voters", "counts"),
+        *("prefer", "prefers", "preferred", "preferring", "chose", "picked", "chosen"),
+    }
+)
 _TOTAL: Final = frozenset({"total", "all", "n", "sum"})
 _TIES: Final = ("draw", "ties", "same", "equal")
 _MARKED: Final = ("1", "true", "True", "1.0")
@@ -62,6 +67,8 @@ def join_votes(parts: Parts) -> None:
             verdict_words.update(map(fold, column.words))
     for name, column in parts.typed.items():
         words = tokens(name)
+        # `n` is a number here, and no answer.
+        words = words[1:] if words[:1] == ("n",) else words
         counted = [word for word in words if word in verdict_words]
         if len(counted) != 1 or not _has_counts(column):
             continue

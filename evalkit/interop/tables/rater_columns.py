@@ -167,7 +167,8 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if len(words) == 1 and words <= {*tokens(name)} and not column.is_numeric:
         return False
     named = is_rater_name(name) or has_human_twin(name, typed)
-    if not named and not _has_levels(name, column, typed):
+    levels = _has_levels(name, column, typed) or _has_classes(name, column, typed)
+    if not named and not levels:
         return False
     if column.kind == "id":
         # all different integers are ids, unless a rater is named
@@ -279,6 +280,15 @@ def _has_levels(
     if says_agreement(name) or column.is_numeric or strength(name)[1] < 3:
         return False
     return matches(name, "measured") and shares_words(name, typed)
+
+
+def _has_classes(
+    name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
+) -> bool:
+    """Return whether a column such as `matched_intent` has classes of another column, and no flags of agreement."""
+    if not says_agreement(name) or column.is_numeric or column.flags:
+        return False
+    return len(column.words) > 1 and shares_words(name, typed)
 
 
 def _has_verdicts(name: str, typed: Mapping[str, TypedColumn]) -> bool:

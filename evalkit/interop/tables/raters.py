@@ -357,6 +357,12 @@ def _weak_judges(
     names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters
 ) -> None:
     """Read verdicts without a rater's name as those of one judge."""
+    labeled = [typed[name] for name in raters.labels]
+    # Numbers cannot be compared with words other than flags.
+    if labeled and not any(
+        column.is_numeric or column.flags or column.order for column in labeled
+    ):
+        names = [name for name in names if not is_score(typed[name])]
     by_base: dict[tuple[str, ...], list[str]] = {}
     for name in names:
         # Names without the words of verdicts and scores; () is a bare `score` or `label`.

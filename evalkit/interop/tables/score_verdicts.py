@@ -39,6 +39,22 @@ _OPTIONS: Final = frozenset(
 )
 _CODES: Final = frozenset({"code", "codes", "class", "category", "cluster", "intent"})
 """Words of the names of columns with numbers of classes."""
+_PREDICTED: Final = frozenset(
+    {
+        *(
+            "y",
+            "true",
+            "pred",
+            "preds",
+            "predicted",
+            "prediction",
+            "yhat",
+            "hat",
+            "actual",
+        )
+    }
+)
+"""Words of the names of columns of classifiers."""
 _NEAR: Final = 0.25
 """Two raters use one scale if their ends differ by at most this share of it."""
 
@@ -169,7 +185,9 @@ def _check_numbers_of_options(raws: Mapping[str, Raw], where: str) -> None:
 
 def _names_options(name: str) -> bool:
     named = _OPTIONS | _CODES
-    return not named.isdisjoint(tokens(name)) and not matches(name, "value")
+    parts = {*tokens(name)}
+    is_predicted = bool(parts) and parts <= _PREDICTED
+    return not matches(name, "value") and (is_predicted or not named.isdisjoint(parts))
 
 
 def _set_scale(

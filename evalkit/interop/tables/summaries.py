@@ -61,8 +61,9 @@ def check_results(typed: Mapping[str, TypedColumn], where: str) -> None:
     """Refuse a table whose rows are results and not cases.
 
     Raises:
-        DatasetError: If it is a confusion matrix, or has figures of agreement.
+        DatasetError: If it is a confusion matrix, has figures of agreement, or has no header.
     """
+    _refuse_case_as_header(typed, where)
     rows = len(next(iter(typed.values())).cells)
     if rows <= MOST_CLASSES + 1:
         _refuse_matrix(typed, where)
@@ -80,6 +81,17 @@ def check_results(typed: Mapping[str, TypedColumn], where: str) -> None:
         listed = ", ".join(f"'{name}'" for name in figures)
         problem = f"has results of judges ({listed}), and not their verdicts"
         raise DatasetError(problem, where=where, remedy=_REMEDY)
+
+
+def _refuse_case_as_header(typed: Mapping[str, TypedColumn], where: str) -> None:
+    # A table without names of columns has its first case in their place.
+    names = [name for name, column in typed.items() if name in column.counts]
+    if len(names) < _MOST_FIGURES:
+        return
+    listed = ", ".join(f"'{name}'" for name in names)
+    problem = f"has no names of columns: {listed} are values of their columns, too"
+    remedy = "write the names of the columns in the first row"
+    raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def _refuse_matrix(typed: Mapping[str, TypedColumn], where: str) -> None:
