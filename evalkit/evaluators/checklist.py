@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
@@ -34,6 +34,7 @@ from evalkit.evaluators.json_answers import item_format
 from evalkit.evaluators.parsing import (
     AnswerTask,
     UnreadableError,
+    check_words,
     read_item_answer,
     read_item_entries,
     read_marked_item,
@@ -160,12 +161,10 @@ class Checklist(TemplateEvaluator):
         if len(request.items) == 1:
             answer_fields, rung = read_object(request, completion, ("answer",))
             reason = answer_fields.get("reason")
-            answers = {
-                1: (
-                    read_item_answer(answer_fields.get("answer")),
-                    reason if isinstance(reason, str) else "",
-                )
-            }
+            given = read_item_answer(answer_fields.get("answer"))
+            sources = partial(marked_texts, request.messages)
+            check_words(completion.text, sources, read_item_answer, given)
+            answers = {1: (given, reason if isinstance(reason, str) else "")}
         else:
             answer_fields, rung = read_object(request, completion, ("items",))
             answers = read_item_entries(

@@ -49,7 +49,8 @@ def _winner(value: object) -> Winner:
 
 
 _STATED = re.compile(
-    r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?)\s*(?:(?P<percent>%|percent)|/\s*(?P<base>100|10|5|1))?"
+    r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?|\.\d{1,6})\s*"
+    r"(?:(?P<percent>%|percent)|(?:/|out of)\s*(?P<base>100|10|5|1))?\.?"
 )
 _PERCENT_FROM = 10.0
 """A larger number can only be a percentage; one between 1 and it could be out of 5 or of 10."""
@@ -84,6 +85,12 @@ def _listed_entries(value: object) -> object:
         parts = answer_entries(value)
         if len(parts) == len(value):
             return parts
+        if all(isinstance(part, str | int | float) for part in value.values()):
+            # Nothing but the decision of each criterion; a part ignores the other's field.
+            return [
+                {"criterion": name, "winner": part, "score": part}
+                for name, part in value.items()
+            ]
     return value
 
 
@@ -305,7 +312,7 @@ _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
 
 def _folded(name: str) -> str:
     """Return what is left of a name that was numbered, quoted, or joined by underscores, in any case."""
-    plain = to_half_width(name).strip(" \t\n*_`\"':").casefold()
+    plain = to_half_width(name).strip(" \t\n*_`\"':.[]").casefold()
     unnumbered = _NUMBERED.sub("", plain)
     return "".join(re.split(r"[\s_\-]+", unnumbered))
 
@@ -431,6 +438,11 @@ def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
 
 
 def _groups(value: object, labels: Sequence[str]) -> Ranking:
+    if isinstance(value, Mapping):  # the rank of each label
+        value = [{"response": label, "rank": rank} for label, rank in value.items()]
+    if isinstance(value, str) and ">" in value:  # B > A = C
+        groups = [group.split("=") for group in value.split(">")]
+        value = [[label.strip() for label in group] for group in groups]
     if not isinstance(value, list) or not value:
         raise UnreadableError("invalid", "expected a list of responses")
     if all(isinstance(entry, Mapping) for entry in value):
@@ -450,10 +462,13 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
     )
 
 
+_RANK = re.compile(r"#?(?P<number>\d{1,9})(?:st|nd|rd|th)?", re.I)
+
+
 def _rank(entry: Json) -> int:
     rank = entry.get("rank")
-    if isinstance(rank, str) and len(rank) <= 9 and rank.strip().isdecimal():
-        rank = int(rank)
+    if isinstance(rank, str) and (spelt := _RANK.fullmatch(rank.strip())) is not None:
+        rank = int(spelt["number"])
     if (
         isinstance(rank, bool)
         or not isinstance(rank, int | float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from string import ascii_uppercase
 
 from evalkit.config import RunConfig
@@ -33,8 +34,8 @@ from evalkit.evaluators.json_answers import (
     read_ranking,
     write_ranking,
 )
-from evalkit.evaluators.parsing import AnswerTask
-from evalkit.evaluators.prompting import Prompts, neutralize
+from evalkit.evaluators.parsing import AnswerTask, check_words
+from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
 
 
 class Listwise(TemplateEvaluator):
@@ -140,6 +141,9 @@ class Listwise(TemplateEvaluator):
         answer = ListwiseAnswer.read(answer_fields)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         ranking = self._ranking(answer.result.ranking, request, "result.ranking")
+        sources = partial(marked_texts, request.messages)
+        read = partial(self._ranking, request=request, field="result")
+        check_words(completion.text, sources, read, ranking)
         # Groups of indices of the case's responses, no longer positions in the prompt.
         rankings = {
             name: self._ranking(part.ranking, request, name)

@@ -32,6 +32,7 @@ from evalkit.evaluators.parsing import (
     Pattern,
     Reply,
     UnreadableError,
+    check_statements,
     drop_thinking,
     read_marks,
 )
@@ -128,7 +129,21 @@ class BracketFormat(OutputFormat):
 
     def read(self, reply: Reply) -> float | str:
         """Return the decision in double brackets."""
-        return read_marks(reply, self.config, self.task)
+        decision = read_marks(reply, self.config, self.task)
+        if self.task.scale is None:
+            check_statements(
+                reply.text, reply.sources, self._side, self._side_of(decision)
+            )
+        return decision
+
+    def _side(self, written: str) -> float | str:
+        return self._side_of(self.task.value(written))
+
+    def _side_of(self, decision: float | str) -> float | str:
+        """Return a decision without the size of its margin, which words do not state."""
+        if isinstance(decision, str):
+            return decision
+        return float((decision > 0) - (decision < 0))
 
 
 class RatingFormat(BracketFormat):

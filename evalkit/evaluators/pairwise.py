@@ -33,6 +33,7 @@ from evalkit.evaluators.parsing import (
     MARGINS,
     AnswerTask,
     UnreadableError,
+    check_fields,
     check_words,
     read_verdict,
 )
@@ -241,6 +242,7 @@ class Pairwise(TemplateEvaluator):
         answer = PairwiseAnswer.read(answer_fields)
         sources = partial(marked_texts, request.messages)
         check_words(completion.text, sources, read_verdict, answer.result.winner)
+        check_fields(answer_fields, read_verdict, answer.result.winner)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")
         winners = {

@@ -44,6 +44,7 @@ from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.evaluators.parsing import (
     AnswerTask,
     UnreadableError,
+    check_fields,
     check_words,
     read_class,
     read_score,
@@ -251,6 +252,7 @@ class PointwiseClass(SingleResponse):
         name = read(answer.class_name)
         sources = partial(marked_texts, request.messages)
         check_words(completion.text, sources, read, name)
+        check_fields(answer_fields, read, name)
         weighted = self._weighing.of_class(
             request, completion, answer_fields, ("class",)
         )

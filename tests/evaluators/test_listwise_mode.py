@@ -188,19 +188,32 @@ def test_criteria_in_another_order_keep_their_reasons():
         (["B", ["C", "A"]], ((1,), (0, 2))),
         ([["回答 C"], [], ["**D**"]], ((2,), (3,))),
         (["Ｂ", "(C)", "assistant a"], ((1,), (2,), (0,))),
+        ("B > A = C", ((1,), (0, 2))),
+        ({"B": "1st", "A": 2, "C": "#3"}, ((1,), (0,), (2,))),
     ],
 )
 def test_rankings_are_read_as_ranks_labels_or_groups(value, groups):
     assert read_ranking(value, ABCD, "ranking", tie_allowed=True) == groups
 
 
+def test_a_ranking_and_words_that_state_another_one_are_none():
+    evaluator = listwise()
+    [request, *_] = evaluator.plan(CASE)
+    text = json.dumps(answer(entries({"A": 1, "B": 2, "C": 3, "D": 4})))
+    same = said(f"{text}\n\nFinal ranking: A > B > C > D")
+    other = said(f"{text}\n\nFinal ranking: D > C > B > A")
+    assert isinstance(evaluator.read(request, same), Judgment)
+    assert not isinstance(evaluator.read(request, other), Judgment)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
         ([], "ranking: expected a list of responses"),
-        ("A > B", "ranking: expected a list of responses"),
+        ("A, B", "ranking: expected a list of responses"),
+        ("A > B = Z", "ranking: 'Z' is not one of the responses"),
         (None, "ranking: expected a list of responses"),
-        ({"A": 1}, "ranking: expected a list of responses"),
+        ({"A": 1}, "ranking: it ranks only 1 of the responses"),
         (["A", "B", "A"], "ranking: response A is ranked twice"),
         ([["A", "A"], ["B"]], "ranking: response A is ranked twice"),
         (["A"], "ranking: it ranks only 1 of the responses A, B, C, D"),

@@ -14,7 +14,14 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
-from evalkit.core.types import Case, Completion, JudgeRequest, Response
+from evalkit.core.types import (
+    Case,
+    ChecklistItem,
+    Completion,
+    JudgeRequest,
+    Judgment,
+    Response,
+)
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import read_confidence
 
@@ -158,11 +165,18 @@ MARKED = {
 DENIALS = ["not {}", "It isn't {}.", "I would not say {}", "rather than {}", "B over {}"]
 DENIALS += ["I cannot pick {}", "It has not yet been {}.", "~~{}~~", "无法选{}"]
 DENIALS += ["我不选{}。", "这不是 {}", "**not** {}", "Verdict: not {}"]
+DENIALS += ["hardly {}", "It is far from {}", "anything but {}", "It could be {}", "half {}"]
+DENIALS += ["It would be wrong to say {}", "Some may prefer {}", "It doesn't deserve a {}"]
+DENIALS += ["Please output {}", "I was told to answer {}", 'It says "I am the best, {}"']
+DENIALS += ["If style matters, then {}", "如果看重风格，则{}", "很难说是{}", "谈不上{}", "不属于{}"]
+DENIALS += ["至少{}", "尚未{}", "不应该选{}", "没理由选{}", "难道是{}？", "它说“我是{}”"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
-LISTS += ["{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
+LISTS += ["{} of {}", "{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
 
 
 NO_DENIALS = ["Is it so or not: {}", "better or not {}", "Not sure, but {}", "It is not: {}"]
+NO_DENIALS += ["If I had to choose: {}", "Even if it is short, {}", 'It says "no". {}']
+NO_DENIALS += ["If it were long, it would be bad. So {}", "{}<|im_end|>", "{}<|eot_id|>"]
 NO_DENIALS += ["B did not help, so {}", "要不要选：{}", "不确定，但 {}"]
 
 
@@ -201,6 +215,18 @@ def test_what_follows_a_score_can_change_its_scale(after, read):
         assert decision(scored, json.dumps({"scores": [entry]})) == read
 
 
+@pytest.mark.parametrize(
+    ("shape", "read"),
+    [
+        *(("Out of 10: {}", None), ("On a scale of 1 to 10, I say {}", None), ("~{}", None)),
+        *(("{}+", None), ("3.{}", None), ("On a 1-5 scale: {}", 4.0), ("Out of 5: {}", 4.0)),
+    ],
+)
+def test_what_precedes_a_score_can_change_it(shape, read):
+    evaluator, _, _ = MARKED["score"]
+    assert decision(evaluator, shape.format("[[4]]")) == read
+
+
 def wrapped(text):
     """Ways in which models put an answer into something else."""
     yield f'{{"evaluation": {text}}}'
@@ -235,7 +261,9 @@ def test_an_object_in_another_or_with_names_in_another_case_is_read(kind):
 def test_an_object_and_words_that_state_another_decision_are_none(kind, before):
     evaluator, text, label, (own, other) = OBJECTS[kind]
     shapes = [f"**Final {label}**", "[[{}]]", "So my final verdict is {}.", "最终结论：{}"]
-    shapes += [] if before else [label]
+    shapes += ["<verdict>{}</verdict>", "\\boxed{{{}}}"]
+    shapes += [] if before else [label, f"Wait. The correct {label}", "Correction: label = {}"]
+    shapes += [] if before else ["Actually, it is {}.", "Final answer: {}", "最终答案：{}"]
     for name, decided in ((own, decision(evaluator, text)), (other, None)):
         for shape in shapes:
             line = shape.format(name)
@@ -248,6 +276,39 @@ def test_an_object_and_words_that_state_another_decision_are_none(kind, before):
         "Verdict: see above",
     ):
         assert decision(evaluator, f"{line}\n{text}") is not None
+    assert decision(evaluator, f"{label.format(other)}\n{text}") is None
+    for name in ("verdict", "final_answer"):
+        extra = {**json.loads(text), name: other}
+        assert decision(evaluator, json.dumps(extra)) is None
+        assert decision(evaluator, json.dumps({**extra, name: own})) is not None
+
+
+@pytest.mark.parametrize("kind", ["winner", "class"])
+def test_a_mark_and_a_line_that_states_another_decision_are_none(kind):
+    evaluator, mark, other = MARKED[kind]
+    decided = decision(evaluator, mark)
+    for name, read in ((mark, decided), (other, None)):
+        for shape in ("Winner: {}", "**Verdict: {}**", "It is long.\nMy final verdict is {}."):
+            line = shape.format(name.strip("[]"))
+            assert decision(evaluator, f"{line}\n\n{mark}") == read, line
+    two = "\n".join(f"### {n}\nVerdict: {x.strip('[]')}" for n, x in (("x", mark), ("y", other)))
+    assert decision(evaluator, f"{two}\n\n{mark}") == decided
+
+
+def test_an_item_and_words_that_state_another_answer_are_none():
+    item = ChecklistItem("1", "Is it short?")
+    case = Case("c", "Q", (Response("Paris."),), checklist=(item,))
+    rubric = RubricConfig(min=0, max=1, step=0.0001)
+    config = {"mode": ModeConfig(name="checklist"), "rubric": rubric}
+    config["swap"] = SwapConfig(policy="none")
+    settings = {"judge": JudgeConfig(model="a/b"), "criteria": {"overall": Criterion()}}
+    checklist = make_evaluator(RunConfig(**settings, **config))
+    [request] = checklist.plan(case)
+    for after, count in (("", 1), ("Final answer: met", 1), ("So the answer is not met.", 0)):
+        text = f'{{"reason": "r", "answer": "met"}}\n\n{after}'
+        read = checklist.read(request, Completion(text))
+        met = isinstance(read, Judgment) and list(read.items.values()) == ["met"]
+        assert met == bool(count)
 
 
 def test_entries_by_criterion_and_bare_percentages_are_read():

@@ -1,6 +1,10 @@
 """Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
-from evalkit.evaluators.parsing.contradictions import check_words
+from evalkit.evaluators.parsing.contradictions import (
+    check_fields,
+    check_statements,
+    check_words,
+)
 from evalkit.evaluators.parsing.json import read_json
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
@@ -31,6 +35,8 @@ __all__ = [
     "Pattern",
     "Reply",
     "UnreadableError",
+    "check_fields",
+    "check_statements",
     "check_words",
     "drop_thinking",
     "is_refusal",

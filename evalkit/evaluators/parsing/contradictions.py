@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from evalkit.evaluators.parsing.mentions import is_denied
@@ -17,15 +17,47 @@ from evalkit.evaluators.parsing.stated_verdicts import marks, on_their_own
 
 T = TypeVar("T")
 
+_TURN = (
+    r"(?:(?:so|thus|hence|therefore|finally|on reflection|in conclusion|actually|wait|oops|sorry"
+    r"|no|edit|update|correction|corrected)\b|总之|综上所述|因此|所以|更正|修正|不对|其实|实际上)"
+)
 _STATED = re.compile(
-    r"(?:(?:so|thus|hence|therefore|finally|on reflection|in conclusion|总之|综上所述|因此|所以)[,， ] ?)?"
-    r"(?:(?:my|the|我的) ?)?(?P<last>(?:(?:final|overall|最终的?|总体的?) ?)*)"
-    r"(?:winner|verdict|decision|class|category|label|胜者|获胜者|结论|裁决|判定|类别)"
+    rf"(?:{_TURN}[,，:：.]? ?){{0,3}}(?:(?:my|the|我的) ?)?"
+    r"(?P<last>(?:(?:final|overall|corrected|correct|actual|最终的?|总体的?|正确的?) ?)*)"
+    r"(?:winner|verdict|decision|conclusion|class|category|label|answer|choice|pick|preference"
+    r"|ranking"
+    r"|(?:better|best) (?:response|answer|one|option)"
+    r"|胜者|获胜者|结论|裁决|判定|类别|分类|答案|选择|排名|排序|更好的(?:回答|回复|响应)?)"
     r" ?(?:[:：=]|is\b|是|为)(?P<decision>.{1,60})",
     re.IGNORECASE,
 )
-"""A line that states a decision after its name; `last` says that it is the last one."""
+"""A sentence that states a decision after its name; `last` says that it is the last one."""
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
+_BARE = re.compile(
+    rf"(?:{_TURN}[,，:：.]? ?)*(?:(?:it|this|the (?:response|answer|item)) (?:is|was) )?"
+    r"(?P<decision>\S.{0,60})",
+    re.IGNORECASE,
+)
+"""A last sentence that is nothing but a decision, as in "Actually, B is better."."""
+_TAGGED = re.compile(
+    r"<(final_answer|winner|verdict|decision|answer|choice|class|label)>([^<{]{1,60})</\1>",
+    re.IGNORECASE,
+)
+_BOX = "\\boxed{"
+_BOXED = re.compile(r"\\boxed\{([^{}\n]{1,40})\}")
 _EDGES = " \t*_#`~>.。!！|\"'“”"
+_FIELDS = frozenset(
+    (
+        "winner",
+        "verdict",
+        "decision",
+        "answer",
+        "class",
+        "label",
+        "preference",
+        "choice",
+    )
+)
 
 
 def check_words(
@@ -47,45 +79,121 @@ def check_words(
     """
     whole = text.strip()
     # Most answers are nothing but the object.
-    if whole.startswith("{") and whole.endswith("}"):
+    if whole.startswith("{") and whole.endswith("}") and _BOX not in whole:
         return
     sources = find_sources()
     answer = to_half_width(drop_thinking(text, sources))
+    answer = _BOXED.sub(r"<answer>\1</answer>", answer)
     begin = answer.find("{")
     end = answer.rfind("}") + 1
     if not 0 <= begin < end:
         return
     # What is said before the object may be about one criterion.
     for part, is_last in ((answer[:begin], False), (answer[end:], True)):
-        for written in _stated(part, sources, is_last=is_last):
-            try:
-                stated = read(written)
-            except UnreadableError:
-                continue
-            if stated != decision:
-                problem = f"the JSON object says {decision} and the text says {stated}"
-                raise UnreadableError("ambiguous", problem)
+        own = _own_lines(part, sources)
+        own_marks = [mark for mark in marks(own) if not is_denied(own, mark.start)]
+        written = [mark.content for mark in on_their_own(own, own_marks)]
+        written += _stated(own, is_last=is_last)
+        _compare(written, read, decision, "the JSON object")
 
 
-def _stated(text: str, sources: Collection[str], *, is_last: bool) -> Iterator[str]:
-    """Yield what is written as a decision in double brackets or after its name.
+def check_statements(
+    text: str, sources: Sequence[str], read: Callable[[str], T], decision: T
+) -> None:
+    """Refuse an answer with a verdict in brackets whose lines state another one after its name.
 
     Args:
-        text: A part of the answer.
+        text: The judge's text.
         sources: The texts under judgment.
-        is_last: Whether a decision counts that does not say that it is the last one.
+        read: Reads a decision, or raises UnreadableError.
+        decision: The decision in brackets.
+
+    Raises:
+        UnreadableError: If another decision is stated.
     """
-    if not text.strip(_EDGES):
-        return
+    own = _own_lines(to_half_width(drop_thinking(text, sources)), sources)
+    named = [written for written in _named(own, is_last=False) if "[[" not in written]
+    _compare(named, read, decision, "the mark")
+
+
+def check_fields(
+    answer: Mapping[str, object], read: Callable[[str], T], decision: T
+) -> None:
+    """Refuse an object that has another decision in a field that was not asked for.
+
+    Raises:
+        UnreadableError: If it has one.
+    """
+    written = [
+        value
+        for name, value in answer.items()
+        if isinstance(value, str) and _field(name) in _FIELDS
+    ]
+    _compare(written, read, decision, "the JSON object")
+
+
+def _field(name: str) -> str:
+    folded = re.sub(r"[\s_-]+", "", name).casefold()
+    return re.sub(r"\A(?:final|overall)", "", folded)
+
+
+def _compare(
+    written: Iterable[str], read: Callable[[str], T], decision: T, holder: str
+) -> None:
+    for words in written:
+        try:
+            stated = read(words)
+        except UnreadableError:
+            continue
+        if stated != decision:
+            problem = f"{holder} says {decision} and the text says {stated}"
+            raise UnreadableError("ambiguous", problem)
+
+
+def _own_lines(part: str, sources: Collection[str]) -> str:
+    """Return the lines of a part of an answer that are not from a text under judgment."""
+    if not part.strip(_EDGES):
+        return ""
     quoted = [*sources, *map(unescape, sources)]
-    own = "\n".join(
+    return "\n".join(
         line
-        for line in text.splitlines()
+        for line in part.splitlines()
         if line.strip() and not any(line.strip() in source for source in quoted)
     )
-    own_marks = [mark for mark in marks(own) if not is_denied(own, mark.start)]
-    yield from (mark.content for mark in on_their_own(own, own_marks))
-    for line in own.splitlines():
-        stated = _STATED.fullmatch(line.strip(_EDGES))
-        if stated is not None and (is_last or stated["last"]):
-            yield stated["decision"].strip(_EDGES)
+
+
+def _stated(own: str, *, is_last: bool) -> Iterator[str]:
+    """Yield what is written as a decision: in a tag, after its name, or as the last sentence.
+
+    Args:
+        own: The judge's own words.
+        is_last: Whether they are the last words of the answer.
+    """
+    yield from (tagged[2].strip(_EDGES) for tagged in _TAGGED.finditer(own))
+    yield from _named(own, is_last=is_last)
+    sentences = _sentences(own)
+    if is_last and sentences and (bare := _BARE.fullmatch(sentences[-1])):
+        yield bare["decision"].strip(_EDGES)
+
+
+def _named(own: str, *, is_last: bool) -> Iterator[str]:
+    """Yield what sentences state as a decision after its name.
+
+    One before the last words of an answer may be about one criterion, so that it counts only if it
+    says that it is the last one, or if it is the only one and nothing is before it.
+    """
+    sentences = _sentences(own)
+    stated = [_STATED.fullmatch(sentence) for sentence in sentences]
+    alone = len(stated) - stated.count(None) == 1
+    for index, statement in enumerate(stated):
+        if statement is None:
+            continue
+        if is_last or statement["last"] or (alone and index == 0):
+            bare = _BARE.fullmatch(statement["decision"].strip(_EDGES))
+            if bare is not None:
+                yield bare["decision"].strip(_EDGES)
+
+
+def _sentences(own: str) -> list[str]:
+    parts = (part for line in own.splitlines() for part in _SENTENCE.split(line))
+    return [part for sentence in parts if (part := sentence.strip(_EDGES))]

@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _NO = (
     r"\b(?:(?<!or )(?:can)?not|never|neither|nor|than|over|instead of"
-    r"|unlike|except|beats|versus|vs\.?)"
+    r"|unlike|except|beats|versus|vs\.?"
+    r"|hardly|barely|scarcely|far from|anything but|short of|fail(?:s|ed)? to"
+    r"|almost|nearly|partial(?:ly)?|partly|half|might|could|may"
+    r"|about|around|roughly|approximately|at (?:least|most)|up to|below|above|under"
+    r"|wrong to|hesitate to|reluctant to|tempted (?:by|to)|is (?:it|this)"
+    r"|(?:(?:told|asked|instructed|supposed|required|ordered) to|please|you must)"
+    r" (?:answer|output|write|say|respond|reply|return|print)(?: with)?)"
     r"|n['’]t"
-    r"|不是|并非|而非|不选择?|不会选择?|不应选择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?|不能选?择?|不"
+    r"|不是|并非|而非|不选择?|不会选择?|不应该?选?择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?"
+    r"|(?:不能|不可|很难|难以)(?:说是?|判为|评为|选择?)?|没有?理由选?择?|难道是?"
+    r"|[谈算称说够]不上|不属于|远非|未达到|尚?未|部分|基本|不[到值足]|[给达]不到"
+    r"|大约|约|接近|将近|至少|最多|超过|[低高少多]于|不"
 )
 _FILLERS = (
     r"be|been|yet|fully|considered|judged|rated|as|say|choose|pick|select"
-    r"|prefer|call it|go with|vote for|a|the|for"
+    r"|prefer|call it|go with|vote for|an?|the|for|argue|give|get|reach"
+    r"|deserves?|merits?|earns?|worth"
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
 _DENIED = re.compile(
     rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
 )
 _LONGEST = 60
+_LONGEST_LINE = 300
+_IF = re.compile(
+    r"(?:\A|[.;!?。；！？])\W*(?:(?:if|unless)\b|如果|若|假如|要是|倘若)"
+    r"(?! (?:i|we|one|you)\b| ?(?:我|必须|一定))[^.;!?。；！？]*\Z",
+    re.IGNORECASE,
+)
+"""A condition, unless it is only that a choice has to be made."""
+_OPENING = ("“", "「", "『", "«")
+_CLOSING = ("”", "」", "』", "»")
 _LISTED = re.compile(
     r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
-    r"|and|or|to|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
+    r"|and|or|to|(?:out )?of|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
     re.IGNORECASE,
 )
 """What is between the parts of a list."""
@@ -29,8 +49,29 @@ _LISTED = re.compile(
 
 def is_denied(text: str, start: int) -> bool:
     """Return whether the words before a mark, on its line, say that it is not the verdict."""
-    lead = text[text.rfind("\n", 0, start) + 1 : start]
-    return _DENIED.search(lead[-_LONGEST:]) is not None
+    # A line can be long, and have many marks: only the words near the mark are read.
+    earliest = max(0, start - _LONGEST_LINE - 1)
+    lead = text[max(text.rfind("\n", earliest, start) + 1, earliest) : start]
+    return _denies(lead)
+
+
+@lru_cache(maxsize=256)
+def _denies(lead: str) -> bool:
+    """Return whether the words before a mark deny it; an answer has the same ones many times."""
+    if _DENIED.search(lead[-_LONGEST:]):
+        return True
+    if len(lead) > _LONGEST_LINE:
+        return False
+    return _IF.search(lead) is not None or _is_in_a_quotation(lead)
+
+
+def _is_in_a_quotation(lead: str) -> bool:
+    """Return whether a quotation has begun that says more than the mark."""
+    begun = [lead.rfind('"')] if lead.count('"') % 2 else []
+    for opening, closing in zip(_OPENING, _CLOSING, strict=True):
+        if lead.rfind(opening) > lead.rfind(closing):
+            begun.append(lead.rfind(opening))
+    return any(re.search(r"\w", lead[start:]) for start in begun)
 
 
 def is_struck(text: str, start: int, end: int) -> bool:

@@ -233,9 +233,16 @@ _AFTER = re.compile(
 )
 _BASE = re.compile(
     rf"{_OUT_OF}|[ \t]*%"
-    r"|[ \t]*\((?:/|(?:out )?of|满分)[ \t]*\d+(?:\.\d+)?[ \t]*(?:分|points?)?\)",
+    r"|(?:[ \t]*分)?[ \t]*\((?:/|(?:out )?of|满分)[ \t]*\d+(?:\.\d+)?[ \t]*(?:分|points?)?\)",
     re.IGNORECASE,
 )
+_BASE_BEFORE = re.compile(
+    r"(?:\bscale (?:of |from )?\d+ ?(?:to|-|–) ?|\bout of |满分 ?)(?P<scale>\d+(?:\.\d+)?)[^\d\n]*\Z"
+    r"|\b\d+ ?(?:to|-|–) ?(?P<named>\d+(?:\.\d+)?)(?:-point)? scale[^\d\n]*\Z",
+    re.IGNORECASE,
+)
+_SPECIAL = re.compile(r"(?:<\|[\w-]{1,30}\|>\s*)+\Z")
+_TAIL = 200
 
 
 def chinese_number(text: str) -> float | None:
@@ -288,6 +295,46 @@ def with_base(text: str, end: int) -> int:
     if match:
         return match.end()
     return end
+
+
+_BARE = re.compile(r"\d+(?:\.\d+)?")
+_SIGNS = "~≈≤≥±.-"
+
+
+def in_context(text: str, content: str, span: tuple[int, int], end: int) -> str:
+    """Return the content of a marked score with what is around the mark and belongs to the number.
+
+    Args:
+        text: The text in half width.
+        content: What is in the mark.
+        span: The span of the mark.
+        end: The end of its base, such as "/5"; the mark's own end if it has none.
+    """
+    start, mark_end = span
+    written = content + text[mark_end:end]
+    earliest = max(0, start - _LONGEST)
+    line = text[max(text.rfind("\n", earliest, start) + 1, earliest) : start]
+    # "On a scale of 1 to 10: [[4]]" is not 4 of 5.
+    named = _BASE_BEFORE.search(line)
+    if named is not None and _BARE.fullmatch(written):
+        written = f"{written}/{named['scale'] or named['named']}"
+    # The sign of "~[[4]]", "3.[[4]]" or "[[4]]+" is that of the number; another mark may be
+    # before it.
+    if line and line[-1] in _SIGNS and not line[:-1].endswith("]"):
+        written = line[-1] + written
+    if text.startswith("+", end):
+        written += "+"
+    return written
+
+
+def without_special_tokens(text: str) -> str:
+    """Return a text without the tokens of a chat template at its end, such as `<|im_end|>`."""
+    # Only the end is searched, since a text can be long.
+    tail = text[-_TAIL:]
+    special = _SPECIAL.search(tail) if "<|" in tail else None
+    if special is None:
+        return text
+    return text[: len(text) - len(tail) + special.start()]
 
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -403,9 +450,9 @@ _PLACE = (
     r"|(?P<relative>[前后])者|(?:回答|回复|响应)(?P<numeral>[一二])"
 )
 _PRAISE = (
-    r"(?:IS|WAS) (?:THE )?(?:SLIGHTLY |MUCH |CLEARLY |SIGNIFICANTLY |FAR |OVERALL )?"
+    r"(?:(?:IS|WAS) )?(?:THE )?(?:SLIGHTLY |MUCH |CLEARLY |SIGNIFICANTLY |FAR |OVERALL )?"
     r"(?:BETTER|BEST|WINNER|PREFERRED|SUPERIOR)(?: (?:RESPONSE|ANSWER|ONE|OVERALL))?|WINS|WON"
-    r"|更好|更优|更佳|优|较好|较优|略好|稍好|[更略]胜一筹|胜出|获胜|胜|赢"
+    r"|(?:明显|显然)?更好(?:一些|一点)?|更优秀?|更佳|优|较好|较优|[略稍][好优]|[更略]胜一筹|胜出|获胜|胜|赢"
 )
 _FIRST_SIDE = _SIDE.format(1)
 _OTHER_SIDE = _SIDE.format(2)

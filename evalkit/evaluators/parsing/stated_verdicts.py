@@ -18,6 +18,7 @@ from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
     drop_thinking,
     extent,
+    in_context,
     is_refusal,
     read_class,
     read_score,
@@ -25,6 +26,7 @@ from evalkit.evaluators.parsing.plain_text import (
     to_half_width,
     unescape,
     with_base,
+    without_special_tokens,
 )
 
 Take: TypeAlias = Literal["last", "first", "only"]
@@ -120,7 +122,7 @@ def choose_mark(
             ambiguous.
     """
     # Step 1: find the marks outside of thinking, which may try out several verdicts.
-    text = drop_thinking(reply.text, reply.sources)
+    text = without_special_tokens(drop_thinking(reply.text, reply.sources))
     cut_off = reply.cut_off
     every_mark = find(text)
     if alone:
@@ -490,11 +492,12 @@ def marks(text: str) -> list[Mark]:
 def _ratings(text: str) -> list[Mark]:
     """Return the double brackets in a text, each with its denominator."""
     plain = to_half_width(text)
-    ends = [(mark, with_base(plain, mark.end)) for mark in marks(text)]
-    return [
-        Mark(mark.content + plain[mark.end : end], mark.start, end)
-        for mark, end in ends
-    ]
+    ratings = []
+    for mark in marks(text):
+        end = with_base(plain, mark.end)
+        content = in_context(plain, mark.content, (mark.start, mark.end), end)
+        ratings.append(Mark(content, mark.start, end))
+    return ratings
 
 
 def _graded(mark: str) -> float:
@@ -544,7 +547,7 @@ def read_item_answer(value: object) -> ItemAnswer:
         UnreadableError: If it is not a text, or any other text.
     """
     if isinstance(value, str):
-        words = re.split(r"[\s_-]+", value.strip(f"{_DECORATION}\"'"))
+        words = re.split(r"[\s_-]+", value.strip(f"{_DECORATION}\"'“”‘’!！"))
         spelt = " ".join(words).casefold()
     else:
         spelt = None
@@ -642,7 +645,7 @@ def read_marked_items(
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
     """
-    text = drop_thinking(reply.text, reply.sources)
+    text = without_special_tokens(drop_thinking(reply.text, reply.sources))
     quoted = {
         mark.content
         for source in reply.sources
