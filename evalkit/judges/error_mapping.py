@@ -160,9 +160,9 @@ _SPENT_CODES = _names(
     *("billing_disabled", "token_quota_reached", "organization_restricted"),
     *("allocationquota.freetieronly", "1304", "1308", "1309", "1310"),
     *("not_enough_balance", "insufficient_funds", "out_of_credits"),
-    "customer_verification_required",
+    *("customer_verification_required", "insufficient_user_quota"),
 )
-_LONG_PERIOD = r"(?:daily|weekly|monthly)"
+_LONG_PERIOD = r"(?:daily|weekly|monthly|today's)"
 _SPENT = _words(
     r"(?:insufficient|not enough)[_ ](?:quota|funds|balance|credit|points)",
     r"(?:credit )?balance is (?:too low|insufficient)",
@@ -187,7 +187,7 @@ _SPENT = _words(
     r"(?:account|organi[sz]ation)(?: \S{1,40})? (?:is |has been |was )"
     r"(?:not active|suspended|deactivated|disabled|overdue)",
     r"account (?:not active|suspended|deactivated|disabled|overdue)",
-    r"余额不足|欠费|额度已用尽|请充值",
+    r"余额不足|额度不足|欠费|额度已用尽|请充值",
 )
 _NO_PAYMENT = _words(
     r"(?:add|requires?|enter|valid) (?:a |your )?(?:valid )?"
@@ -300,7 +300,7 @@ _NO_MODEL = _words(
     r"model .{0,40}end of (?:its )?life|model use case details have not been submitted",
 )
 _NO_CHAT = _words(
-    r"does not support chat(?! \w)|not a chat model|only supported in v1/responses"
+    r"does not support chat(?!\w| \w)|not a chat model|only supported in v1/responses"
 )
 _NO_PAGE = _words(
     r"(?m:^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError
+from evalkit.core.images import apart
 from evalkit.core.translation import Message, gettext, in_every_language
 from evalkit.core.types import Case, Completion, Judgment, Metric
 from evalkit.core.values import JsonObject, frozen
@@ -353,9 +354,10 @@ def _texts(case: Case) -> Iterator[str]:
 
 
 def _parts(case: Case) -> dict[str, list[str]]:
+    # A picture has no characters.
     return {
-        "prompt": [case.prompt],
-        "response": [response.text for response in case.responses],
+        "prompt": [apart(case.prompt)[0]],
+        "response": [apart(response.text)[0] for response in case.responses],
     }
 
 

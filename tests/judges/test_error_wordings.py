@@ -133,6 +133,8 @@ ACCOUNT = [
     (403, {"code": 403, "reason": "NOT_ENOUGH_BALANCE", "message": "not enough balance"}),
     (403, coded(None, "The gateway requires a valid credit card on file to service requests.")),
     (403, coded("quota_exceeded", "You have exceeded your allowance of requests")),
+    (403, coded("insufficient_user_quota", "用户额度不足")),
+    (429, said("You have exceeded today's request limit for m, try again tomorrow")),
     (403, flat("Out of call volume quota. Quota will be replenished in 01:12:10.")),
 ]
 KEY = [

@@ -12,7 +12,7 @@ _NO = (
     r"|almost|nearly|partial(?:ly)?|partly|half|might|could|may"
     r"|about|around|roughly|approximately|at (?:least|most)|up to|below|above|under"
     r"|wrong to|hesitate to|reluctant to|tempted (?:by|to)|is (?:it|this)"
-    r"|(?:(?:told|asked|instructed|supposed|required|ordered) to|please|you must)"
+    r"|(?:(?:asked|instructed|supposed|required|ordered) to|please|you must)"
     r" (?:answer|output|write|say|respond|reply|return|print)(?: with)?)"
     r"|n['’]t"
     r"|不是|并非|而非|不选择?|不会选择?|不应该?选?择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?"
