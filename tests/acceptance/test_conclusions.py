@@ -507,36 +507,6 @@ def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run, provid
     assert "✗ Use none of these configurations: no judge is to be trusted." in out
 
 
-@pytest.mark.slow
-def test_an_audit_says_that_edits_also_lengthen_the_text(call, tmp_path):
-    probes = "probe=[padding,sentiment,identity,distractor]"
-    words = ("mode=pointwise", "criteria=overall", "dataset=sample", probes, "hydra.run.dir=audit")
-    done = call("audit", "judge=simulated/length_biased", *words, *FAST)
-    falls = [line for line in done.out.splitlines() if re.match(r"\s*✗ \w+: ", line)]
-    assert any("padding" in line for line in falls)
-    for line in falls:
-        assert re.search(
-            r"These edits also lengthen the text by \d+ words; .*(distractor|length moves it)", line
-        )
-    sheet = (tmp_path / "audit" / "datasheet.md").read_text("utf-8")
-    assert "lengthen the text by" in sheet
-    assert "(n = 0)" not in sheet
-
-
-@pytest.mark.slow
-def test_an_audit_without_labels_has_no_empty_lines(run, call, tmp_path):
-    rows = [
-        {"id": f"c{k}", "prompt": f"Q{k}?", "response_a": f"one {k}", "response_b": f"two {k}"}
-        for k in range(6)
-    ]
-    (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    data = ("dataset=file", "dataset.path=cases.jsonl", "probe=padding", "hydra.run.dir=audit")
-    call("audit", "judge=simulated/good", *data, *FAST)
-    sheet = (tmp_path / "audit" / "datasheet.md").read_text("utf-8")
-    assert "(n = 0)" not in sheet
-    assert not re.search(r":\s+\(n = ", sheet)
-
-
 def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[str, Any]]:
     """Label 50 of 600 pairs that `export --n` picks; return what is printed, and the accuracy.
 

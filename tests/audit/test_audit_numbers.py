@@ -177,9 +177,9 @@ def test_cases_of_a_cluster_count_once():
 
 
 def test_planted_biases_are_recovered_and_noise_is_not_reported():
-    rate, _ = audits.false_findings(60, lost=0.05)
+    rate, _ = audits.false_findings(40, lost=0.05)
     assert rate <= 0.1
-    rows = {row.split(" ")[1]: row.split("|") for row in audits.coverage(40)}
+    rows = {row.split(" ")[1]: row.split("|") for row in audits.coverage(25)}
     for row in rows.values():
         assert float(row[3]) == pytest.approx(float(row[2]), abs=0.05)
     assert float(rows["audit/authority/shift"][6].strip(" %")) > 80

@@ -140,11 +140,11 @@ def outcome(
 @examples(2)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.1, 0.5]))
 def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle, rate):
-    made, ordered = prepared(260, width=0.45)
+    made, ordered = prepared(160, width=0.45)
     judgments = judged_cases(ordered, rate, 0.02)
-    first = outcome(made, ordered, [*range(260)], judgments)
+    first = outcome(made, ordered, [*range(160)], judgments)
     arrival = sorted(
-        range(260), key=lambda place: place + shuffle.random() * shuffle.choice([2, 40, 400])
+        range(160), key=lambda place: place + shuffle.random() * shuffle.choice([2, 40, 400])
     )
     other = outcome(made, ordered, arrival, judgments)
     assert first.settled
@@ -154,7 +154,7 @@ def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle, rate):
     part, own, facts = first.part(data, flat, Path.cwd())
     assert [*own] == flat[: 2 * len(first.cases)]
     assert part.fingerprint != "whole" == facts["not_needed"]["fingerprint"]
-    assert facts["not_needed"]["cases"] == 260 - len(part.cases)
+    assert facts["not_needed"]["cases"] == 160 - len(part.cases)
     scores = score_run(made, part.cases, own)
     assert is_settled(made, scores.metrics)
     assert scores.metrics["win_rate/a"].n + scores.metrics["win_rate/a"].missing == len(first.cases)
@@ -190,7 +190,7 @@ def test_what_a_budget_cut_off_ends_the_run_at_the_last_cluster_before_it():
 
 
 def test_cases_about_which_nothing_is_asked_do_not_hold_it_up():
-    made, ordered = prepared(260)
+    made, ordered = prepared(120)
     judgments = judged_cases(ordered)
 
     class Some(Both):
@@ -202,7 +202,7 @@ def test_cases_about_which_nothing_is_asked_do_not_hold_it_up():
         if int(case.id[1:]) % 2 == 0 and rule(case, judgments[case.id]):
             break
     assert not rule.settled
-    assert rule.complete >= 258
+    assert rule.complete >= 118
 
 
 def test_clusters_stay_together_in_an_order_that_the_seed_decides():

@@ -147,6 +147,7 @@ def test_worst_cases_are_those_of_filling_in_what_is_missing(configure, make_cas
         assert metrics[name].worst_high >= max(values) - 1e-9
 
 
+@examples(10)
 @given(
     st.lists(st.tuples(WINNER, WINNER | st.none()), min_size=1, max_size=7).filter(
         lambda rows: sum(winner is None for _, winner in rows) <= 4
@@ -205,6 +206,7 @@ def scored(pointwise, make_case, judged, rows, **sections):
     return score_run(pointwise(scoring={"bootstrap": 50}, **sections), cases, judgments).metrics
 
 
+@examples(10)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=20))
 def test_quadratic_kappa_equals_scikit_learn(pointwise, make_case, judged, rows):
     grades, scores = zip(*rows, strict=True)

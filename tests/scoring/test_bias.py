@@ -21,6 +21,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit
 from evalkit.scoring.stats.statistic import Tally
 from tests.support.penalized import slow_fit
+from tests.support.thorough import examples
 
 
 def run(configure, make_case, passes, rows, cases=None, **sections):
@@ -114,6 +115,7 @@ ROW = st.tuples(st.sampled_from("AB"), st.sampled_from([1, -1]), st.floats(0, 1)
 
 
 @pytest.mark.slow
+@examples(10)
 @given(st.lists(ROW, min_size=1, max_size=20))
 @example([("A", 1, 0.0), ("A", 1, 6e-8)])  # a gap of 10⁸ errors, for which scipy divides 0 by 0
 def test_calibration_equals_the_obvious_version(configure, make_case, judged, rows):
@@ -580,6 +582,7 @@ LENGTHS = st.tuples(
 
 
 @pytest.mark.slow
+@examples(10)
 @given(st.lists(st.lists(LENGTHS, min_size=2, max_size=4), min_size=4, max_size=8))
 def test_score_slopes_equal_least_squares_with_an_intercept_by_case(
     pointwise, make_case, judged, rows

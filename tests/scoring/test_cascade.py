@@ -779,7 +779,7 @@ def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made_by", some_of([*GRID.values(), None], 2), ids=[*GRID, "classes"])
+@pytest.mark.parametrize("made_by", some_of([*GRID.values(), None], 4), ids=[*GRID, "classes"])
 def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
     """So a server, a worker and an audit can know them: neither other cases nor labels matter any more."""
     made, cases, judgments = of_one_class() if made_by is None else abstaining(**made_by)

@@ -21,6 +21,7 @@ from evalkit.scoring.metrics.transitivity import (
     weak_violation,
 )
 from evalkit.scoring.pipeline import score_run
+from tests.support.thorough import examples
 
 
 def outcomes(most: int):
@@ -249,6 +250,7 @@ def test_triads_with_edges_both_ways_are_counted_once():
 
 
 @pytest.mark.slow
+@examples(10)
 @given(st.integers(3, 7), st.integers(0, 10**6))
 def test_zeta_is_one_less_the_share_of_the_most_triads(configure, make_case, judged, n, seed):
     generator = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import dawid_skene
 from evalkit.scoring.stats.dawid_skene import VotePatterns, true_codes
 from tests.support.panels import panel_of
-from tests.support.thorough import some_of
+from tests.support.thorough import examples, some_of
 
 
 def slow(votes, codes, rounds=1000):
@@ -68,6 +68,7 @@ def fit(votes, codes):
     return true_codes(np.asarray(votes)[None] == np.arange(codes)[:, None, None])
 
 
+@examples(8)
 @given(st.integers(0, 10_000), st.integers(3, 5), st.integers(2, 4))
 def test_probabilities_are_those_of_the_slow_version(seed, judges, codes):
     _, votes = planted(seed, 25, codes, [0.8, 0.7, 0.6, 0.5, 0.9][:judges])

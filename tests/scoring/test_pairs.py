@@ -12,6 +12,7 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.types import WeightedJudgment
 from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.verdicts.pairs import coin
+from tests.support.thorough import examples
 
 SIGNS = {1: "A", 0: "TIE", -1: "B"}
 
@@ -94,6 +95,7 @@ def obvious(resolve, first, second, threshold):
 MARGINS = st.none() | st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])
 
 
+@examples(12)
 @given(
     st.lists(st.tuples(MARGINS, MARGINS), min_size=1, max_size=6),
     st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]),

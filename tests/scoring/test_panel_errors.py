@@ -424,9 +424,15 @@ def test_subsets_of_one_or_two_judges_vote_by_majority_where_the_model_needs_thr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["pairwise", "classes"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("vote", ["majority", "dawid_skene"])
+@pytest.mark.parametrize(
+    ("mode", "weighted", "vote"),
+    [  # each two of them together
+        ("pairwise", False, "majority"),
+        ("classes", True, "majority"),
+        ("pairwise", True, "dawid_skene"),
+        ("classes", False, "dawid_skene"),
+    ],
+)
 def test_the_interval_of_a_single_judge_is_that_of_its_accuracy(mode, weighted, vote):
     g = np.random.default_rng(7)
     labels = labels_of(120)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.arrays import combine
+from tests.support.thorough import examples
 
 SCORED = {"swap": {"policy": "none"}}
 VALUES = st.lists(
@@ -86,6 +87,7 @@ SAMPLES = st.lists(
 
 
 @pytest.mark.slow
+@examples(10)
 @given(SAMPLES)
 @example([[None, None, None], [None, -1.0, 1.0]])
 def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(

@@ -29,6 +29,7 @@ from evalkit.scoring.metrics.turns import (
     UNLABELED,
 )
 from evalkit.scoring.pipeline import score_run
+from tests.support.thorough import examples
 
 CLASSES = {"classes": {"pass": "", "unsure": "", "fail": ""}, "positive": "pass"}
 SHARE = {"min": 0, "max": 1, "step": 0.01}
@@ -191,6 +192,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", KINDS)
+@examples(8)
 @given(st.data())
 def test_classes_and_scores(mode, data):
     values, passes, agree = KINDS[mode]
@@ -203,6 +205,7 @@ def test_classes_and_scores(mode, data):
 
 
 @pytest.mark.slow
+@examples(8)
 @given(conversations_of(st.tuples(*[st.sampled_from(["met", "not_met", "cannot_assess"])] * 2)))
 def test_checklists(conversations):
     metrics = run_of(conversations, "checklist")
@@ -213,6 +216,7 @@ def test_checklists(conversations):
     )
 
 
+@examples(8)
 @given(conversations_of(st.sampled_from(["A", "B", "TIE"])))
 def test_pairs_have_no_failures(conversations):
     metrics = run_of(conversations, "pairs")
