@@ -329,9 +329,10 @@ def outcome_of(*, directed: bool = True, expects: str = "same") -> Any:
 
 def needed(distance: float, sd: float, at_hand: int) -> int:
     """The smallest number with power 0.8, by its definition, rounded up to two digits."""
-    n = 2
-    while distance * sqrt(n) / sd < sqrt(n / (n - 1)) * t.ppf(0.975, n - 1) + norm.ppf(0.8):
-        n += 1
+    counts = np.arange(2, 100_000)
+    reached = distance * np.sqrt(counts) / sd
+    limits = np.sqrt(counts / (counts - 1)) * t.ppf(0.975, counts - 1) + norm.ppf(0.8)
+    n = int(counts[(reached >= limits).argmax()])
     unit = 10 ** max(floor(log10(n)) - 1, 0)
     return max(1, ceil(n / unit) * unit - at_hand)
 

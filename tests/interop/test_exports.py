@@ -155,7 +155,7 @@ def test_a_damaged_export_is_read_or_one_line(name, tmp_path, thorough):
     path = tmp_path / "export.json"
     every = [*places(content)]
     random = Random(name)
-    for _ in range(150 if thorough else 25):
+    for _ in range(150 if thorough else 12):
         place = random.choice(every)
         value = random.choice(VALUES)
         path.write_text(json.dumps(damaged(content, place, value)), encoding="utf-8")

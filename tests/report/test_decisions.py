@@ -115,7 +115,7 @@ def test_the_sentence_fits_the_judge(rows, tone, expected):
     assert finding.tone == tone
 
 
-@pytest.mark.parametrize("judge", some_of(JUDGES, 5), ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 10), ids=lambda judge: judge.name)
 @pytest.mark.parametrize("n", [2, 300])
 def test_no_two_statements_of_a_report_contradict_each_other(judge, n):
     metrics = metrics_of_run(judge, n, 5)

@@ -14,7 +14,7 @@ from evalkit.scoring.drift import Drift, measure_drift
 from evalkit.scoring.paired_runs import RunEntry
 
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
-SETTINGS = ScoringConfig(bootstrap=400)
+SETTINGS = ScoringConfig(bootstrap=200)
 
 
 def pairs(

@@ -254,11 +254,13 @@ def test_a_damaged_row_is_named_and_can_be_deleted(tmp_path, damage, capsys):
     assert stats(store).damaged == 1
     store.close()
     url = f"store.url={path}"
-    for command, said in (
+    commands = (
         (["stats", url], "1 damaged answer: `evalkit store prune --damaged` deletes damaged"),
         (["export", str(tmp_path / "out.jsonl"), url], "; damaged and omitted: 1\n"),
         (["copy", str(path), str(tmp_path / "copy")], "; damaged and omitted: 1\n"),
-    ):
+    )
+    # They read with `scan`, so one of each kind shows what they say.
+    for command, said in commands if damage in (*[*UNREADABLE][:1], *[*UNDATED][:1]) else ():
         assert main(["store", *command]) == 0
         assert said in capsys.readouterr().out
     assert main(["store", "prune", "--damaged", f"store.url={path}"]) == 0
