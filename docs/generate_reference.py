@@ -19,7 +19,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel
 
-from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
+from evalkit.cli.parser import COMMANDS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.core.types import (
@@ -223,7 +223,7 @@ def commands_page() -> str:
         " code and set any option of workers. Arguments of several commands are explained first;"
         " `options` are those in a command's own table."
     )
-    parts.append(STATUS.replace("\n", " "))
+    parts.append("[Exit codes](exit-codes.md) are those of all commands.")
     parsers = {name: command.parser() for name, command in COMMANDS.items()}
     shared = _shared_rows(parsers.values())
     parts += ["## Arguments of several commands", "\n\n".join(shared)]
@@ -319,7 +319,8 @@ def config_page() -> str:
         "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a"
         " file of `conf/`. `evalkit run --cfg job` prints every key with its value. A group has"
         " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`. A key has"
-        " its type and its default in parentheses; without a default it is `null`."
+        " its type and its default in parentheses, or a default that shows the type; without a"
+        " default it is `null`."
     )
     groups = config_groups()
     meanings = field_meanings(RunConfig)
@@ -381,9 +382,15 @@ def _table(model: type[BaseModel], prefix: str) -> str:
         facts = [_type(model, name), default]
         if default == "`null`":
             facts = [facts[0].replace(" or null", "")]
+        elif (facts[0], default) in EVIDENT:
+            facts = [default]
         term = f"`{prefix}{name}` ({'; '.join(facts)})"
         entries.append(_defined(term, meanings.get(name, "")))
     return "\n\n".join(entries)
+
+
+EVIDENT = {("boolean", "`true`"), ("boolean", "`false`"), ("mapping", "`{}`")}
+"""Types that the default shows, each with that default."""
 
 
 def _default(value: Any) -> str:
