@@ -212,7 +212,7 @@ RECORDS: dict[str, tuple[type, ...]] = {
     "verdicts.jsonl": (Verdict, Orders),
     "metrics.json": (Metric,),
 }
-"""The types whose fields are the keys of a file; after the first one, those inside it."""
+"""The classes whose fields are the keys of a file; after the first one, those inside it."""
 
 
 def commands_page() -> str:
@@ -485,12 +485,18 @@ def files_page() -> str:
         "A detail file is written only if the run has data for it; the manifest's `files` lists"
         " those written."
     )
+    parts += [
+        "## Fields of records",
+        "The keys of a record are the fields of a class of the"
+        " [Python API](python.md#values-between-stages), which explains them:",
+    ]
+    lines = []
     for file, types in RECORDS.items():
-        parts.append(f"## Fields of {file}")
-        if Metric in types:
-            parts += [METRICS_JSON, *_entries(DECISION)]
-        for one in types:
-            parts += [f"### {one.__name__}", *_entries(attribute_meanings(one))]
+        first, *inner = (f"`{record.__name__}`" for record in types)
+        inside = f", with {' and '.join(inner)} inside" if inner else ""
+        lines.append(f"- `{file}`: {first}{inside}.")
+    parts.append("\n".join(lines))
+    parts += ["## Fields of metrics.json", METRICS_JSON, *_entries(DECISION)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -528,13 +534,6 @@ DECISION = {
     "possible": "The strongest use that the intervals do not exclude.",
 }
 """The keys of the decision in metrics.json."""
-
-
-def attribute_meanings(record: type) -> dict[str, str]:
-    """Return the meaning of each field of a dataclass, from the section `Attributes` of its docstring."""
-    section = inspect.getdoc(record).partition("Attributes:\n")[2]  # type: ignore[union-attr]
-    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text) for name, text in found}
 
 
 PAGES = {"commands.md": commands_page, "config.md": config_page, "files.md": files_page}
