@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evalkit.core.errors import DatasetError
+from evalkit.interop.tables import long_tables
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
@@ -988,3 +989,13 @@ def test_labels_of_a_model_are_said_to_be_its(column, source):
     choices = Choices(judges=("judge",), labels=(column,), only=True)
     table = _read({"id": [*range(30)], column: verdicts, "judge": judge}, choices)
     assert table.settings.get("dataset", {}).get("label_source") == source
+
+
+def test_texts_in_every_row_are_not_read_as_names(monkeypatch):
+    read: list[str] = []
+    strength = long_tables.strength
+    monkeypatch.setattr(
+        long_tables, "strength", lambda name: (read.append(name), strength(name))[1]
+    )
+    _read({"id": IDS, "question": TEXTS, "human": LABEL, "gpt": JUDGE})
+    assert not {*IDS, *TEXTS} & {*read}

@@ -139,17 +139,17 @@ def long_form(
     votes = _votes_of_people(typed, taken, choices)
     if votes is not None:
         return votes
+    # The column of systems may name raters; columns with other roles do not.
+    excluded = {*choices.judges, *choices.labels} | (used - {taken.get("model")})
+    naming = [
+        name
+        for name, column in typed.items()
+        if name not in excluded and names_raters(name, column, rows, typed)
+    ]
     # Columns whose values name judges and people come before those of their ids.
-    ranked = sorted(typed, key=lambda name: not _has_both(list(typed[name].words)))
+    ranked = sorted(naming, key=lambda name: not _has_both(list(typed[name].words)))
     for name in ranked:
         column = typed[name]
-        # The column of systems may name raters; columns with other roles do not.
-        if name in {*choices.judges, *choices.labels} or name in used - {
-            taken.get("model")
-        }:
-            continue
-        if not names_raters(name, column, rows, typed):
-            continue
         used_columns = used - {taken.get("sample")}
         verdicts = [
             candidate
