@@ -32,6 +32,15 @@ _SEVERAL = re.compile(
     r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$",
     re.M,
 )
+_HYDRA_GROUPS = (
+    "callbacks",
+    "env",
+    "help",
+    "hydra_help",
+    "launcher",
+    "output",
+    "sweeper",
+)
 RECORDED = "recorded"
 """The option of each group in the config of a finished run."""
 
@@ -77,7 +86,7 @@ def hydra_error(error: Exception) -> EvalkitError:
                 "cannot be read as an override", where=error.override, remedy=remedy
             )
         return ConfigError(
-            f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
+            f"cannot be read as an override ({_grammar_fault(error.message)})",
             where=error.override,
             remedy="quote what holds brackets, commas or spaces: 'key=\"value\"'",
         )
@@ -111,10 +120,12 @@ def hydra_error(error: Exception) -> EvalkitError:
             f"if it may be shown and sent, add {FLAG} env:{reads[1]} (once, it is kept)"
         )
         return ConfigError(f"a file {reads[0]}", where=where, remedy=remedy)
+    if unresolved := _unresolved(cause):
+        return unresolved
     if (
         isinstance(cause, OmegaConfBaseException)
         and cause.full_key
-        and cause.full_key.split(".")[0] != "hydra"
+        and not re.match(r"hydra[./]", f"{cause.full_key}.")
     ):
         if "is not in struct" in str(cause) or "is not in struct" in str(error):
             return _unknown_key(str(cause.full_key), cause)
@@ -128,13 +139,63 @@ def hydra_error(error: Exception) -> EvalkitError:
         )
     # The first line of Hydra's text has the problem; the rest is its search path.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, ConfigCompositionException) and (
-        key := re.search(r"override '([^']+)'", str(error))
-    ):
-        if "is not in struct" in str(error.__cause__ or error):
-            return _unknown_key(key[1])
-        return ConfigError(lines[0])
+    if isinstance(error, ConfigCompositionException):
+        return _not_composed(error, lines[0])
     return ConfigError(lines[0] if lines else type(error).__name__)
+
+
+def _unresolved(cause: BaseException) -> ConfigError | None:
+    """Return the error for a `${...}` that refers to nothing; `None` for another cause."""
+    where = str(getattr(cause, "full_key", None) or "")
+    # The folder of a run refers to the keys of the config: the fault is in one of those.
+    if where.startswith("hydra."):
+        where = ""
+    if unset := re.search(r"Environment variable '(\w+)' not found", str(cause)):
+        name = unset[1]
+        remedy = f"export {name}=VALUE, or write ${{oc.env:{name},DEFAULT}}"
+        return ConfigError(f"${name} is not set", where=where, remedy=remedy)
+    if link := re.search(r"Interpolation key '([^']+)' not found", str(cause)):
+        remedy = "write a key from the top of the config, such as ${judge.name}"
+        return ConfigError(f"${{{link[1]}}} does not exist", where=where, remedy=remedy)
+    return None
+
+
+def _grammar_fault(message: str) -> str:
+    """Return the line of the parser's message that says what it expected."""
+    lines = message.splitlines()
+    telling = [line for line in lines if not line.startswith("Error parsing override")]
+    return next(iter(telling), message)
+
+
+def _not_composed(error: ConfigCompositionException, problem: str) -> ConfigError:
+    """Return the error for an override that Hydra understands, but cannot apply."""
+    text = str(error)
+    cause = error.__cause__
+    if placed := re.search(
+        r"override '([^'=]+)@[^']*'[\s\S]*to override ([^?]+)\?", text
+    ):
+        remedy = f"write {placed[2]}=NAME: the group has no other place"
+        return ConfigError("no such place of a group", where=placed[1], remedy=remedy)
+    if several := re.match(r"Multiple values for ([^.]+)\.", text):
+        remedy = f"write {several[1]}=NAME without +, or in a file: override /{several[1]}: NAME"
+        return ConfigError("is chosen twice", where=several[1], remedy=remedy)
+    if deleted := re.match(r"Could not delete from config\. '([^']+)'", text):
+        return _unknown_key(deleted[1])
+    key = re.search(r"override '([^']+)'", text)
+    if key and key[1].startswith("hydra/"):
+        return no_such("group", key[1], key[1].partition("/")[2], _HYDRA_GROUPS)
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key:
+        where = str(cause.full_key)
+        if re.match(r"Key '.+' (is )?not in ", str(cause)) and where.startswith(
+            "hydra."
+        ):
+            siblings = [str(name) for name in cause.parent_node or ()]
+            return no_such("key", where, where.rpartition(".")[2], siblings)
+        if "is not in struct" not in str(cause):
+            return ConfigError(str(cause).partition("\n")[0], where=where)
+    if key and "is not in struct" in str(cause or error):
+        return _unknown_key(key[1])
+    return ConfigError(problem)
 
 
 def unusable(file: Path) -> ConfigError | None:

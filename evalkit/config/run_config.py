@@ -12,12 +12,11 @@ from typing import Any, Self
 
 import yaml
 from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from evalkit.config.data import parse_label_map
 from evalkit.config.rules import listed, problems_of
 from evalkit.config.run_sections import RunSections
-from evalkit.config.section_base import Section
+from evalkit.config.section_base import Section, without_addresses
 from evalkit.config.sections import (
     CHECKLIST,
     JudgeConfig,
@@ -66,18 +65,7 @@ class RunConfig(RunSections):
         try:
             return handler(value)
         except ValidationError as error:
-            raise ValidationError.from_exception_data(
-                error.title,
-                [
-                    InitErrorDetails(
-                        # A custom error has no address.
-                        type=PydanticCustomError(details["type"], details["msg"]),
-                        loc=details["loc"],
-                        input=details["input"],
-                    )
-                    for details in error.errors(include_url=False)
-                ],
-            ) from None
+            raise without_addresses(error) from None
 
     @model_validator(mode="before")
     @classmethod

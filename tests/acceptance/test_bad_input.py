@@ -125,6 +125,38 @@ MISTAKES = {
         ("run", "judge.model={a"),
         "judge.model={a: cannot be read as an override (",
     ),
+    "override at another place": (
+        ("run", "judge@other=simulated/good"),
+        "judge: no such place of a group; write judge=NAME: the group has no other place",
+    ),
+    "override of a group twice": (
+        ("run", "+judge=simulated/good"),
+        "judge: is chosen twice; write judge=NAME without +, or in a file: override /judge: NAME",
+    ),
+    "deletion of a key that is not there": (
+        ("run", "~judge.modell"),
+        "judge.modell: no such key; did you mean 'model'?",
+    ),
+    "variable that is not set": (
+        ("run", "judge.model=${oc.env:NOT_SET}"),
+        "$NOT_SET is not set; export NOT_SET=VALUE, or write ${oc.env:NOT_SET,DEFAULT}",
+    ),
+    "reference to nothing": (
+        ("run", "judge.model=${model.name}"),
+        "${model.name} does not exist; write a key from the top of the config, such as ",
+    ),
+    "mode that Hydra does not have": (
+        ("run", "hydra.mode=MULTI"),
+        "hydra.mode: Invalid value 'MULTI', expected one of [RUN, MULTIRUN]",
+    ),
+    "key that Hydra does not have": (
+        ("run", "hydra.job.chdirr=true"),
+        "hydra.job.chdirr: no such key; did you mean 'chdir'?",
+    ),
+    "group that Hydra does not have": (
+        ("run", "hydra/sweeperr=basic"),
+        "hydra/sweeperr: no such group; did you mean 'sweeper'?",
+    ),
     "score of another folder": (("score", "prompts"), "prompts: not a run folder"),
     "track of no folder": (
         ("track", "nowhere"),

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit import load_config
-from evalkit.config import Criterion, RunConfig, defaults
+from evalkit.config import Criterion, JudgeConfig, RunConfig, defaults
 from evalkit.core.errors import ConfigError
 
 BASE: dict[str, Any] = {
@@ -151,6 +151,14 @@ def test_an_invalid_config_names_no_address_of_pydantic(changes):
     with pytest.raises(ValidationError) as caught:
         make(**changes)
     assert "https://" not in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [{"modell": "x"}, {"max_tokens": "x"}, {"name": 3}])
+def test_an_invalid_section_names_no_address_of_pydantic(values):
+    with pytest.raises(ValidationError) as caught:
+        JudgeConfig(**values)
+    assert "https://" not in str(caught.value)
+    assert next(iter(values)) in str(caught.value)
 
 
 @pytest.mark.parametrize(
