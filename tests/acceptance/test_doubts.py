@@ -247,6 +247,17 @@ def longer_with_noise() -> Rows:
     return pairs(judged(long, some(150, 0.88, 4)), verdicts, verdicts, longer=long)
 
 
+def labels_of_fails() -> Rows:
+    """Return 400 verdicts, of which all fails have a label, and a tenth of the others."""
+    rng = np.random.default_rng(13)
+    labels = [str(label) for label in rng.choice(["pass", "pass", "pass", "fail"], 400)]
+    rows = classes(labels, wrong_in(labels, np.full(400, 0.95), 14))
+    return [
+        row if row["class"] == "fail" or rng.random() < 0.1 else {**row, "label": None}
+        for row in rows
+    ]
+
+
 def threshold(name: str) -> Rows:
     """Return verdicts by a threshold of a number, or of the length of responses."""
     rng = np.random.default_rng(7)
@@ -387,6 +398,12 @@ OF_THE_SAME_KINDS = {
         (),
         ONLY_KNOWS.format("longer_response"),
         "longer_response",
+    ),
+    "labels by verdict": (
+        labels_of_fails,
+        CLASSES,
+        r"^(?!.*Trust)Label cases sampled at random.*by \d\d \[.*not chosen at random",
+        "不是随机抽取的",
     ),
     "only two columns together": (
         usual_of_two,

@@ -353,3 +353,20 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
     for n, named in ((9, []), (10, ["lean_longer", "shown_first"])):
         values = pairs((0.8, 0.7, 0.9), **{name: (*one, n) for name, one in biases.items()})
         assert [limit.kind for limit in decide(values).limits] == named
+
+
+@pytest.mark.parametrize(
+    ("gap", "weighted", "reason"),
+    [
+        ((0.3, 0.2, 0.4, 100), {}, "picked"),
+        ((-0.3, -0.4, -0.1, 100), {}, "picked"),
+        ((0.3, 0.09, 0.4, 100), {}, "substantial"),
+        ((0.3, None, None, 100), {}, "substantial"),
+        ((0.3, 0.2, 0.4, 100), {"labels__effective": (80.0, None, None, 100)}, "substantial"),
+    ],
+)
+def test_labels_that_depend_on_the_verdict_are_picked(gap, weighted, reason):
+    values = pairs((0.8, 0.7, 0.9), decision__labeled_gap=gap, **weighted)
+    decision = decide(values)
+    assert decision.reason == reason
+    assert ("labeled_gap" in [limit.kind for limit in decision.limits]) == (reason == "picked")

@@ -16,6 +16,7 @@ from evalkit.scoring.decision.evidence import (
     FIRST,
     IDENTICAL,
     KAPPA,
+    LABELED_GAP,
     LENGTH,
     MISSING_GAP,
     NO_SCALE,
@@ -30,6 +31,7 @@ from evalkit.scoring.decision.evidence import (
     SPLIT,
     SPREAD,
     TIES,
+    WEIGHTED,
     Kind,
     Metrics,
     constant_verdict,
@@ -42,6 +44,7 @@ from evalkit.scoring.decision.evidence import (
 )
 from evalkit.scoring.decision.leans import Leans
 from evalkit.scoring.decision.thresholds import (
+    CHOSEN,
     CONSTANT_AFTER,
     FEW,
     FEW_LABELS,
@@ -128,6 +131,8 @@ def gaps_and_biases(
         yield from _follows_column(metrics)
         yield from _answers(kind, metrics)
         yield from _scale(kind, metrics, decision)
+    if (chosen := labels_by_verdict(metrics)) is not None:
+        yield Limit("labeled_gap", chosen)
     constant = constant_verdict(metrics)
     if constant is not None and decision.reason == "undecided":
         verdict, rate = constant
@@ -137,6 +142,18 @@ def gaps_and_biases(
     yield from missed_classes(metrics)
     if decision.trusted and decision.metric is not None:
         yield from _evidence(kind, metrics, decision.metric)
+
+
+def labels_by_verdict(metrics: Metrics) -> Metric | None:
+    """Return the gap that shows that labels depend on verdicts; `None` if none does, or if it is weighted away."""
+    gap = known(metrics, LABELED_GAP)
+    if gap is None or gap.low is None or gap.high is None:
+        return None
+    if known(metrics, WEIGHTED) is not None:
+        return None
+    if max(gap.low, -gap.high) >= CHOSEN:
+        return gap
+    return None
 
 
 def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:

@@ -50,6 +50,7 @@ from evalkit.scoring.decision.evidence import (
 from evalkit.scoring.decision.leans import Leans, leans_of
 from evalkit.scoring.decision.limits import (
     gaps_and_biases,
+    labels_by_verdict,
     mostly_missed,
     self_agreement,
 )
@@ -256,7 +257,8 @@ def _unlabeled(
     counted = labeled_metric(kind, metrics)
     if not labels(counted):
         return _decision(kind, "unknown", "no_labels")
-    if known(metrics, "labels/picked") is not None:
+    picked = known(metrics, "labels/picked")
+    if picked is not None or labels_by_verdict(metrics) is not None:
         return _decision(kind, "unknown", "picked", agreement)
     few = labels(counted) < FEW
     if (

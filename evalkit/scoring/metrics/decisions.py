@@ -29,6 +29,7 @@ from evalkit.scoring.decision import (
     FEW,
     IDENTICAL,
     LABEL_RATE,
+    LABELED_GAP,
     LEAN,
     LENGTH_CORRELATION,
     MISSING_GAP,
@@ -152,6 +153,7 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
     if labeled.any() and not np.array_equal(units.read, labeled):
         yield units.tally.rate(RIGHT, units.right & units.read, labeled)
         yield units.tally.rate(WRONG, ~units.right & units.read, labeled)
+    yield from _labeled_gap(units)
     missing = units.missing
     unlabeled = ~labeled
     # Both groups must be large enough for their difference to mean something.
@@ -164,6 +166,29 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
         yield weighted_sum(
             MISSING_GAP, parts, (1.0, -1.0), n=int(labeled.sum()), worst=(None, None)
         )
+
+
+def _labeled_gap(units: Units) -> Iterator[Statistic]:
+    """Yield how much more often units with a label have a verdict than those without, of the verdict that differs most.
+
+    Labels of a random sample are not chosen by the verdict.
+    """
+    answered = units.codes != NONE
+    labeled = units.labeled & answered
+    others = ~units.labeled & answered
+    if min(labeled.sum(), others.sum()) < FEW:
+        return
+    gaps = []
+    for code in np.unique(units.codes[answered]):
+        hits = units.codes == code
+        gaps.append((abs(hits[labeled].mean() - hits[others].mean()), hits))
+    _, hits = max(gaps, key=lambda gap: gap[0])
+    parts = [
+        units.tally.rate(LABELED_GAP, hits & rows, rows) for rows in (labeled, others)
+    ]
+    yield weighted_sum(
+        LABELED_GAP, parts, (1.0, -1.0), n=int(labeled.sum()), worst=(None, None)
+    )
 
 
 def _label_rate_of_pairs(verdicts: VerdictColumns) -> Statistic:
