@@ -258,6 +258,15 @@ def labels_of_fails() -> Rows:
     ]
 
 
+def small_groups() -> Rows:
+    """Return a judge that is a coin for 12 of 60 customers, each with 10 cases."""
+    rng = np.random.default_rng(15)
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
+    customers = np.arange(600) % 60
+    rows = classes(labels, wrong_in(labels, np.where(customers < 12, 0.5, 0.97), 16))
+    return [{**row, "customer": f"c{n}"} for row, n in zip(rows, customers.tolist(), strict=True)]
+
+
 def threshold(name: str) -> Rows:
     """Return verdicts by a threshold of a number, or of the length of responses."""
     rng = np.random.default_rng(7)
@@ -404,6 +413,12 @@ OF_THE_SAME_KINDS = {
         CLASSES,
         r"^(?!.*Trust)Label cases sampled at random.*by \d\d \[.*not chosen at random",
         "不是随机抽取的",
+    ),
+    "small groups": (
+        small_groups,
+        CLASSES,
+        r"not for single verdicts.*between the 60 values of customer more than by chance",
+        "customer的 60 个取值",
     ),
     "only two columns together": (
         usual_of_two,

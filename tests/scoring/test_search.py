@@ -31,6 +31,7 @@ from evalkit.scoring.search import (
     searched_columns,
     selected,
     strata,
+    variation,
 )
 from evalkit.scoring.search import columns as search_columns
 from evalkit.scoring.search import items as search_items
@@ -244,6 +245,8 @@ def test_a_column_can_explain_scores():
     assert not follows.is_label
     as_labels = moments(HALVES * 2 + noise, HALVES * 3.0)
     assert strata.followed(column(tasks), as_labels, 0.95).is_label
+    good = moments(HALVES * 2 + noise * 10, HALVES * 3.0)
+    assert strata.followed(column(tasks), good, 0.95) is None
     assert strata.followed(column(tasks), moments(noise, grades), 0.95) is None
     assert strata.followed(column(tasks), moments(np.ones(40), grades), 0.95) is None
     each = column([f"user {n}" for n in range(40)])
@@ -831,3 +834,33 @@ def test_low_agreement_within_a_column_leaves_the_decision_open():
         decision = decide({**metrics, within.name: within})
         assert decision.use == use
         assert "topic" in str(sentence(decision, metrics))
+
+
+def groups(count, names="c"):
+    """Return a column of 600 cases in so many groups."""
+    values = [f"{names}{n % count:02d}" for n in range(600)]
+    return slices_of_values(names, values)
+
+
+def test_small_groups_that_differ_are_found_together():
+    generator = np.random.default_rng(3)
+    labels = generator.integers(0, 2, 600)
+    hard = np.arange(600) % 60 < 12
+    wrong = generator.random(600) < np.where(hard, 0.5, 0.03)
+    lists = Slices("tags", ("a", "b", "c", "d", "e"), np.ones((600, 5), dtype=bool))
+    # Two others that differ less, or not at all, and three that are not of small groups.
+    columns = [lists, groups(60), groups(49, "other"), groups(90, "pair"), groups(4), groups(10)]
+    outcomes = counted(labels, wrong)
+    found = variation.varying(columns, outcomes, 0.95, 0)
+    metric = found["decision/varies"]
+    assert (metric.n, json.loads(metric.note)) == (60, {"column": "c"})
+    truth = np.std(np.repeat([0.5, 0.03], [12, 48]))
+    assert metric.value == pytest.approx(truth, abs=0.05)
+    assert variation.varying([groups(60), groups(30)], outcomes, 0.95, 0)
+    assert not variation.varying([groups(49)], outcomes, 0.95, 0)
+    everywhere = generator.random(600) < 0.12
+    assert not variation.varying([groups(60)], counted(labels, everywhere), 0.95, 0)
+    # No 999 permutations can show that.
+    assert not variation.varying([groups(60)], outcomes, 0.9999, 0)
+    assert not variation.varying(columns, replace(outcomes, counted=False), 0.95, 0)
+    assert not variation.varying(columns, replace(outcomes, units=outcomes.units * 2), 0.95, 0)

@@ -289,6 +289,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     if limit.kind == "follows_column":
         values["rate"] = _short_percent(metric)
         values["subject"] = quoted(limit.subject)
+    if limit.kind == "varies":
+        values["subject"] = quoted(limit.subject)
     if limit.kind == "cut":
         values["share"] = _short_percent(metric)
     if limit.kind in _FAVORED:

@@ -79,7 +79,14 @@ from evalkit.scoring.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.scoring.decision.where import FOLLOWS, WHERE, WITHIN, searched, stratum
+from evalkit.scoring.decision.where import (
+    FOLLOWS,
+    VARIES,
+    WHERE,
+    WITHIN,
+    searched,
+    stratum,
+)
 
 __all__ = [
     "ACCURACY",
@@ -131,6 +138,7 @@ __all__ = [
     "TIES",
     "UNITS",
     "USES",
+    "VARIES",
     "WHERE",
     "WITHIN",
     "WRONG",

@@ -57,7 +57,7 @@ from evalkit.scoring.decision.thresholds import (
     SOME_TIES,
     TOP_HEAVY,
 )
-from evalkit.scoring.decision.where import FOLLOWS, is_label, stratum
+from evalkit.scoring.decision.where import FOLLOWS, VARIES, is_label, stratum
 
 _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
     ORDER_AGREEMENT: "orders_disagree",
@@ -193,10 +193,13 @@ def _source(metrics: Metrics) -> Iterator[Limit]:
 
 
 def _follows_column(metrics: Metrics) -> Iterator[Limit]:
-    """Yield that verdicts follow a column that names the labels, too."""
+    """Yield that verdicts follow a column that names the labels, too, or are worse for some of its values."""
     follows = known(metrics, FOLLOWS)
     if follows is not None and is_label(follows):
         yield Limit("follows_column", follows, stratum(follows))
+    varies = known(metrics, VARIES)
+    if varies is not None:
+        yield Limit("varies", varies, stratum(varies))
 
 
 def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:

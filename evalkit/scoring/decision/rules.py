@@ -69,6 +69,7 @@ from evalkit.scoring.decision.thresholds import (
 from evalkit.scoring.decision.where import (
     FOLLOWS,
     LONGER,
+    VARIES,
     WITHIN,
     is_label,
     places,
@@ -384,7 +385,8 @@ def _zone(
         return _decision(kind, "rates_corrected", "leans", agreement, "rates_corrected")
     if not leans.within:
         return _decision(kind, "rates_corrected", "lean_unclear", agreement, best)
-    if lowest < SUBSTANTIAL or mostly_missed(metrics):
+    varies = known(metrics, VARIES)
+    if lowest < SUBSTANTIAL or mostly_missed(metrics) or varies is not None:
         return _decision(kind, "rates", "moderate", agreement, best)
     if kind is SCORES and not _grades(metrics, confidence):
         return _decision(kind, "rates", "moderate", agreement, best)

@@ -16,6 +16,8 @@ WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
 LONGER: Final = "longer_response"
 """The column that says which response of a pair is the longer one."""
+VARIES: Final = "decision/varies"
+"""How far the share of right verdicts varies between values with few labels each."""
 FOLLOWS: Final = "decision/follows"
 """How many verdicts are those usual for a column, if nothing shows that the judge knows more."""
 

@@ -30,6 +30,7 @@ from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
+from evalkit.scoring.search.variation import varying
 from evalkit.scoring.slices import Slices, part_of, slice_name
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import measure
@@ -220,7 +221,7 @@ class _Judge:
         """Return the slices that are withdrawn, and what was searched."""
         remaining = np.ones(len(slices.members), dtype=bool)
         first = self._test(slices, remaining)
-        metrics = self._searched(slices, first)
+        metrics = self._searched(slices, first) | self._varying(slices)
         tested = first
         for _ in range(MOST_FOUND):
             worst = self._worst(slices, tested, remaining, decision.use)
@@ -232,6 +233,14 @@ class _Judge:
             remaining &= ~slices.members[:, index]
             tested = self._test(slices, remaining)
         return metrics
+
+    def _varying(self, slices: _FlatSlices) -> dict[str, Metric]:
+        """Return the column between whose small groups the judge is not equally good; nothing for clusters."""
+        if self.clusters.count < self.clusters.cases:
+            return {}
+        return varying(
+            slices.columns, self.outcomes, self.scoring.confidence, self.scoring.seed
+        )
 
     def _test(self, slices: _FlatSlices, remaining: Bools) -> FamilyTest:
         cluster = self.clusters.of_rows(np.arange(self.clusters.cases))
