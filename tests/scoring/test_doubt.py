@@ -153,7 +153,9 @@ def test_labels_of_one_side_show_nothing_if_it_is_always_the_same_system(
     assert decision.trusted is (reason != "one_class")
 
 
-@pytest.mark.parametrize(("longest", "reason"), [(0.95, "leans"), (0.8, "stratum")])
+@pytest.mark.parametrize(
+    ("longest", "reason"), [(0.99, "leans"), (0.95, "stratum"), (0.8, "stratum")]
+)
 def test_a_judge_that_always_takes_the_longer_response_is_named_as_such(longest, reason):
     note = '{"column": "longer_response"}'
     metrics = [
