@@ -27,9 +27,19 @@ _KEYS: Final = (
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
     *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
+    *("value", "nodes", "edges", "hits"),
 )
 """Keys of rows in an object without other lists."""
-_INNER_KEYS: Final = ("rows", "data", "records", "items", "examples", "samples")
+_INNER_KEYS: Final = (
+    "rows",
+    "data",
+    "records",
+    "items",
+    "examples",
+    "samples",
+    "edges",
+    "hits",
+)
 """Keys of rows within an object that has other keys, which logs do not have."""
 _DEPTH: Final = 3
 """How many objects may be around a list of rows."""

@@ -42,6 +42,7 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
         (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
+        (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
         (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),
         (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
         (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),

@@ -375,6 +375,11 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["matched_intent"],
         ["expected_intent"],
     ),
+    "an arrow at a word": (
+        {"judge": [f"=> {x}" for x in JUDGE], "human": LABEL},
+        ["judge"],
+        ["human"],
+    ),
     "a machine in a role": (
         {"AI质检结果": JUDGE, "人工质检结果": LABEL},
         ["AI质检结果"],
@@ -677,6 +682,19 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {"y_true": _words((0, 1, 2), 89), "y_pred": _words((0, 1, 2), 90)},
         "numbers of classes",
     ),
+    "failed among classes": (
+        {
+            f"passed_by_{who}": _words(("failed", "solved", "unsure"), seed)
+            for who, seed in (("gpt", 93), ("human", 94))
+        },
+        "have 'failed' next to classes",
+    ),
+    "classes of the judge": (
+        {"Agent category": _words(("bug", "bill", "help"), 95)}
+        | {"AI category": _words(("bug", "bill", "help"), 96)},
+        "whose are they",
+    ),
+    "a repeated name": ({"verdict": JUDGE, "verdict.1": LABEL}, "leave open which is the judge"),
     "lists on both sides": (
         {
             "judge_ranking": [[1, 2, 3] if x == "pass" else [2, 1, 3] for x in JUDGE],
@@ -817,7 +835,7 @@ def test_what_is_open_is_asked(name):
 
 def test_numbers_beyond_a_bound_are_mapped():
     cells = {**SIDES, "p": [i / ROWS for i in range(ROWS)], "human": _words(("A", "B"), 73)}
-    words = {"p:>0.5": "A", "<0.5": "B", "0.5": "TIE"}
+    words = {"p:>0.5": "A", "<0.5": "B", "p:0.50": "TIE"}
     table = _read({"id": IDS, **cells}, Choices(judges=("p",), labels=("human",), words=words))
     winners = [*table.values["p"].values()]
     assert [winners.count(side) for side in ("A", "B", "TIE")] == [29, 30, 1]

@@ -13,7 +13,14 @@ from evalkit.interop.tables.column_types import LONGEST_WORD, NEARLY_ALL
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw, Space
 from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
-from evalkit.interop.tables.words import begins, fold, ordered, polarity, same_ranks
+from evalkit.interop.tables.words import (
+    ARROW,
+    begins,
+    fold,
+    ordered,
+    polarity,
+    same_ranks,
+)
 
 _MARKS: Final = " .!*`\"'"
 """Marks around a word."""
@@ -224,7 +231,8 @@ def _spelling(
     spelled: dict[str, str] = {}
     for name, raw in raws.items():
         for text, word in words[name].items():
-            spelled.setdefault(word, text.strip().strip(_MARKS) or text.strip())
+            plain = ARROW.sub("", text.strip())
+            spelled.setdefault(word, plain.strip(_MARKS) or plain)
         for meaning in raw.mapped.values():
             spelled.setdefault(fold(meaning), meaning)
     return spelled

@@ -61,7 +61,7 @@ _THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _POINT_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
 _PERCENT: Final = re.compile(r"([-+−]?\d+(?:[.,]\d+)?)\s*[%％]")
 _FRACTION: Final = re.compile(
-    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)"
+    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|of|von|sur|de|su|van|av|aus|из|分の)\s*(\d+)"
     r"(?:\s*(?:stars?|sternen?|étoiles?|estrellas?|points?|punkten?|puntos?|pts?\.?|星|分|点))?",
     re.IGNORECASE,
 )

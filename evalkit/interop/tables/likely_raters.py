@@ -11,6 +11,7 @@ from evalkit.interop.tables.rater_columns import is_rater_name
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 
+_PAIR: Final = 2
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
 
@@ -68,6 +69,9 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     # The name of the column is that of the judge without the judge.
     twin = any(_topic(judge) == tokens(name) for judge in judges)
     if twin or (judges and column.judges):
+        return True
+    # Three classes of a judge are hardly those of another column by chance.
+    if judges and len(column.words) > _PAIR and column.kind == "class":
         return True
     has_flags = column.share(column.flags) == 1
     return bool(judges) and has_flags and is_rater_name(name)

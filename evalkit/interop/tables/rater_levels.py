@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from evalkit.core.values import JsonObject
+from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.column_types import (
@@ -69,6 +70,13 @@ def raw_levels(
     mapped = {word.casefold(): meaning for word, meaning in words.items()}
     mapped |= {fold(word): meaning for word, meaning in words.items()}
     bounds = [*_bounds(words)]
+    # 10 and 10.0 are one number.
+    numbers = {
+        (column.casefold(), value): meaning
+        for word, meaning in words.items()
+        for column, _, text in [word.rpartition(":")]
+        if (value := number(text)) is not None
+    }
     every = [word for column in raters.values() for word in column.counts]
     levels = {}
     for name, column in raters.items():
@@ -78,6 +86,10 @@ def raw_levels(
             by_text = mapped.get(key, mapped.get(fold(text)))
             # A word that is mapped for this rater wins over the same word for all raters.
             meaning = mapped.get(f"{name}:{text}".casefold(), by_text)
+            if meaning is None and numbers:
+                value = number(text)
+                meaning = numbers.get(("", value)) if value is not None else None
+                meaning = numbers.get((name.casefold(), value), meaning)
             if meaning is None and bounds:
                 meaning = _beyond(column.numbers.get(text), name, bounds)
             if meaning is not None and meaning != NONE:

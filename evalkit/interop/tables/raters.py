@@ -182,6 +182,10 @@ def _check_verdicts(raters: Raters, where: str) -> None:
         return
     if named:
         ask_for_label(plain, named, where)
+    # pandas adds .1 to the name of a column that occurs twice.
+    repeated = [name for name in plain if f"{name}.1" in plain]
+    if repeated:
+        ask_for_roles(plain, where)
     # Numbered columns such as verdict_1 and verdict_2 are of one kind.
     kinds = {
         tuple(part for part in tokens(name) if not part.isdigit()) for name in plain

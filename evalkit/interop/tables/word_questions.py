@@ -18,7 +18,9 @@ from evalkit.interop.tables.words import fold
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
 _WHOLE: Final = 100
-_NOTHING: Final = frozenset({"none", "n/a", "n.a", "nil"})
+_NOTHING: Final = frozenset(
+    {*("none", "n/a", "n.a", "nil"), *("failed", "failure", "invalid", "error")}
+)
 """Words for nothing that may be classes."""
 _OFTEN: Final = 0.05
 _MOSTLY: Final = 0.8

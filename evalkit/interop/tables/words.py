@@ -17,6 +17,8 @@ _TOKENS: Final = re.compile(
     r"[a-zß-öø-ɏḁ-ỿ]+|\d+|(?:[^\W\d_a-zß-öø-ɏḁ-ỿ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
 )
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
+ARROW: Final = re.compile(r"(?:=>|->|→|➜|:|#+)\s+(?=\w)")
+"""An arrow or a mark in front of a word."""
 _GRADE: Final = re.compile(r"[a-z0-9] ?[-−]|[-−]\d.*")
 """Words in which a minus is more than a separator: a grade such as `A-`, and a negative number."""
 _TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
@@ -59,7 +61,7 @@ def fold(word: str) -> str:
         # Full-width letters and numbers become plain ones, and skin tones disappear.
         word if word.isascii() else _TONES.sub("", unicodedata.normalize("NFKC", word))
     )
-    folded = plain.strip().casefold()
+    folded = ARROW.sub("", plain.strip().casefold())
     # A symbol in front of a word repeats it: `✅ pass`.
     if not folded.isascii() and (symbol := _SYMBOL.match(folded)):
         folded = folded[symbol.end() :]
