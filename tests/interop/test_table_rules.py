@@ -863,6 +863,16 @@ def test_numerals_are_scores(name):
     assert column.distinct_numbers == levels
 
 
+def test_numbers_in_quotes_are_numbers():
+    column = TypedColumn("judge", [f'"{level}"' for level in _words((-1, 0, 1), 97)])
+    assert column.distinct_numbers == [-1, 0, 1]
+
+
+def test_rows_without_a_column_are_refused():
+    with pytest.raises(DatasetError, match="rows without any column"):
+        read_table([("t:1", {}), ("t:2", {})], "t.csv", Choices())
+
+
 def test_how_sure_a_verdict_is_makes_no_class_of_it():
     sure = ("high confidence", "not certain")
     judge = [f"{word} ({sure[i % 2]})" for i, word in enumerate(JUDGE)]

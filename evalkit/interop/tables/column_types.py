@@ -288,7 +288,7 @@ class TypedColumn:
 
     def _plain(self, text: str) -> float | None:
         # A spreadsheet's mark of text, or a sign for about.
-        text = text.removeprefix("'").removeprefix("~").strip()
+        text = text.removeprefix("'").removeprefix("~").strip().strip("\"'")
         if not text.isascii():
             # Full-width and circled digits are digits.
             text = _HALVES.sub(

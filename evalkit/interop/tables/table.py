@@ -114,6 +114,9 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         )
         remedy = "use a table with one row for each verdict"
         raise DatasetError(problem, where=where, remedy=remedy)
+    if not any(row for _, row in rows):
+        problem = "has rows without any column"
+        raise DatasetError(problem, where=where, remedy="check the file")
     columns = columns_of(rows)
     # Names in the table are on one line, so names with line breaks could not match.
     choices = choices.on_one_line()
