@@ -375,6 +375,11 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["matched_intent"],
         ["expected_intent"],
     ),
+    "grades in French": (
+        {"Note IA": SCORE, "Note correcteur": GRADE, "reviewer_id": _words((1, 2, 3), 98)},
+        ["Note IA"],
+        ["Note correcteur"],
+    ),
     "an arrow at a word": (
         {"judge": [f"=> {x}" for x in JUDGE], "human": LABEL},
         ["judge"],
@@ -695,6 +700,7 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         "whose are they",
     ),
     "a repeated name": ({"verdict": JUDGE, "verdict.1": LABEL}, "leave open which is the judge"),
+    "a grader": ({"AutoQA: tone": JUDGE, "Grader: tone": LABEL}, "whose are they"),
     "lists on both sides": (
         {
             "judge_ranking": [[1, 2, 3] if x == "pass" else [2, 1, 3] for x in JUDGE],

@@ -147,7 +147,8 @@ def long_form(
         if name not in excluded and names_raters(name, column, rows, typed)
     ]
     # Columns whose values name judges and people come before those of their ids.
-    ranked = sorted(naming, key=lambda name: not _has_both(list(typed[name].words)))
+    # Of the others, those whose values are models come first, wherever they are.
+    ranked = sorted(naming, key=lambda name: _rank(list(typed[name].words)))
     for name in ranked:
         column = typed[name]
         used_columns = used - {taken.get("sample")}
@@ -188,6 +189,12 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
                 units.append(name)
     # Several such columns leave it open.
     return units[0] if len(set(units)) == 1 else None
+
+
+def _rank(values: Sequence[str]) -> int:
+    if _has_both(values):
+        return 0
+    return 1 if values and all(map(is_model, values)) else 2
 
 
 def _has_both(values: Sequence[str]) -> bool:

@@ -183,7 +183,10 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
         return True
     if matches(last_part, "text") and not column.is_numeric:
         return strength(name)[1] > 2 and not _has_verdicts(name, typed)
-    return not (matches(last_part, "text") and _has_verdicts(name, typed))
+    # Numbers in a column named `Note` are grades in German and French.
+    is_grade = column.is_numeric and matches(last_part, "value")
+    is_comment = matches(last_part, "text") and not is_grade
+    return not (is_comment and _has_verdicts(name, typed))
 
 
 def _is_answer(

@@ -86,10 +86,10 @@ def raw_levels(
             by_text = mapped.get(key, mapped.get(fold(text)))
             # A word that is mapped for this rater wins over the same word for all raters.
             meaning = mapped.get(f"{name}:{text}".casefold(), by_text)
-            if meaning is None and numbers:
-                value = number(text)
-                meaning = numbers.get(("", value)) if value is not None else None
-                meaning = numbers.get((name.casefold(), value), meaning)
+            value = number(text) if meaning is None and numbers else None
+            if value is not None:
+                for_all = numbers.get(("", value))
+                meaning = numbers.get((name.casefold(), value), for_all)
             if meaning is None and bounds:
                 meaning = _beyond(column.numbers.get(text), name, bounds)
             if meaning is not None and meaning != NONE:

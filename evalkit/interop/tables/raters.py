@@ -56,6 +56,8 @@ from evalkit.interop.tables.words import fold, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
+_GRADERS: Final = frozenset({"grader", "evaluator", "scorer"})
+"""Words for who judges, who may be a person."""
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
 )
@@ -175,8 +177,12 @@ def _check_verdicts(raters: Raters, where: str) -> None:
     Raises:
         OpenTableError: If there is one.
     """
-    # A column `verdict` or `result` may be a person's next to `gpt_verdict`.
-    plain = [name for name in raters.judges if strength(name)[1] == 2]
+    # A column `verdict` or `result` may be a person's next to `gpt_verdict`, and so may `grader`.
+    plain = [
+        name
+        for name in raters.judges
+        if strength(name)[1] == 2 or _GRADERS.intersection(tokens(name))
+    ]
     named = [name for name in raters.judges if name not in plain]
     if raters.labels or not plain or len(raters.judges) < 2:
         return
