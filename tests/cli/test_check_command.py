@@ -510,7 +510,7 @@ def test_words_within_a_sentence_are_no_verdict(word: str) -> None:
         assert not table.parsed.records[-1].said.read
         assert "cells of 'judge' without a verdict, by cause: errors: 1" in table.warnings
         return
-    with pytest.raises(OpenTableError, match="has 1 words that are no known verdicts") as question:
+    with pytest.raises(OpenTableError, match="has 1 word that is no known verdict") as question:
         _table(rows)
     assert ["--map", f"{word}=NONE"] in question.value.readings
 
@@ -614,7 +614,7 @@ def test_numbers_that_are_not_finite_are_missing_and_other_words_are_named() -> 
         rows[index]["judge_score"] = value
     assert [record.said.read for record in _table(rows).parsed.records[:5]] == [False] * 4 + [True]
     rows[4]["judge_score"] = "perhaps"
-    with pytest.raises(OpenTableError, match=r"1 words that are no numbers: 'perhaps'") as question:
+    with pytest.raises(OpenTableError, match=r"1 word that is no number: 'perhaps'") as question:
         _table(rows)
     assert question.value.readings == [["--map", "perhaps=NONE"]]
     assert not _table(rows, Choices(words={"perhaps": "NONE"})).parsed.records[4].said.read

@@ -487,6 +487,13 @@ RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["LLM判定"],
         ["担当者判定"],
     ),
+    "initials of reviewers": (
+        {"bot_grader": _as({"pass": "Solved", "fail": "Escalated"}, JUDGE)}
+        | {"qa_outcome": _as({"pass": "Solved", "fail": "Escalated"}, LABEL)}
+        | {"reviewer": _words(("JS", "MK", "AL"), 15)},
+        ["bot_grader"],
+        ["qa_outcome"],
+    ),
 }
 
 
@@ -825,6 +832,10 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
             "score_rejected": GRADE,
         },
         "was the choice made from it",
+    ),
+    "runs of one judge": (
+        {f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)} | {"human": LABEL},
+        "'judge_run0', 'judge_run1', 'judge_run2' may be runs of one judge",
     ),
 }
 

@@ -138,13 +138,27 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     judging = [
         column
         for column in typed
-        if column != name and typed[column].judges and is_rater_name(column)
+        if column != name
+        and is_rater_name(column)
+        and (typed[column].judges or _has_twin_of_words(column, typed))
     ]
     folded = {fold(word) for word in column.words}
     if any(folded & {fold(word) for word in typed[column].words} for column in judging):
         return False
     unnamed = [column for column in judging if strength(column)[1] < 2]
     return words and bool(unnamed if column.is_numeric else judging)
+
+
+def _has_twin_of_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a named rater gives classes that another column has, too, as verdicts of two raters are."""
+    column = typed[name]
+    named = strength(name)[1] > 2
+    return (
+        named
+        and column.kind == "class"
+        and not column.is_numeric
+        and shares_words(name, typed)
+    )
 
 
 def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:

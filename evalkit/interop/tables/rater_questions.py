@@ -134,6 +134,39 @@ def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
     return ("--judge", judge, *labels)
 
 
+def check_runs(judges: Iterable[str], labels: Iterable[str], where: str) -> None:
+    """Ask whether columns such as `judge_run1` and `judge_run2` are runs of one judge.
+
+    Raises:
+        OpenTableError: If there are such columns.
+    """
+    judged = list(judges)
+    labeled = [word for label in labels for word in ("--label", label)]
+    by_judge: dict[tuple[str, ...], list[str]] = {}
+    for name in judged:
+        words = [part for part in tokens(name) if not part.isdigit()]
+        rest = tuple(part for part in words if not matches(part, "repeat"))
+        if len(rest) < len(words):
+            by_judge.setdefault(rest, []).append(name)
+    runs = next((names for names in by_judge.values() if len(names) > 1), [])
+    if not runs:
+        return
+    others = [name for name in judged if name not in runs]
+    of_others = [word for name in others for word in ("--judge", name)]
+    answers = [
+        Answer(
+            f"runs of one judge: check '{name}'",
+            ("--judge", name, *of_others, *labeled),
+        )
+        for name in runs[:MOST_ANSWERS]
+    ]
+    every = [word for name in judged for word in ("--judge", name)]
+    answers.append(Answer("different judges", (*every, *labeled)))
+    columns = ", ".join(f"'{name}'" for name in runs)
+    problem = f"{columns} may be runs of one judge: are they?"
+    raise OpenTableError(problem, where, answers)
+
+
 def check_label_and_score(
     judges: Iterable[str], labels: Iterable[str], where: str
 ) -> None:

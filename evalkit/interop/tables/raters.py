@@ -50,6 +50,7 @@ from evalkit.interop.tables.rater_questions import (
     check_agreement,
     check_label_and_score,
     check_lists,
+    check_runs,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.words import fold, matches, tokens
@@ -165,6 +166,8 @@ def _assign(
         _weak_judges(undecided, typed, raters)
     if not choices.judges and not choices.labels:
         check_label_and_score(raters.judges, raters.labels, where)
+    if not choices.judges:
+        check_runs(raters.judges, raters.labels, where)
     # What is still open stays visible as a possible verdict.
     for name in undecided:
         if name not in raters.judges and name not in raters.criteria:

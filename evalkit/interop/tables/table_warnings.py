@@ -11,6 +11,8 @@ from evalkit.interop.tables.parts import Parts, judge_columns
 from evalkit.interop.tables.rater_levels import Space
 
 _FEW: Final = 20
+_MOST_RARE: Final = 2
+"""With more rare classes, one line counts them."""
 
 _NEAR_EMPTY: Final = 0.1
 
@@ -79,12 +81,20 @@ def _label_warnings(
     parts: Parts, label: str, values: Sequence[Any], unit: Unit
 ) -> Iterator[str]:
     counts = Counter(value for value in values if value is not None)
-    for value, count in sorted(counts.items(), key=str) if unit != "response" else ():
-        if count < _FEW:
-            yield (
-                f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class are"
-                " uncertain"
-            )
+    rare = {value: count for value, count in counts.items() if count < _FEW}
+    if unit == "response":
+        rare = {}
+    if len(rare) > _MOST_RARE:
+        yield (
+            f"'{label}' has fewer than {_FEW} labels of {len(rare)} classes;"
+            f" below {_FEW}, rates of a class are uncertain"
+        )
+        rare = {}
+    for value, count in sorted(rare.items(), key=str):
+        yield (
+            f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class are"
+            " uncertain"
+        )
     by_role = parts.by_role()
     # With the responses, as one question has several.
     within = ("response", "model", "response_a", "response_b")

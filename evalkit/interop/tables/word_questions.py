@@ -204,7 +204,7 @@ def ask_for_pair_words(
             Answer(f"{side} wins", ("--map", f"{text}={side}")) for side in ("A", "B")
         ]
     names = ", ".join(f"'{name}'" for name in columns)
-    problem = f"{names} has {len(by_word)} words that are no known winners: {listed}"
+    problem = f"{names} has {_unknown(len(by_word), 'known winner')}: {listed}"
     if len(by_word) > MOST_LEVELS:
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     raise OpenTableError(problem, where, answers)
@@ -233,7 +233,9 @@ def ask_for_unread(
     )
     # So many words are texts or names, and no question can list them.
     if len(counts) > MOST_LEVELS:
-        problem = f"{names} has {len(counts)} words that are no {what}: {listed}"
+        problem = (
+            f"{names} has {_unknown(len(counts), what.removesuffix('s'))}: {listed}"
+        )
         raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     answers = []
     by_rater: dict[str, list[str]] = {}
@@ -263,9 +265,15 @@ def ask_for_unread(
             Answer(f"the same as '{word}'", ("--map", f"{text}={word}"))
             for word in known[:_MOST_COMMANDS]
         ]
-    raise OpenTableError(
-        f"{names} has {len(counts)} words that are no {what}: {listed}", where, answers
-    )
+    problem = f"{names} has {_unknown(len(counts), what.removesuffix('s'))}: {listed}"
+    raise OpenTableError(problem, where, answers)
+
+
+def _unknown(count: int, kind: str) -> str:
+    """Return how many words are none of a kind."""
+    if count == 1:
+        return f"1 word that is no {kind}"
+    return f"{count} words that are no {kind}s"
 
 
 def _begun_word(text: str, known: Sequence[str]) -> str:
