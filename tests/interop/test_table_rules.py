@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.core.errors import DatasetError
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.interop.tables import long_tables
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices
@@ -41,6 +41,9 @@ OPPOSITE = {"pass": "fail", "fail": "pass"}
 LABEL = _words(FLAGS, 1)
 JUDGE = _words(FLAGS, 2, LABEL)
 OTHERS = [_words(FLAGS, seed, LABEL) for seed in (3, 4, 5)]
+BY_CRITERION = {f"ai_{name}": OTHERS[n] for n, name in enumerate("xyz")} | {
+    f"md_{name}": _words(FLAGS, 30 + n, OTHERS[n]) for n, name in enumerate("xyz")
+}
 GRADE = _words((1, 2, 3, 4, 5), 6)
 SCORE = _words((1, 2, 3, 4, 5), 7, GRADE)
 IDS = [f"c{i}" for i in range(ROWS)]
@@ -833,6 +836,10 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         },
         "was the choice made from it",
     ),
+    "criteria of another name": (
+        BY_CRITERION,
+        "'md_x', 'md_y', 'md_z' are named after the criteria of 'ai_x'",
+    ),
     "runs of one judge": (
         {f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)} | {"human": LABEL},
         "'judge_run0', 'judge_run1', 'judge_run2' may be runs of one judge",
@@ -848,6 +855,23 @@ def test_what_is_open_is_asked(name):
     assert question in asked.value.what
     single = ("no column is named", "for as many cases", "not one verdict")
     assert len(asked.value.answers) > 1 or any(part in question for part in single)
+
+
+def test_criteria_of_named_columns_become_rows():
+    cells = BY_CRITERION
+    judges = ("ai_x", "ai_y", "ai_z")
+    labels = ("md_x", "md_y", "md_z")
+    keys = ("CRITERION",)
+    table = _read({"id": IDS, **cells}, Choices(judges=judges, labels=labels, keys=keys))
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["ai"], ["md"])
+    for more in ({"judges": ("ai_x",), "labels": ("md_y",)}, {"judges": ("ai_x",)}):
+        with pytest.raises(DatasetError, match="no column of each criterion for each rater"):
+            _read({"id": IDS, **cells}, Choices(keys=keys, **more))
+    plain = {"id": IDS, "judge": JUDGE, "human": LABEL}
+    with pytest.raises(DatasetError, match="leave out --key CRITERION"):
+        _read(plain, Choices(keys=keys))
+    with pytest.raises(ConfigError, match="has no column 'ids'; did you mean 'id'"):
+        _read(plain, Choices(keys=("ids",)))
 
 
 def test_numbers_beyond_a_bound_are_mapped():

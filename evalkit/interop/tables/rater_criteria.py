@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
-from evalkit.interop.tables.stacked import ALL_CRITERIA, stack_of
+from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
 from evalkit.interop.tables.words import begins, matches, tokens
 
 _HUMAN: Final = ("human", "label")
@@ -79,6 +80,89 @@ def check_criteria(
         where,
         answers,
     )
+
+
+def chosen_stack(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> Stack:
+    """Return how to stack the columns that the user named, for `--key CRITERION`.
+
+    Raises:
+        DatasetError: If they are not a column of each criterion for each rater.
+    """
+    stack = None
+    judged = _by_criterion(raters.judges)
+    labeled = _by_criterion(raters.labels)
+    if set(judged) != set(labeled):
+        judged = _by_other_words(raters.judges)
+        labeled = _by_other_words(raters.labels)
+    if set(judged) == set(labeled) and () not in judged:
+        stack = stack_of(judged, labeled, typed)
+    if stack is None:
+        raise DatasetError(
+            "has no column of each criterion for each rater that is named",
+            where=where,
+            remedy=f"leave out --key {ALL_CRITERIA}, or name columns such as gpt_tone, gpt_style,"
+            " human_tone and human_style",
+        )
+    return stack
+
+
+def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) -> None:
+    """Ask whose columns are that are named after the same criteria as a judge's, as `md_dose` next to `ai_dose`.
+
+    Args:
+        judges: The judges' columns.
+        columns: Other columns.
+        where: The table's name.
+
+    Raises:
+        OpenTableError: If a column of each criterion is there.
+    """
+    judged = _by_other_words(judges)
+    if len(judged) < 2 or () in judged or len(judged) < len(judges):
+        return
+    # {words besides the criterion: {criterion: column}}
+    twins: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    for name in columns:
+        words = tokens(name)
+        for criterion in judged:
+            if words[-len(criterion) :] == criterion:
+                twins.setdefault(words[: -len(criterion)], {})[criterion] = name
+            elif words[: len(criterion)] == criterion:
+                twins.setdefault(words[len(criterion) :], {})[criterion] = name
+    whole = [by for words, by in twins.items() if words and len(by) == len(judged)]
+    if not whole:
+        return
+    by_criterion = whole[0]
+    every_judge = [word for name in judges for word in ("--judge", name)]
+    every_label = [word for name in by_criterion.values() for word in ("--label", name)]
+    answers = [
+        Answer(
+            "they are labels: all criteria, with a result for each",
+            (*every_judge, *every_label, "--key", ALL_CRITERIA),
+        )
+    ]
+    for criterion, name in by_criterion.items():
+        [judge] = judged[criterion]
+        text = f"they are labels: {' '.join(criterion)}"
+        answers.append(Answer(text, ("--judge", judge, "--label", name)))
+    others = [word for name in by_criterion.values() for word in ("--judge", name)]
+    answers.append(
+        Answer("they are another judge's", (*every_judge, *others, "--label", "NONE"))
+    )
+    named = ", ".join(f"'{name}'" for name in by_criterion.values())
+    problem = f"{named} are named after the criteria of '{judges[0]}': whose are they?"
+    raise OpenTableError(problem, where, answers)
+
+
+def _by_other_words(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    """Return columns by the words that not all of them have, which are those of a criterion."""
+    words = {name: tokens(name) for name in names}
+    common = set.intersection(*map(set, words.values())) if words else set()
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, parts in words.items():
+        rest = tuple(part for part in parts if part not in common)
+        groups.setdefault(rest, []).append(name)
+    return groups
 
 
 def _check_same_criterion(raters: Raters, where: str) -> None:

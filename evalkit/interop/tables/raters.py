@@ -36,7 +36,12 @@ from evalkit.interop.tables.rater_columns import (
     has_human_twin,
     may_be_names,
 )
-from evalkit.interop.tables.rater_criteria import check_criteria, rest_of
+from evalkit.interop.tables.rater_criteria import (
+    ask_for_criteria,
+    check_criteria,
+    chosen_stack,
+    rest_of,
+)
 from evalkit.interop.tables.rater_forms import (
     drop_other_words,
     drop_scores_of_judges,
@@ -53,6 +58,7 @@ from evalkit.interop.tables.rater_questions import (
     check_runs,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
+from evalkit.interop.tables.stacked import ALL_CRITERIA
 from evalkit.interop.tables.words import fold, matches, tokens
 
 _HUMAN: Final = ("human", "label")
@@ -84,6 +90,11 @@ def find_raters(
     names = candidates(typed, taken, choices)
     raters.judges = dict.fromkeys(choices.judges, "set by --judge")
     raters.labels = dict.fromkeys(choices.labels, "set by --label")
+    # `--key CRITERION` with columns that the user named, as a question prints it.
+    by_criterion = ALL_CRITERIA in choices.keys and ALL_CRITERIA not in typed
+    if by_criterion and choices.judges:
+        raters.stack = chosen_stack(raters, typed, where)
+        return
     # `only`: the judges and labels are exactly those that the user named.
     if choices.only:
         return
@@ -113,6 +124,8 @@ def find_raters(
     if not raters.labels and not choices.labels and not choices.judges:
         check_lists(typed, raters.judges, where)
     check_criteria(raters, typed, choices, where)
+    if by_criterion and raters.stack is None:
+        raters.stack = chosen_stack(raters, typed, where)
 
 
 def _assign(
@@ -449,6 +462,9 @@ def _assign_unknown(
         return
     if raters.judges and not raters.labels:
         if judging and not choices.labels:
+            if not choices.judges:
+                rest = [name for name in typed if name not in {*taken, *raters.judges}]
+                ask_for_criteria(list(raters.judges), rest, where)
             ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _comparable(_verdict_like(unknown, typed), typed), where)

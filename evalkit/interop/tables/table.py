@@ -64,6 +64,8 @@ from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
 
+_NO_COLUMNS: Final = frozenset({NO_LABELS, EACH_ROW, ALL_CRITERIA})
+"""What `--key` takes besides columns."""
 _MOST_SLICES: Final = 3
 # A column by which results are sliced has at most this many values, each in enough rows.
 _SLICE_VALUES: Final = 8
@@ -148,7 +150,8 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     join_sided_scores(parts)
     # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices, where)
-    _check_named(parts, (*choices.judges, *choices.labels), where)
+    keys = [name for name in choices.keys if name not in _NO_COLUMNS]
+    _check_named(parts, (*choices.judges, *choices.labels, *keys), where)
     if not choices.unlabeled:
         _name_chosen(parts)
     taken = [role.column for role in parts.roles]
