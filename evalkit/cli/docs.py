@@ -82,7 +82,7 @@ def main(arguments: Namespace) -> int:
     target = folder / f"{page}.html"
     print(target)
     if not arguments.no_browser:
-        webbrowser.open(target.as_uri())
+        webbrowser.open(target.resolve().as_uri())
     return 0
 
 

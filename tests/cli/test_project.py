@@ -43,8 +43,11 @@ def test_another_prompt_is_refused_in_one_line(name, run, here):
     assert not (here / "project").exists()
 
 
-def test_every_page_is_written_and_its_links_lead_somewhere(run, here):
-    path = run("docs", "check", "--no-browser", "--output", "pages").out.strip()
+def test_every_page_is_written_and_its_links_lead_somewhere(run, here, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    path = run("docs", "check", "--output", "pages").out.strip()
+    assert opened == [(here / "pages/start/check.html").as_uri()]
     assert path == "pages/start/check.html"
     broken = []
     for page in (here / "pages").rglob("*.html"):

@@ -882,6 +882,9 @@ def test_numbers_beyond_a_bound_are_mapped():
     assert [winners.count(side) for side in ("A", "B", "TIE")] == [29, 30, 1]
     again = _read({"id": IDS, **cells}, choices_of(reading_of(table)))
     assert again.values["p"] == table.values["p"]
+    shares = {"id": IDS, "judge": [i / ROWS for i in range(ROWS)], "human": LABEL}
+    with pytest.raises(DatasetError, match="different words"):
+        _read(shares, Choices(words={"<2": "B"}))
 
 
 NAMED = ("very poor", "poor", "fair", "good", "very good")

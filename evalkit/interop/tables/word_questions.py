@@ -348,7 +348,7 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
             ]
             options = tuple(o for pair in pairs for o in ("--map", pair))
             answers.append(Answer(", ".join(pairs[:4]), options))
-    elif few:
+    elif few and levels[0]:
         first, *higher_levels = levels
         none = tuple(
             o
