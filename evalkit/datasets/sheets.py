@@ -95,7 +95,8 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
     names = named_columns([str(cell) for cell in rows[above]])
     if _are_unique(names):
         return names, above + 1
-    for upper, lower in ((above - 1, above), (above, above + 1)):
+    pairs = [(above - 1, above), (above, above + 1)]
+    for upper, lower in pairs:
         if upper < 0 or lower >= len(rows):
             continue
         below = rows[lower + 1 :]
@@ -155,7 +156,8 @@ def _repeats(row: Sequence[Any], names: Sequence[str]) -> bool:
 
 
 def _is_number(name: str) -> bool:
-    digits = name.replace(".", "", 1).replace(",", "", 1)
+    without_point = name.replace(".", "", 1)
+    digits = without_point.replace(",", "", 1)
     return digits.isdigit()
 
 
@@ -169,18 +171,25 @@ def is_blank(cell: Any) -> bool:
 def are_quoted(lines: Sequence[str]) -> bool:
     """Return whether each of several lines is one quoted cell with the same number of commas."""
     filled = [line.strip() for line in lines if line.strip()]
-    quoted = all(
-        line.startswith('"') and line.endswith('"') and line.count('"') == 2
-        for line in filled
-    )
+    if len(filled) < 2 or not all(map(_is_quoted, filled)):
+        return False
     commas = {line.count(",") for line in filled}
-    return len(filled) > 1 and quoted and len(commas) == 1 and commas != {0}
+    return len(commas) == 1 and commas != {0}
+
+
+def _is_quoted(line: str) -> bool:
+    """Return whether a line is one text in quotes, without another quote."""
+    in_quotes = line.startswith('"') and line.endswith('"')
+    return in_quotes and line.count('"') == 2
 
 
 def names_in(value: Sequence[Any]) -> list[str]:
     """Return a list of different texts, which may be names of columns; empty if it is another list."""
     texts = [cell for cell in value if isinstance(cell, str) and cell]
-    return texts if len(texts) == len({*texts}) == len(value) > 1 else []
+    distinct = set(texts)
+    if len(value) < 2 or len(distinct) < len(value):
+        return []
+    return texts
 
 
 def named_columns(header: Sequence[str]) -> list[str]:
@@ -235,6 +244,8 @@ def _fit(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
     if not lengths:
         return 0.0, 0
     # The most frequent number of cells, the larger one of several.
-    count, usual = max((count, length) for length, count in lengths.items())
+    frequencies = [(count, length) for length, count in lengths.items()]
+    count, usual = max(frequencies)
     nonempty = sum(bool(row) for row in rows)
-    return count / max(1, nonempty), usual
+    share = count / max(1, nonempty)
+    return share, usual

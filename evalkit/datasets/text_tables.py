@@ -38,7 +38,10 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
     """
     numbered = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines, 1)]
     filled = [(number, line) for number, line in numbered if line.strip()]
-    while filled and _FOOTER.fullmatch(filled[-1][1].strip()):
+    while filled:
+        _, last_line = filled[-1]
+        if _FOOTER.fullmatch(last_line.strip()) is None:
+            break
         filled.pop()
     rows = _ruled(filled)
     if rows is None:
@@ -57,15 +60,24 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
 def _paired(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
     """Return the rows of lines of `name=value`, with the same names in each; nothing for other lines."""
     rows = []
-    names: list[str] = []
+    header: list[str] = []
     for number, line in lines:
-        pairs = [word.partition("=") for word in line.split()]
-        found = [name for name, _, _ in pairs]
-        names = names or found
-        if found != names or not all(sign and name for name, sign, _ in pairs):
+        names = []
+        values = []
+        for word in line.split():
+            name, sign, value = word.partition("=")
+            if not sign or not name:
+                return []
+            names.append(name)
+            values.append(value.strip('"'))
+        header = header or names
+        if names != header:
             return []
-        rows.append((number, [value.strip('"') for _, _, value in pairs]))
-    return [(0, names), *rows] if len({*names}) == len(names) > 1 else []
+        rows.append((number, values))
+    distinct = set(header)
+    if len(header) < 2 or len(distinct) < len(header):
+        return []
+    return [(0, header), *rows]
 
 
 def _ruled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
@@ -76,36 +88,46 @@ def _ruled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     tables = []
     for is_row, group in groupby(lines, key=lambda entry: _is_in_table(entry[1])):
         entries = list(group)
-        rules = [line for _, line in entries if _is_rule(line)]
-        if is_row and 0 < len(rules) < len(entries):
-            rows = [
-                (number, _cells(line)) for number, line in entries if not _is_rule(line)
-            ]
+        rows = [
+            (number, _cells(line)) for number, line in entries if not _is_rule(line)
+        ]
+        has_rule = len(rows) < len(entries)
+        if is_row and rows and has_rule:
             tables.append(rows)
     if not tables:
         return None
+    long_enough = [table for table in tables if len(table) >= _FEWEST]
+    if len(long_enough) > 1:
+        return []
     longest = max(tables, key=len)
     widths = {len(cells) for _, cells in longest}
-    several = sum(len(table) >= _FEWEST for table in tables) > 1
-    return longest if len(widths) == 1 and min(widths) > 1 and not several else []
+    if len(widths) > 1 or widths == {1}:
+        return []
+    return longest
 
 
 def _is_in_table(line: str) -> bool:
-    return bool(_BAR.search(line)) or _is_rule(line)
+    has_bar = _BAR.search(line) is not None
+    return has_bar or _is_rule(line)
 
 
 def _is_rule(line: str) -> bool:
-    return bool(_RULE.fullmatch(line) and _DASHES.search(line))
+    if _RULE.fullmatch(line) is None:
+        return False
+    return _DASHES.search(line) is not None
 
 
 def _cells(line: str) -> list[str]:
-    parts = _BAR.split(line.strip())
+    text = line.strip()
+    parts = [part.strip() for part in _BAR.split(text)]
     # A line at the beginning and at the end is a border.
-    if not parts[0].strip():
+    if not parts[0]:
         del parts[0]
-    if parts and not parts[-1].strip() and _BAR.fullmatch(line.strip()[-1]):
+    last = text[-1:]
+    ends_with_bar = _BAR.fullmatch(last) is not None
+    if ends_with_bar and parts and not parts[-1]:
         del parts[-1]
-    return [part.strip().replace("\\|", "|") for part in parts]
+    return [part.replace("\\|", "|") for part in parts]
 
 
 def _spaced(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
@@ -116,11 +138,14 @@ def _spaced(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
         return None
     widths = {len(cells) for _, cells in words[1:]}
     number, header = words[0]
+    columns = len(header)
     # As many words in each line: each is a cell.
-    if widths == {len(header)} and len(header) > 1:
+    if widths == {columns} and columns > 1:
         return words
     # pandas writes row numbers without a name above them.
-    if widths == {len(header) + 1} and lines[0][1][:1].isspace():
+    _, first_line = lines[0]
+    is_indented = first_line[:1].isspace()
+    if is_indented and widths == {columns + 1}:
         return [(number, ["", *header]), *words[1:]]
     return _aligned(rows)
 
@@ -131,12 +156,17 @@ def _aligned(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     width = max(map(len, texts))
     padded = [text.ljust(width) for text in texts]
     # (width,) whether any line has a character at this position.
-    used = [any(not text[at].isspace() for text in padded) for at in range(width)]
+    used = []
+    for position in range(width):
+        characters = [text[position] for text in padded]
+        used.append(not all(map(str.isspace, characters)))
+    # (begin, end) of each column.
     spans = []
     for is_used, group in groupby(range(width), key=used.__getitem__):
         positions = list(group)
         if is_used:
-            spans.append((positions[0], positions[-1] + 1))
+            end = positions[-1] + 1
+            spans.append((positions[0], end))
     if len(spans) < 2:
         return None
     return [

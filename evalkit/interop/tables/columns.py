@@ -133,9 +133,12 @@ def _drop_headers(columns: Columns) -> None:
     # Gradebooks have the most points below the header.
     row = [column[0] for column in columns.cells.values() if column]
     filled = [cell for cell in row if cell is not None]
-    above = filled[:1] and fold(cell_text(filled[0])) in _MOST_POINTS
-    if above and len(columns) > 1 and all(map(_is_figure, filled[1:])):
-        columns.notes.append(f"a row with '{cell_text(filled[0]).strip()}', not read")
+    if not filled or len(columns) < 2:
+        return
+    first_text = cell_text(filled[0])
+    is_above = fold(first_text) in _MOST_POINTS
+    if is_above and all(map(_is_figure, filled[1:])):
+        columns.notes.append(f"a row with '{first_text.strip()}', not read")
         _drop_rows(columns, {0})
 
 
@@ -246,7 +249,8 @@ def _is_unnamed_total(columns: Columns, row: int) -> bool:
 def _is_figure(cell: Any) -> bool:
     # Percentages, thousands and decimals; a sign at the beginning.
     text = cell_text(cell).strip().rstrip("%")
-    return text.replace(",", "").replace(".", "").lstrip("-").isdigit()
+    digits = text.replace(",", "").replace(".", "")
+    return digits.lstrip("-").isdigit()
 
 
 def _opened(

@@ -22,7 +22,7 @@ _VOTES: Final = frozenset(
     }
 )
 _TOTAL: Final = frozenset({"total", "all", "n", "sum"})
-_TIES: Final = ("draw", "ties", "same", "equal")
+_TIES: Final = frozenset({"draw", "ties", "same", "equal"})
 _MARKED: Final = ("1", "true", "True", "1.0")
 
 
@@ -34,10 +34,10 @@ def join_one_hot(parts: Parts) -> None:
         words = tokens(name)
         # The last word that is a side counts.
         side = next((word for word in reversed(words) if word in _ONE_HOT), None)
-        last_word = words[-1] if words else ""
-        if side is None and last_word in _TIES:
+        if side is None and _TIES.intersection(words[-1:]):
             side = "tie"
-        if side is None or not (column.is_binary or column.kind == "flag"):
+        is_marked = column.is_binary or column.kind == "flag"
+        if side is None or not is_marked:
             continue
         base_words = [word for word in words if word not in _NOT_IN_BASE]
         base_name = " ".join(base_words)
@@ -45,7 +45,8 @@ def join_one_hot(parts: Parts) -> None:
             sides_by_base.setdefault(base_name, {}).setdefault(side, name)
     for base_name, sides in sides_by_base.items():
         # A tie needs no column of its own.
-        if not {"a", "b"} <= sides.keys():
+        has_both = {"a", "b"} <= sides.keys()
+        if not has_both:
             continue
         rows = range(len(parts.columns))
         winners = [_one_hot(parts.typed, sides, row) for row in rows]
@@ -106,12 +107,16 @@ def _join_share(
     opposite = {"pass": "fail", "fail": "pass"}
     [total] = totals
     most = []
-    for count, count_of_all in zip(
-        *(_numbers(parts.typed[column]) for column in (name, total)), strict=True
-    ):
+    counts = _numbers(parts.typed[name])
+    counts_of_all = _numbers(parts.typed[total])
+    for count, count_of_all in zip(counts, counts_of_all, strict=True):
         twice = 2 * count
-        won = meanings[word] if twice > count_of_all else opposite[meanings[word]]
-        most.append(None if twice == count_of_all else won)
+        if twice == count_of_all:
+            most.append(None)
+        elif twice > count_of_all:
+            most.append(meanings[word])
+        else:
+            most.append(opposite[meanings[word]])
     _replace(parts, [name, total], f"{'_'.join(base)}_*", most, _COUNTS)
 
 

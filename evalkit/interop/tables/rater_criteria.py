@@ -125,11 +125,19 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
     for name in columns:
         words = tokens(name)
         for criterion in judged:
-            if words[-len(criterion) :] == criterion:
-                twins.setdefault(words[: -len(criterion)], {})[criterion] = name
-            elif words[: len(criterion)] == criterion:
-                twins.setdefault(words[len(criterion) :], {})[criterion] = name
-    whole = [by for words, by in twins.items() if words and len(by) == len(judged)]
+            size = len(criterion)
+            if words[-size:] == criterion:
+                rater = words[:-size]
+            elif words[:size] == criterion:
+                rater = words[size:]
+            else:
+                continue
+            twins.setdefault(rater, {})[criterion] = name
+    whole = [
+        by_criterion
+        for rater, by_criterion in twins.items()
+        if rater and len(by_criterion) == len(judged)
+    ]
     if not whole:
         return
     by_criterion = whole[0]
@@ -145,10 +153,9 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
         [judge] = judged[criterion]
         text = f"they are labels: {' '.join(criterion)}"
         answers.append(Answer(text, ("--judge", judge, "--label", name)))
-    others = [word for name in by_criterion.values() for word in ("--judge", name)]
-    answers.append(
-        Answer("they are another judge's", (*every_judge, *others, "--label", "NONE"))
-    )
+    as_judges = [word for name in by_criterion.values() for word in ("--judge", name)]
+    options = (*every_judge, *as_judges, "--label", "NONE")
+    answers.append(Answer("they are another judge's", options))
     named = ", ".join(f"'{name}'" for name in by_criterion.values())
     problem = f"{named} are named after the criteria of '{judges[0]}': whose are they?"
     raise OpenTableError(problem, where, answers)
@@ -157,7 +164,9 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
 def _by_other_words(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
     """Return columns by the words that not all of them have, which are those of a criterion."""
     words = {name: tokens(name) for name in names}
-    common = set.intersection(*map(set, words.values())) if words else set()
+    if not words:
+        return {}
+    common = set.intersection(*map(set, words.values()))
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, parts in words.items():
         rest = tuple(part for part in parts if part not in common)
@@ -208,15 +217,17 @@ def _overall(name: str) -> set[str]:
 def _overlap(about: set[str], judged: set[str]) -> bool:
     """Return whether words of two names have a beginning in common."""
     # A beginning of five letters is common to `helpful` and `helpfulness`.
-    return any(stem[:5] == judged_stem[:5] for stem in about for judged_stem in judged)
+    beginnings = {stem[:5] for stem in about}
+    judged_beginnings = {stem[:5] for stem in judged}
+    return not beginnings.isdisjoint(judged_beginnings)
 
 
 def _is_opposite(about: set[str], judged: set[str]) -> bool:
     """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
     # `toxicity` and `safety` are one criterion in opposite directions.
-    return any(begins(part, "adverse") for part in about) != any(
-        begins(part, "adverse") for part in judged
-    )
+    label_is_adverse = any(begins(part, "adverse") for part in about)
+    judge_is_adverse = any(begins(part, "adverse") for part in judged)
+    return label_is_adverse != judge_is_adverse
 
 
 def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
@@ -234,8 +245,14 @@ def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
 
 def _by_position(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
     """Return the columns of one list by position; nothing if there are others."""
-    found = [_POSITION.fullmatch(name) for name in names]
-    heads = {match[1] for match in found if match is not None}
-    if None in found or len(found) < 2 or len(heads) != 1:
+    columns: dict[tuple[str, ...], list[str]] = {}
+    lists = set()
+    for name in names:
+        position = _POSITION.fullmatch(name)
+        if position is None:
+            return {}
+        lists.add(position[1])
+        columns[(position[2],)] = [name]
+    if len(columns) < 2 or len(lists) > 1:
         return {}
-    return {(match[2],): [match[0]] for match in found if match is not None}
+    return columns

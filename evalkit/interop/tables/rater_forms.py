@@ -13,7 +13,8 @@ from evalkit.interop.tables.words import fold, is_model, matches, tokens
 def keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Keep, of labels in words and in numbers, those that have the form of the judges' verdicts."""
     # Forms, True for scores: a mixed set of labels is narrowed only by judges of one form.
-    judged = {is_score(typed[name]) for name in (raters.criteria or raters.judges)}
+    judges = raters.criteria or raters.judges
+    judged = {is_score(typed[name]) for name in judges}
     labeled = {is_score(typed[name]) for name in raters.labels}
     if len(labeled) < 2 or len(judged) != 1:
         return
@@ -30,40 +31,50 @@ def drop_other_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
         (raters.labels, raters.judges),
         (raters.judges, raters.labels),
     ):
-        others = [typed[name] for name in opposite if not typed[name].is_numeric]
+        compared = [typed[name] for name in opposite if not typed[name].is_numeric]
         worded = [name for name in group if not typed[name].is_numeric]
-        meeting = [name for name in worded if _meets(typed[name], others)]
-        if not others or not meeting:
+        meeting = [name for name in worded if _meets(typed[name], compared)]
+        if not compared or not meeting:
             continue
+        first = next(iter(opposite))
         for name in worded:
-            if name not in meeting:
-                del group[name]
-                raters.unused[name] = (
-                    f"has no words like those of '{next(iter(opposite))}'"
-                )
+            if name in meeting:
+                continue
+            del group[name]
+            raters.unused[name] = f"has no words like those of '{first}'"
 
 
 def _drop_single_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Drop columns with one word in all rows that is no verdict, as `Kim` in `grader`, next to others."""
     for group in (raters.labels, raters.judges):
         several = [name for name in group if len(typed[name].words) > 1]
-        for name in [name for name in group if name not in several]:
+        if not several:
+            continue
+        for name in list(group):
             column = typed[name]
-            if several and not column.is_numeric and not column.flags:
+            is_word = not column.is_numeric and not column.flags
+            if is_word and name not in several:
                 del group[name]
                 raters.unused[name] = "has one word in all rows"
 
 
-def _meets(column: TypedColumn, others: Collection[TypedColumn]) -> bool:
+def _meets(column: TypedColumn, opposite: Collection[TypedColumn]) -> bool:
+    """Return whether a column has words of one of the other columns, or words of the same kind."""
+    return any(_is_like(column, twin) for twin in opposite)
+
+
+def _is_like(column: TypedColumn, twin: TypedColumn) -> bool:
+    if column.stated:
+        return True
     words = {fold(word) for word in column.words}
-    return any(
-        not words.isdisjoint(map(fold, other.words))
-        or (_has_flags(column) and _has_flags(other))
-        or (bool(column.pairs) and bool(other.pairs))
-        or (column.order is not None and other.order is not None)
-        or bool(column.stated)
-        for other in others
-    )
+    words_of_twin = {fold(word) for word in twin.words}
+    if words & words_of_twin:
+        return True
+    if _has_flags(column) and _has_flags(twin):
+        return True
+    if column.pairs and twin.pairs:
+        return True
+    return column.order is not None and twin.order is not None
 
 
 def _has_flags(column: TypedColumn) -> bool:
@@ -72,18 +83,24 @@ def _has_flags(column: TypedColumn) -> bool:
 
 def drop_scores_of_judges(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Drop the scores of a judge who also gives words, if all labels are words."""
-    if not raters.labels or any(is_score(typed[name]) for name in raters.labels):
+    labels = [typed[name] for name in raters.labels]
+    if not labels or any(map(is_score, labels)):
         return
     worded = [name for name in raters.judges if not is_score(typed[name])]
-    for name in [name for name in raters.judges if name not in worded]:
-        twins = [word for word in worded if _rater(word) == _rater(name)]
-        if twins and _rater(name):
+    for name in list(raters.judges):
+        rater = _rater(name)
+        if name in worded or not rater:
+            continue
+        twins = [twin for twin in worded if _rater(twin) == rater]
+        if twins:
             del raters.judges[name]
             raters.unused[name] = f"of the same rater as '{twins[0]}'"
 
 
 def _rater(name: str) -> frozenset[str]:
     """Return the words of a name that say which judge it is."""
-    return frozenset(
-        part for part in tokens(name) if matches(part, "judge") or is_model(part)
-    )
+    words = set()
+    for part in tokens(name):
+        if matches(part, "judge") or is_model(part):
+            words.add(part)
+    return frozenset(words)

@@ -109,8 +109,10 @@ def raw_levels(
 def _bounds(words: Mapping[str, str]) -> Iterator[tuple[str, str, float, str]]:
     """Yield the column (empty for all), the sign, the number and the meaning of words such as `>0.5`."""
     for word, meaning in words.items():
-        if match := _BOUND.fullmatch(word):
-            yield match[1] or "", match[2], float(match[3]), meaning
+        bound = _BOUND.fullmatch(word)
+        if bound is not None:
+            column, sign, number = bound.groups()
+            yield column or "", sign, float(number), meaning
 
 
 def _beyond(
@@ -120,8 +122,11 @@ def _beyond(
     if value is None:
         return None
     for column, sign, bound, meaning in bounds:
-        is_beyond = value > bound if sign == ">" else value < bound
-        if is_beyond and column.casefold() in ("", name.casefold()):
+        is_beyond = value < bound
+        if sign == ">":
+            is_beyond = value > bound
+        is_about = column.casefold() in ("", name.casefold())
+        if is_about and is_beyond:
             return meaning
     return None
 

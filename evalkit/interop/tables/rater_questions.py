@@ -151,15 +151,13 @@ def check_runs(judges: Iterable[str], labels: Iterable[str], where: str) -> None
     runs = next((names for names in by_judge.values() if len(names) > 1), [])
     if not runs:
         return
-    others = [name for name in judged if name not in runs]
-    of_others = [word for name in others for word in ("--judge", name)]
-    answers = [
-        Answer(
-            f"runs of one judge: check '{name}'",
-            ("--judge", name, *of_others, *labeled),
-        )
-        for name in runs[:MOST_ANSWERS]
+    further_judges = [
+        word for name in judged if name not in runs for word in ("--judge", name)
     ]
+    answers = []
+    for name in runs[:MOST_ANSWERS]:
+        options = ("--judge", name, *further_judges, *labeled)
+        answers.append(Answer(f"runs of one judge: check '{name}'", options))
     every = [word for name in judged for word in ("--judge", name)]
     answers.append(Answer("different judges", (*every, *labeled)))
     columns = ", ".join(f"'{name}'" for name in runs)

@@ -274,8 +274,10 @@ class _Judge:
 
     def _is_weak(self, rows: Bools, use: Use) -> bool:
         """Return whether enough units are in some rows, given as a mask, and they allow less than a use."""
-        are_enough = self._units(rows) >= FEW
-        return are_enough and USES.index(self._allowed(rows)[0]) < USES.index(use)
+        if self._units(rows) < FEW:
+            return False
+        allowed, _ = self._allowed(rows)
+        return USES.index(allowed) < USES.index(use)
 
     def _units(self, rows: Bools) -> float:
         """Return how many labeled units are in some rows, given as a mask."""

@@ -153,8 +153,9 @@ def _usual(counts: Floats) -> float:
     """
     ordered = np.sort(counts, axis=1)
     most = ordered[:, -1]
-    several = counts.shape[1] > 1
-    second = ordered[:, -2] if several else np.zeros(len(counts))
+    second = np.zeros(len(counts))
+    if counts.shape[1] > 1:
+        second = ordered[:, -2]
     # Without the unit itself its class has one less, and must still be the most frequent.
     others_of_most = most - 1
     still_most = others_of_most > second
@@ -259,7 +260,8 @@ def _of_confusion(
     # shape (classes,): labels of the mixed strata, the fewest first
     of_mixed = by_stratum[mixed].sum(axis=0)
     counts = np.sort(of_mixed)
-    if present.sum() < 2 or by_stratum.sum() < COVERED * labels.sum():
+    covered = by_stratum.sum()
+    if present.sum() < 2 or covered < COVERED * labels.sum():
         return None
     if is_followed:
         contrary = units - most_frequent

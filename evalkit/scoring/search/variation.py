@@ -40,43 +40,55 @@ def varying(
         confidence: one minus the probability of a false alarm.
         seed: the seed.
     """
-    units = np.bincount(outcomes.case)
-    if not outcomes.counted or units.max(initial=0) > 1 or (outcomes.units > 1).any():
+    units_of_cases = np.bincount(outcomes.case)
+    several = units_of_cases.max(initial=0) > 1 or (outcomes.units > 1).any()
+    if several or not outcomes.counted:
         return {}
     small = [column for column in columns if _is_of_small_groups(column, outcomes)]
     generator = np.random.default_rng(seed)
-    most: tuple[float, Slices] | None = None
+    level = (1 - confidence) / max(1, len(small))
+    largest = 0.0
+    most: Slices | None = None
     for column in small:
+        # (units, values) whether a unit has the value
         members = column.members[outcomes.case].astype(np.float64)
         deviation = _deviation(members, outcomes.residuals)
-        if deviation < MATERIAL or (most is not None and deviation <= most[0]):
+        if deviation < MATERIAL or deviation <= largest:
             continue
-        if _p(members, outcomes, generator) <= (1 - confidence) / len(small):
-            most = (deviation, column)
+        if _p(members, outcomes, generator) <= level:
+            largest = deviation
+            most = column
     if most is None:
         return {}
-    deviation, column = most
-    facts: JsonObject = {"column": column.column}
+    facts: JsonObject = {"column": most.column}
     note = json.dumps(facts, ensure_ascii=False)
-    return {VARIES: Metric(VARIES, deviation, n=len(column.values), note=note)}
+    return {VARIES: Metric(VARIES, largest, n=len(most.values), note=note)}
 
 
 def _is_of_small_groups(column: Slices, outcomes: Outcomes) -> bool:
     """Return whether most units of a column are in values that are too small to be slices."""
+    if len(column.values) < FEWEST_VALUES:
+        return False
+    # (units, values) whether a unit has the value
     members = column.members[outcomes.case]
-    if len(column.values) < FEWEST_VALUES or (members.sum(axis=1) > 1).any():
+    values_of_units = members.sum(axis=1)
+    if values_of_units.max(initial=0) > 1:
         return False
     sizes = members.sum(axis=0)
-    return bool(2 * sizes[sizes < UNITS].sum() > len(members))
+    in_small = sizes[sizes < UNITS].sum()
+    return bool(2 * in_small > len(members))
 
 
 def _deviation(members: Floats, residuals: Floats) -> float:
     """Return the standard deviation of the share of wrong verdicts between values."""
     sizes = members.sum(axis=0)
     sums = residuals @ members
-    expected = sizes * (residuals**2).mean()
-    pairs = (sizes * (sizes - 1)).sum()
-    variance = (sums**2 - expected).sum() / max(pairs, 1.0)
+    squares = residuals**2
+    expected = sizes * squares.mean()
+    excess = sums**2 - expected
+    # n units make n * (n - 1) ordered pairs.
+    pairs = sizes * (sizes - 1)
+    variance = excess.sum() / max(pairs.sum(), 1.0)
     return float(np.sqrt(max(variance, 0.0)))
 
 
@@ -84,7 +96,8 @@ def _p(members: Floats, outcomes: Outcomes, generator: np.random.Generator) -> f
     """Return how often permuted verdicts differ as much between values as the observed ones."""
     sizes = np.maximum(members.sum(axis=0), 1.0)
     residuals = outcomes.residuals
-    observed = ((residuals @ members) ** 2 / sizes).sum()
+    observed = _spread(residuals, members, sizes)
+    # The observed order is one of those that are compared.
     exceeding = 1
     permuted = residuals.copy()
     strata = [
@@ -94,6 +107,13 @@ def _p(members: Floats, outcomes: Outcomes, generator: np.random.Generator) -> f
     for _ in range(DRAWS):
         for rows in strata:
             permuted[rows] = generator.permutation(residuals[rows])
-        spread = ((permuted @ members) ** 2 / sizes).sum()
-        exceeding += bool(spread >= observed - 1e-9)
+        if _spread(permuted, members, sizes) >= observed - 1e-9:
+            exceeding += 1
     return exceeding / (1 + DRAWS)
+
+
+def _spread(residuals: Floats, members: Floats, sizes: Floats) -> float:
+    """Return the sum over values of the squared sum of residuals by unit."""
+    sums = residuals @ members
+    by_value = sums**2 / sizes
+    return float(by_value.sum())
