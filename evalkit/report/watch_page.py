@@ -141,33 +141,48 @@ def _incomplete(look: Look) -> Finding:
 
 def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
     """Yield a finding for each judge whose reported model or fingerprint is another one than in the first look."""
+    if not looks:
+        return
+    first, *_ = looks
+    *_, last = looks
+    # Answers are compared from the first look after the baseline on.
+    are_same = len(looks) > BASELINE and baseline.changed is None
     for attribute, kind in REPORTED.items():
-        for judge, before in (getattr(looks[0], attribute) if looks else {}).items():
-            now = getattr(looks[-1], attribute).get(judge, ())
+        for judge, before in getattr(first, attribute).items():
+            now = getattr(last, attribute).get(judge, ())
             # No report, or one in common with the first look, is no change.
             if not now or {*now} & {*before}:
                 continue
-            # The first look that reported nothing of the first look's set.
-            since = next(
-                look.number
-                for look in looks
-                if not {*getattr(look, attribute).get(judge, ())} & {*before}
-            )
-            text = gettext(
+            text: Message = gettext(
                 "The provider reports another {kind} for {judge} since look {look}: {now} instead"
                 " of {before}.",
                 kind=kind,
                 judge=judge,
-                look=since,
+                look=_since(looks, attribute, judge),
                 now=joined(now),
                 before=joined(before),
             )
-            same = gettext(
-                "{report} Its answers have not changed noticeably.", report=text
-            )
-            yield finding(
-                f"watch/{attribute}", "warn", text if baseline.changed else same
-            )
+            if are_same:
+                text = gettext(
+                    "{report} Its answers have not changed noticeably.", report=text
+                )
+            yield finding(f"watch/{attribute}", "warn", text)
+
+
+def _since(looks: Sequence[Look], attribute: str, judge: str) -> int:
+    """Return the first of the last looks whose reports have nothing in common with that of the first look.
+
+    A look without a report says nothing, and is passed over.
+    """
+    before = {*getattr(looks[0], attribute)[judge]}
+    since = looks[-1].number
+    for look in reversed(looks):
+        reported = {*getattr(look, attribute).get(judge, ())}
+        if reported & before:
+            break
+        if reported:
+            since = look.number
+    return since
 
 
 def render_watch(baselines: Sequence[Baseline]) -> str:

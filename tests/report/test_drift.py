@@ -9,7 +9,9 @@ from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Completion, Response
 from evalkit.report.findings.drift import findings
+from evalkit.report.watch_page import watch_findings
 from evalkit.scoring.drift import Drift
+from evalkit.scoring.looks import Baseline, Look, LookFacts
 from tests.scoring.drift_runs import measured, pairs, right_in, scores, truth
 
 LABELS = truth(400)
@@ -229,3 +231,27 @@ def test_many_settings_are_cut():
     rest = read(same(criteria=MANY))[1:]
     assert rest[0].count("criteria.quality.") == 4
     assert rest[0].endswith(", ….")
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (["m1", "m2"], "since look 2: m2 instead of m1."),
+        (["m1", "m1", "m2"], "since look 3: m2 instead of m1. Its answers have not changed"),
+        (["m1", "m1", "", "m2", "m1", "", "m3", "", "m4"], "since look 7: m4 instead of m1."),
+        (["m1", "m1", "m2", "m1"], None),
+        (["m1", "m1", "m2", ""], None),
+    ],
+)
+def test_a_watch_says_since_when_another_model_is_reported(models, said):
+    facts = LookFacts(None, None, None, None, None, 1.0)
+    looks = [
+        Look(f"k{n}", n, "", complete=True, models={"j": (name,) if name else ()}, facts=facts)
+        for n, name in enumerate(models, 1)
+    ]
+    found = watch_findings(Baseline("j", "c", "f", {}, 9, looks=tuple(looks)))
+    texts = [one.text for one in found if one.metric == "watch/models"]
+    assert len(texts) == (said is not None)
+    assert all(said in text for text in texts)
+    if len(models) == 2:
+        assert not any("not changed" in text for text in texts)

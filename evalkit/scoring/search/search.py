@@ -274,8 +274,10 @@ class _Judge:
 
     def _is_weak(self, rows: Bools, use: Use) -> bool:
         """Return whether enough units are in some rows, given as a mask, and they allow less than a use."""
-        if self._units(rows) < FEW:
-            return False
+        are_enough = self._units(rows) >= FEW
+        return are_enough and self._allows_less(rows, use)
+
+    def _allows_less(self, rows: Bools, use: Use) -> bool:
         allowed, _ = self._allowed(rows)
         return USES.index(allowed) < USES.index(use)
 

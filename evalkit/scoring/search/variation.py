@@ -67,16 +67,15 @@ def varying(
 
 def _is_of_small_groups(column: Slices, outcomes: Outcomes) -> bool:
     """Return whether most units of a column are in values that are too small to be slices."""
-    if len(column.values) < FEWEST_VALUES:
-        return False
     # (units, values) whether a unit has the value
     members = column.members[outcomes.case]
     values_of_units = members.sum(axis=1)
-    if values_of_units.max(initial=0) > 1:
-        return False
     sizes = members.sum(axis=0)
     in_small = sizes[sizes < UNITS].sum()
-    return bool(2 * in_small > len(members))
+    are_small = 2 * in_small > len(members)
+    are_several = len(column.values) >= FEWEST_VALUES
+    has_one_value = values_of_units.max(initial=0) <= 1
+    return bool(are_several and are_small and has_one_value)
 
 
 def _deviation(members: Floats, residuals: Floats) -> float:
