@@ -106,7 +106,7 @@ def _join_share(
         return
     opposite = {"pass": "fail", "fail": "pass"}
     [total] = totals
-    most = []
+    most: list[str | None] = []
     counts = _numbers(parts.typed[name])
     counts_of_all = _numbers(parts.typed[total])
     for count, count_of_all in zip(counts, counts_of_all, strict=True):

@@ -106,8 +106,8 @@ def _p(members: Floats, outcomes: Outcomes, generator: np.random.Generator) -> f
     for _ in range(DRAWS):
         for rows in strata:
             permuted[rows] = generator.permutation(residuals[rows])
-        if _spread(permuted, members, sizes) >= observed - 1e-9:
-            exceeding += 1
+        is_as_large = _spread(permuted, members, sizes) >= observed - 1e-9
+        exceeding += int(is_as_large)
     return exceeding / (1 + DRAWS)
 
 
