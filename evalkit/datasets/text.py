@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import Any, Final
@@ -29,6 +30,20 @@ _SHAREGPT = {
 }
 """Roles by ShareGPT's `from`; other names are kept."""
 _HEADING = re.compile(r"^(?=\[[\w .:-]+\]$)", re.MULTILINE)
+
+
+def written_value(text: str) -> Any:
+    """Return the value that a text writes in JSON, or else as Python does, with single quotes.
+
+    Raises:
+        ValueError: if it writes none.
+    """
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    raise ValueError("neither JSON nor a value of Python")
 
 
 def is_conversation(value: Any) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
@@ -12,6 +10,7 @@ from typing import Any, Final
 
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.messages import json_value
+from evalkit.datasets.text import written_value
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     JUDGE,
@@ -155,13 +154,12 @@ def _list(value: Any) -> list[Any]:
 def _listed(text: str) -> list[Any]:
     if not text.strip().startswith("["):
         return [text] if text.strip() else []
-    for read in (json.loads, ast.literal_eval):
-        try:
-            value = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, list):
-            return value
+    try:
+        value = written_value(text)
+    except ValueError:
+        return []
+    if isinstance(value, list):
+        return value
     return []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Final
 from evalkit.core.errors import DatasetError
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.messages import SPAN, json_value
-from evalkit.datasets.text import as_messages
+from evalkit.datasets.text import as_messages, written_value
 from evalkit.interop.importers.otel_spans import (
     ModelCall,
     conversation_of,
@@ -53,12 +52,10 @@ def _parsed(cell: Any) -> Any:
     """Return a list or an object that a cell of a table has as a text, in JSON or as Python writes it."""
     if not isinstance(cell, str):
         return cell
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return cell
+    try:
+        return written_value(cell)
+    except ValueError:
+        return cell
 
 
 def _trace(row: Json) -> Trace:

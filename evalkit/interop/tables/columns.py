@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
-from evalkit.datasets.text import is_conversation
+from evalkit.datasets.text import is_conversation, written_value
 from evalkit.interop.tables.words import fold, known_words, matches, polarity
 
 Rows: TypeAlias = Sequence[Placed]
@@ -365,14 +364,12 @@ def _object(cell: Any) -> dict[str, Any] | None:
         text = text.strip("`").removeprefix("json").strip()
     if not (text.startswith("{") and text.endswith("}")):
         return None
-    # JSON first, then Python's own notation with single quotes.
-    for read in (json.loads, ast.literal_eval):
-        try:
-            value = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, dict) and value:
-            return {str(key): part for key, part in value.items()}
+    try:
+        value = written_value(text)
+    except ValueError:
+        return None
+    if isinstance(value, dict) and value:
+        return {str(key): part for key, part in value.items()}
     return None
 
 
@@ -408,13 +405,13 @@ def _listed(cell: Any) -> Any:
         return cell
     text = cell.strip()
     if text.startswith("[") and text.endswith("]"):
-        for read in (json.loads, ast.literal_eval):
-            try:
-                value = read(text)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                continue
-            if isinstance(value, list):
-                return value
+        try:
+            value = written_value(text)
+        except ValueError:
+            return cell
+        # Several lists after each other are no list.
+        if isinstance(value, list):
+            return value
         return cell
     meanings, _ = polarity()
     for separator in (";", "|", ",", "/"):

@@ -15,8 +15,9 @@ from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
 from evalkit.interop.tables.words import begins, matches, tokens
 
-_HUMAN: Final = ("human", "label")
-_MACHINE: Final = ("judge", "verdict")
+HUMAN: Final = ("human", "label")
+MACHINE: Final = ("judge", "verdict")
+"""The groups of words by which a name says that a person, or a machine, judged."""
 _OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
 _POSITION: Final = re.compile(r"(.+)\.(\d+)")
 """The name of a column with one position of lists."""
@@ -236,7 +237,7 @@ def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
         # Numbers and raters are no part of a criterion.
         words = tuple(
             word
-            for word in rest_of(name, (*_HUMAN, *_MACHINE))
+            for word in rest_of(name, (*HUMAN, *MACHINE))
             if not word.isdigit() and strength(word)[1] < 2
         )
         groups.setdefault(words, []).append(name)

@@ -37,6 +37,8 @@ from evalkit.interop.tables.rater_columns import (
     may_be_names,
 )
 from evalkit.interop.tables.rater_criteria import (
+    HUMAN,
+    MACHINE,
     ask_for_criteria,
     check_criteria,
     chosen_stack,
@@ -61,8 +63,6 @@ from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA
 from evalkit.interop.tables.words import fold, matches, tokens
 
-_HUMAN: Final = ("human", "label")
-_MACHINE: Final = ("judge", "verdict")
 _GRADERS: Final = frozenset({"grader", "evaluator", "scorer"})
 """Words for who judges, who may be a person."""
 _VOTES: Final = frozenset(
@@ -270,8 +270,8 @@ def _drop_aggregates(
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
     """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
     # The words of the name that name no rater, such as `tone`.
-    humans = {rest_of(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
-    machines = {rest_of(name, _MACHINE) for name in raters.judges}
+    humans = {rest_of(name, HUMAN) for name in raters.labels if strength(name)[1] > 2}
+    machines = {rest_of(name, MACHINE) for name in raters.judges}
     for name in weak:
         base_name = rest_of(name, ())
         # The judge takes the bare name only if no judge has it already.

@@ -48,8 +48,10 @@ _SURE_FIGURES: Final = frozenset(
     {*("kappa", "auc", "auroc", "mcc", "spearman", "pearson", "kendall")}
 )
 """Figures that a single case cannot have."""
-_MOST_FIGURES: Final = 2
-"""The number of columns of figures from which a table is one of results."""
+_FEWEST_FIGURES: Final = 2
+"""A table with at least so many columns of figures is one of results."""
+_FEWEST_NAMES: Final = 2
+"""So many names that are values of their columns, too, are those of a case."""
 _MOST_ROWS: Final = 200
 """The most rows of a table of results."""
 _REMEDY: Final = (
@@ -77,7 +79,7 @@ def check_results(typed: Mapping[str, TypedColumn], where: str) -> None:
         and all(-1 <= value <= 100 for value in column.distinct_numbers)
     ]
     words = {word for name in figures for word in tokens(name)}
-    if len(figures) >= _MOST_FIGURES and not _SURE_FIGURES.isdisjoint(words):
+    if len(figures) >= _FEWEST_FIGURES and not _SURE_FIGURES.isdisjoint(words):
         listed = ", ".join(f"'{name}'" for name in figures)
         problem = f"has results of judges ({listed}), and not their verdicts"
         raise DatasetError(problem, where=where, remedy=_REMEDY)
@@ -86,7 +88,7 @@ def check_results(typed: Mapping[str, TypedColumn], where: str) -> None:
 def _refuse_case_as_header(typed: Mapping[str, TypedColumn], where: str) -> None:
     # A table without names of columns has its first case in their place.
     names = [name for name, column in typed.items() if name in column.counts]
-    if len(names) < _MOST_FIGURES:
+    if len(names) < _FEWEST_NAMES:
         return
     listed = ", ".join(f"'{name}'" for name in names)
     problem = f"has no names of columns: {listed} are values of their columns, too"
@@ -95,14 +97,14 @@ def _refuse_case_as_header(typed: Mapping[str, TypedColumn], where: str) -> None
 
 
 def _refuse_matrix(typed: Mapping[str, TypedColumn], where: str) -> None:
-    first, *others = typed
+    first, *further = typed
     words = {fold(text) for text in typed[first].words}
     # Totals may be in one more row and one more column.
-    counted = [name for name in others if fold(name) in words]
+    counted = [name for name in further if fold(name) in words]
     whole = all(
         typed[name].is_numeric
         and all(map(float.is_integer, typed[name].distinct_numbers))
-        for name in others
+        for name in further
     )
     if len(counted) > 1 and len(counted) >= len(words) - 1 and whole:
         problem = f"is a table of counts: each column is a word of '{first}'"
@@ -142,9 +144,9 @@ def check_counts(
         return
     [count] = counts
     # Every other column has a few values, and no combination of them occurs twice.
-    others = [name for name in typed if name != count]
-    few = all(len(typed[name].counts) <= MOST_CLASSES for name in others)
-    rows = list(zip(*(typed[name].texts for name in others), strict=True))
+    columns = [column for name, column in typed.items() if name != count]
+    few = all(len(column.counts) <= MOST_CLASSES for column in columns)
+    rows = list(zip(*(column.texts for column in columns), strict=True))
     if not few or len(set(rows)) < len(rows):
         return
     answers = [

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.records import NONE
+from evalkit.interop.tables.column_types import MOSTLY
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import MAPPED_TO_NONE, Raw
 from evalkit.interop.tables.words import fold
@@ -23,7 +24,6 @@ _NOTHING: Final = frozenset(
 )
 """Words for nothing that may be classes."""
 _OFTEN: Final = 0.05
-_MOSTLY: Final = 0.8
 _OTHER_COLUMN: Final = (
     "name a column of verdicts: --judge COLUMN, or map the words: --map WORD=VALUE"
 )
@@ -297,7 +297,7 @@ def ask_about_nothing(raws: Mapping[str, Raw], where: str) -> None:
     used: dict[str, list[str]] = {}
     for raw in raws.values():
         classes = not raw.column.is_numeric and 1 < len(raw.words) <= MOST_LEVELS
-        if not classes or raw.column.share(raw.column.flags) >= _MOSTLY:
+        if not classes or raw.column.share(raw.column.flags) >= MOSTLY:
             continue
         for text in raw.missing:
             often = raw.column.counts[text] >= _OFTEN * len(raw.column.cells)
