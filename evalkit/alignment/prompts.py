@@ -30,9 +30,14 @@ TEMPLATE, WRITE = "prompt.template", "align_prompt"
 MOST_CHARACTERS: Final = 4000
 """The longest instruction, unless the run's own is longer."""
 _ATTEMPTS: Final = 3
-_SYSTEM = re.compile(r"\{%[-+]?\s*block\s+system\b[^%]*%\}\n?")
-_COMMENTS = re.compile(r"(?:\s*\{#.*?#\})*", re.DOTALL)
-_FIXED = re.compile(r"^[^\n]*(?:\{[{%#]|<)", re.MULTILINE)
+_NOT_TUNABLE: Final = "tune other settings, or run with another prompt.template"
+# {% block system %}, with the end of its line.
+_SYSTEM_BLOCK = re.compile(r"\{%[-+]?\s*block\s+system\b[^%]*%\}\n?")
+# {# … #} before the first text; it also matches where there are none.
+_LEADING_COMMENTS = re.compile(r"(?:\s*\{#.*?#\})*", re.DOTALL)
+# The start of a line that has Jinja or a tag.
+_FIXED_LINE = re.compile(r"^[^\n]*(?:\{[{%#]|<)", re.MULTILINE)
+# An answer that is one block of code.
 _FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
 _FORBIDDEN: Final = {
     "{{": "Jinja",
@@ -65,47 +70,23 @@ class Instruction:
         """Return the instruction in the template of a run.
 
         Raises:
-            ConfigError: if its template has no instruction.
+            ConfigError: if the prompt of the run cannot be tuned, or its template has no
+                instruction.
         """
-        config = result.config
-        remedy = "tune other settings, or run with another prompt.template"
-        if (
-            config.mode.name not in _MODES
-            or config.judge.rewards
-            or config.prompt.source is not None
-        ):
-            raise ConfigError(
-                "the prompt of this run cannot be tuned",
-                where=f"mode={config.mode.name}",
-                remedy=remedy,
-            )
-        name = config.prompt.template or (
-            "pointwise_class" if config.rubric.classes else config.mode.name
-        )
-        is_path = name.endswith(".j2") or "/" in name
-        if is_path:
-            path = name.rpartition("/")[2]
-        else:
-            path = f"{config.prompt.language}/{name}.md.j2"
-        texts: Mapping[str, str] = getattr(
-            build_evaluator(config, read_templates(result)), "prompt_texts", {}
-        )
+        path = _template_path(result.config)
+        evaluator = build_evaluator(result.config, read_templates(result))
         # The text that was used in the run, not the installed one.
-        source = texts.get(path, "")
-        head = _SYSTEM.search(source) or _COMMENTS.match(source)
-        # The instruction begins after the opening of the system block, or after leading comments.
-        begun = head.end() if head is not None else 0
-        body = source[begun:]
-        # It ends before the first line with Jinja or a tag, since placeholders must stay.
-        whole = body[: end.start()] if (end := _FIXED.search(body)) else body
-        if not (text := whole.strip()):
+        used_texts: Mapping[str, str] = getattr(evaluator, "prompt_texts", {})
+        template = used_texts.get(path, "")
+        span = _instruction_span(template)
+        if span is None:
             problem = (
                 "no line of its system part precedes the first one with Jinja or a tag, so it has"
                 " no instruction"
             )
-            raise ConfigError(problem, where=f"template {path}", remedy=remedy)
-        start = begun + whole.index(text)
-        return cls(path, source[:start], text, source[start + len(text) :])
+            raise ConfigError(problem, where=f"template {path}", remedy=_NOT_TUNABLE)
+        start, end = span
+        return cls(path, template[:start], template[start:end], template[end:])
 
     @property
     def most(self) -> int:
@@ -127,6 +108,51 @@ class Instruction:
         if is_refusal(text):
             raise UnreadableError("refusal", f"the model refused: {text[:100]}")
         return plain_text(text, self.most, _FORBIDDEN, allowed="\n\t")
+
+
+def _template_path(config: RunConfig) -> str:
+    """Return the name under which the run folder keeps the template of a run.
+
+    Raises:
+        ConfigError: if the run has no template with an instruction: by its mode, a reward model,
+            or prompts that code writes.
+    """
+    if (
+        config.mode.name not in _MODES
+        or config.judge.rewards
+        or config.prompt.source is not None
+    ):
+        raise ConfigError(
+            "the prompt of this run cannot be tuned",
+            where=f"mode={config.mode.name}",
+            remedy=_NOT_TUNABLE,
+        )
+    default = "pointwise_class" if config.rubric.classes else config.mode.name
+    name = config.prompt.template or default
+    # A file of the user's is kept under its own name, a shipped template by its language.
+    is_file = name.endswith(".j2") or "/" in name
+    if is_file:
+        return name.rpartition("/")[2]
+    return f"{config.prompt.language}/{name}.md.j2"
+
+
+def _instruction_span(template: str) -> tuple[int, int] | None:
+    """Return where the instruction of a template starts and ends, `None` if it has none.
+
+    It starts after the opening of the system block, or after leading comments, and ends before the
+    first line with Jinja or a tag, since placeholders must stay. Blank lines around it are not part
+    of it.
+    """
+    opening = _SYSTEM_BLOCK.search(template) or _LEADING_COMMENTS.match(template)
+    begin = opening.end() if opening is not None else 0
+    body = template[begin:]
+    first_fixed = _FIXED_LINE.search(body)
+    changeable = body[: first_fixed.start()] if first_fixed is not None else body
+    instruction = changeable.strip()
+    if not instruction:
+        return None
+    start = begin + changeable.index(instruction)
+    return start, start + len(instruction)
 
 
 class PromptOptimizer(Protocol):

@@ -79,8 +79,9 @@ Pair: TypeAlias = tuple[str, int, str, str]
 
 _VOTES_FILES = ("human_judgments.jsonl", "human_judgments.json", "human.jsonl")
 
-# Game 1 shows the models in the order of the row, game 2 in the opposite one.
-_GAMES = (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1")))
+# The columns of the model shown first and of the one shown second: game 1 has the order of the row,
+# game 2 the opposite one.
+_GAMES = (("g1", "model_1", "model_2"), ("g2", "model_2", "model_1"))
 
 _HUGGING_FACE: Final = (
     "question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b",
@@ -393,7 +394,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         )
     if rows and _is_pair(rows[0]):
         records = records_of(
-            rows, lambda row: _games(row, kinds, votes), "pair", options
+            rows, lambda row: _game_records(row, kinds, votes), "pair", options
         )
         # Votes on other pairs would be labels without a verdict.
         judged = {_pair(row, ("model_1", "model_2")) for row in rows}
@@ -454,37 +455,46 @@ def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
     }
 
 
-def _games(
+def _game_records(
     row: LocatedRow, kinds: Json, votes: Mapping[Pair, Mapping[str, str | None]]
 ) -> Iterator[Cells]:
+    """Yield two records for a row of two models: the judge's game in each order of their answers.
+
+    Args:
+        row: the row, with both games.
+        kinds: the category of each question.
+        votes: human votes by pair and voter, empty if there is no file of them.
+    """
     turn = _turn(row, kinds)
     pair = _pair(row, ("model_1", "model_2"))
-    # Without votes, all models' responses to a question are one case.
-    if votes:  # human votes are kept for a case's two responses
-        turn["id"] += f": {pair[2]} / {pair[3]}"
-    # Votes are by side; labels of a record name the model.
-    models = {"A": pair[2], "B": pair[3], "TIE": "TIE"}
-    labels = {
-        f"label.{voter}": models[vote]
-        for voter, vote in votes.get(pair, {}).items()
-        if vote
-    }
+    _, _, model_a, model_b = pair
+    # Human votes are kept for a case's two responses. Without votes, all models' responses to a
+    # question are one case.
+    if votes:
+        turn = {**turn, "id": f"{turn['id']}: {model_a} / {model_b}"}
+    labels = _label_cells(votes.get(pair, {}), model_a, model_b)
     # Both games show the prompt in their own order, so texts are read from each.
-    for game, order in _GAMES:
+    for game, shown_first, shown_second in _GAMES:
         prompt = str(row.get(f"{game}_user_prompt", ""))
+        models = [str(row[shown_first]), str(row[shown_second])]
+        # The margin is positive for the response shown first.
+        margins = {shown_first: 1.0, shown_second: -1.0, "tie": 0.0}
         yield {
             **turn,
-            **pair_in(prompt, [str(row[side]) for side in order]),
+            **pair_in(prompt, models),
             "reference": reference_in(prompt),
             "text": row.get(f"{game}_judgment"),
             **labels,
-            **decided(
-                f"{game}_winner",
-                row.get(f"{game}_winner"),
-                # The margin is positive for the response shown first.
-                {order[0]: 1.0, order[1]: -1.0, "tie": 0.0},
-            ),
+            **decided(f"{game}_winner", row.get(f"{game}_winner"), margins),
         }
+
+
+def _label_cells(
+    votes: Mapping[str, str | None], model_a: str, model_b: str
+) -> dict[str, str]:
+    """Return votes by side as labels, which name the model; a vote without a winner is none."""
+    model_of = {"A": model_a, "B": model_b, "TIE": "TIE"}
+    return {f"label.{voter}": model_of[side] for voter, side in votes.items() if side}
 
 
 def _joined(row: LocatedRow) -> Iterator[Cells]:

@@ -74,7 +74,7 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
                     **values,
                 )
             findings.append(finding("watch/agreement_change", "info", text))
-    return [*findings, *_providers(baseline, looks)]
+    return [*findings, *_changed_models(baseline, looks)]
 
 
 def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
@@ -139,50 +139,51 @@ def _incomplete(look: Look) -> Finding:
     return finding("watch/looks", "warn", text)
 
 
-def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
-    """Yield a finding for each judge whose reported model or fingerprint is another one than in the first look."""
+def _changed_models(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yield a finding for each judge with another reported model or fingerprint than in the first look."""
     if not looks:
         return
-    first, *_ = looks
-    *_, last = looks
+    first_look, *_ = looks
+    *_, last_look = looks
     # Answers are compared from the first look after the baseline on.
-    are_same = len(looks) > BASELINE and baseline.changed is None
+    answers_are_same = len(looks) > BASELINE and baseline.changed is None
     for attribute, kind in REPORTED.items():
-        for judge, before in getattr(first, attribute).items():
-            now = getattr(last, attribute).get(judge, ())
-            # No report, or one in common with the first look, is no change.
-            if not now or {*now} & {*before}:
+        for judge, before in getattr(first_look, attribute).items():
+            now = getattr(last_look, attribute).get(judge, ())
+            # A provider that reports nothing now shows no change.
+            if not now or not set(now).isdisjoint(before):
                 continue
             text: Message = gettext(
                 "The provider reports another {kind} for {judge} since look {look}: {now} instead"
                 " of {before}.",
                 kind=kind,
                 judge=judge,
-                look=_since(looks, attribute, judge),
+                look=_first_changed_look(looks, attribute, judge),
                 now=joined(now),
                 before=joined(before),
             )
-            if are_same:
+            if answers_are_same:
                 text = gettext(
                     "{report} Its answers have not changed noticeably.", report=text
                 )
             yield finding(f"watch/{attribute}", "warn", text)
 
 
-def _since(looks: Sequence[Look], attribute: str, judge: str) -> int:
-    """Return the first of the last looks whose reports have nothing in common with that of the first look.
+def _first_changed_look(looks: Sequence[Look], attribute: str, judge: str) -> int:
+    """Return the number of the look since which a judge's reports differ from the first look's.
 
     A look without a report says nothing, and is passed over.
     """
     before = {*getattr(looks[0], attribute)[judge]}
-    since = looks[-1].number
+    first_changed = looks[-1].number
+    # From the last look back to the one that still agrees with the first.
     for look in reversed(looks):
         reported = {*getattr(look, attribute).get(judge, ())}
         if reported & before:
             break
         if reported:
-            since = look.number
-    return since
+            first_changed = look.number
+    return first_changed
 
 
 def render_watch(baselines: Sequence[Baseline]) -> str:

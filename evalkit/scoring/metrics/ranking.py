@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -362,9 +362,8 @@ def rank_systems(
     p_values = _pairwise_p_values(games, scoring, resampled)
     few = rows if len(rows) <= MAX_SYSTEMS else []
     metrics = [row[name] for row in few for name in ("rating", "win_rate")]
-    return [*metrics, _separated(games, scoring, resampled, p_values)], _details(
-        games, scoring, resampled, rows, p_values
-    )
+    metrics.append(_separated(games, scoring, resampled, p_values))
+    return metrics, _ranking_content(games, scoring, resampled, rows, p_values)
 
 
 def _system_metric(
@@ -478,23 +477,28 @@ def by_value(values: Floats) -> Ints:
     return np.argsort(-np.nan_to_num(np.round(values, 6), nan=-np.inf), kind="stable")
 
 
-def _details(
+def _ranking_content(
     games: Games,
     scoring: ScoringConfig,
     resampled: Standing,
-    rows: Sequence[JsonObject],
+    metrics_by_system: Sequence[Mapping[str, Metric]],
     p_values: Floats | None,
 ) -> JsonObject:
-    if np.isnan(resampled.rating[0]).all():
-        by = resampled.win_rate[0]
-    else:
-        by = resampled.rating[0]
-    order = [int(k) for k in by_value(by)]
+    """Return the content of ranking.json: the systems from best to worst, and their games.
+
+    Args:
+        games: the comparisons.
+        scoring: the level of the intervals.
+        resampled: (1 + resamples, systems) the results; row 0 is observed, the others resampled.
+        metrics_by_system: the metrics of each system by name, by index into `games.names`.
+        p_values: (systems, systems) Holm's p-values of equal ratings, `None` without ratings.
+    """
+    ratings = resampled.rating[0]
+    has_ratings = not np.isnan(ratings).all()
+    ranked_by = ratings if has_ratings else resampled.win_rate[0]
+    # Indices into `games.names`, the best system first.
+    order = by_value(ranked_by).tolist()
     wins, ties = games.tables()
-    tables = {
-        name: table[np.ix_(order, order)].astype(int).tolist()
-        for name, table in (("wins", wins), ("ties", ties))
-    }
     return {
         "model": MODEL,
         "confidence": scoring.confidence,
@@ -502,31 +506,51 @@ def _details(
         "missing": games.missing,
         "log_tie_parameter": round_metric(resampled.tie[0]),
         "systems": [
-            {"system": games.names[k]}
-            | {
-                name: (
-                    {key: getattr(metric, key) for key in ("value", "low", "high", "n")}
-                    | ({"note": metric.note} if metric.note else {})
-                )
-                for name, metric in rows[k].items()
+            {
+                "system": games.names[system],
+                **_metric_fields(metrics_by_system[system]),
+                "p_holm_of_first": _p_value_of_first(p_values, system, order[0]),
             }
-            | {
-                "p_holm_of_first": (
-                    None
-                    if p_values is None or k == order[0]
-                    else round_metric(p_values[k, order[0]])
-                )
-            }
-            for k in order
+            for system in order
         ],
-        **tables,
-        "at_equal_length": _length_details(games, scoring, order),
+        "wins": _in_order(wins, order),
+        "ties": _in_order(ties, order),
+        "at_equal_length": _ratings_at_equal_length(games, scoring, order),
     }
 
 
-def _length_details(
+def _metric_fields(metrics: Mapping[str, Metric]) -> JsonObject:
+    """Return a system's metrics as fields of ranking.json; `note` only where there is one."""
+    fields: JsonObject = {}
+    for name, metric in metrics.items():
+        fields[name] = {
+            "value": metric.value,
+            "low": metric.low,
+            "high": metric.high,
+            "n": metric.n,
+        }
+        if metric.note:
+            fields[name]["note"] = metric.note
+    return fields
+
+
+def _p_value_of_first(p_values: Floats | None, system: int, first: int) -> float | None:
+    """Return the p-value of equal ratings with the first system, `None` for itself or without ratings."""
+    if p_values is None or system == first:
+        return None
+    return round_metric(p_values[system, first])
+
+
+def _in_order(table: Floats, order: Sequence[int]) -> list[list[int]]:
+    """Return a (systems, systems) table of counts, rows and columns in the order of the ranking."""
+    counts: list[list[int]] = table[np.ix_(order, order)].astype(int).tolist()
+    return counts
+
+
+def _ratings_at_equal_length(
     games: Games, scoring: ScoringConfig, order: Sequence[int]
 ) -> JsonObject:
+    """Return the effect of length and ratings without it, or a note if they are not determined."""
     adjusted = at_equal_length(games)
     if adjusted is None:
         return {
@@ -535,24 +559,25 @@ def _length_details(
                 " system"
             )
         }
-    half = NormalDist().inv_cdf((1 + scoring.confidence) / 2)
+    # The half-width of an interval in standard errors.
+    half_width = NormalDist().inv_cdf((1 + scoring.confidence) / 2)
 
-    def points(value: float, error: float) -> dict[str, float | None]:
+    def in_points(value: float, error: float) -> dict[str, float | None]:
         ends = {
             "value": value,
-            "low": value - half * error,
-            "high": value + half * error,
+            "low": value - half_width * error,
+            "high": value + half_width * error,
         }
         return {name: round_metric(end * POINTS) for name, end in ends.items()}
 
     return {
-        "effect_of_length": points(adjusted.effect, adjusted.effect_error),
+        "effect_of_length": in_points(adjusted.effect, adjusted.effect_error),
         "unit": "points of rating for one standard deviation of the difference of log-lengths",
         "systems": [
             {
-                "system": games.names[k],
-                "rating": points(adjusted.ratings[k], adjusted.errors[k]),
+                "system": games.names[system],
+                "rating": in_points(adjusted.ratings[system], adjusted.errors[system]),
             }
-            for k in order
+            for system in order
         ],
     }

@@ -224,17 +224,18 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
 
     Args:
         difference: the rating of the first minus that of the second, in natural units.
-        tie: log v of Davidson's model.
+        tie: log v of Davidson's model, -inf without ties.
     """
-    half = np.asarray(difference) / 2
-    # The largest exponent is subtracted from all, so that none overflows.
-    larger = np.abs(half)
-    top = np.maximum(larger, tie)
-    first = np.exp(half - top)
-    both = np.exp(tie - top)
-    second = np.exp(-half - top)
-    total = first + both + second
-    first_wins = first / total
-    they_tie = both / total
-    second_wins = second / total
+    # Each outcome has the weight exp(exponent), and its probability is its share of all weights.
+    win_exponent = np.asarray(difference) / 2
+    loss_exponent = -win_exponent
+    # Less the largest exponent, which leaves the shares unchanged, so that no weight overflows.
+    largest_exponent = np.maximum(np.abs(win_exponent), tie)
+    win_weight = np.exp(win_exponent - largest_exponent)
+    tie_weight = np.exp(tie - largest_exponent)
+    loss_weight = np.exp(loss_exponent - largest_exponent)
+    total_weight = win_weight + tie_weight + loss_weight
+    first_wins = win_weight / total_weight
+    they_tie = tie_weight / total_weight
+    second_wins = loss_weight / total_weight
     return first_wins, they_tie, second_wins

@@ -307,19 +307,17 @@ def control_length(
 ) -> ScoreColumns:
     """Return scores adjusted to the mean length of all responses, if `scoring.length_control` is set.
 
-    The slope is `length/score_slope_at_grade`. Without grades, or if it is not identifiable, it is
-    the raw slope, which also removes what makes longer responses better. If no slope is
-    identifiable, scores are unchanged.
+    The slope is `length/score_slope_at_grade`. Without grades, or if it is not identifiable (NaN),
+    it is `length/score_slope`, which also removes what makes longer responses better. If no slope
+    is identifiable, no length is removed.
     """
     if not config.scoring.length_control or not len(scored.raw):
         return scored
-    length = _log10_length(cases)
     span = Scale.of(config.rubric).span
-    # At equal grade first, then the raw slope.
-    slopes = [
-        statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]
-    ]
-    slope = next((value for value in slopes if np.isfinite(value)), 0.0)
-    # Every response as if it had the mean length.
-    level = scored.raw - slope * (length - length.mean())
-    return replace(scored, score=normalize(config, level, scored.case))
+    raw_slope, slope_at_grade = score_slopes(scored, cases, span)
+    by_preference = (slope_at_grade.observed(), raw_slope.observed())
+    slope = next((value for value in by_preference if np.isfinite(value)), 0.0)
+    # (responses,) scores as if every response had the mean length.
+    length = _log10_length(cases)
+    adjusted = scored.raw - slope * (length - length.mean())
+    return replace(scored, score=normalize(config, adjusted, scored.case))
