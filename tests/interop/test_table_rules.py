@@ -907,6 +907,20 @@ def test_numerals_are_scores(name):
     assert column.distinct_numbers == levels
 
 
+FORMS_OF_NUMBERS = (
+    *("{}", "-{}", "+{}.5", ".{}", "'{}", "~{}", ' "{}" ', "{}e3", "[[{}]]", "{},5", "1,00{}"),
+    *("{} ± 0.2", "Score: {}", "LEVEL {}", "note = {}", "{} - good", "{} pts", "{} %", "{}/5"),
+    *("{} out of 10", "{} stars", "{}★", "评分 {}", "{}½"),
+)
+
+
+@pytest.mark.parametrize("form", FORMS_OF_NUMBERS)
+def test_each_form_of_a_number_is_tried(form):
+    column = TypedColumn("judge", [form.format(level) for level in SCORE])
+    assert len(column.distinct_numbers) == 5
+    assert column.is_numeric
+
+
 def test_numbers_in_quotes_are_numbers():
     column = TypedColumn("judge", [f'"{level}"' for level in _words((-1, 0, 1), 97)])
     assert column.distinct_numbers == [-1, 0, 1]

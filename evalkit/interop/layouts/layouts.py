@@ -535,13 +535,12 @@ def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer
     response = text(cells.get("response"))
     key = str(cells.get("key") or model or response or "1")
     name = None if model is None else str(model)
-    answer = Answer(key, response, name, messages=cells.get("messages"))
+    messages = cells.get("messages")
     if unit == "class":
-        return replace(answer, class_name=read_class(cells.get("label"), options))
-    return replace(
-        answer,
-        grade=_grade(cells.get("grade" if "grade" in cells else "label"), location),
-    )
+        class_name = read_class(cells.get("label"), options)
+        return Answer(key, response, name, class_name=class_name, messages=messages)
+    grade = _grade(cells.get("grade" if "grade" in cells else "label"), location)
+    return Answer(key, response, name, grade, messages=messages)
 
 
 def _pair(cells: Cells) -> tuple[Answer, ...]:

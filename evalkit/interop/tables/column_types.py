@@ -73,6 +73,11 @@ _POINTS: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
 )
 _MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f*①-⑳]")
+_BEGINS_NUMBER: Final = re.compile(
+    r"[\s'\"~]*(?:[-+.,(\[\d*]|score|rating|grade|level|likert|note|punkte)",
+    re.IGNORECASE,
+)
+"""The beginning of each number in ASCII, in whatever unit it is."""
 _DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*|\*{1,10}")
 _NAMED_NUMBER: Final = re.compile(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
@@ -243,7 +248,7 @@ class TypedColumn:
             "stars": _stars,
         }
         # A cheap test first: most columns of texts have no digit.
-        candidates = [text for text in self.words if _MAY_BE_NUMBER.search(text)]
+        candidates = [text for text in self.words if _may_be_number(text)]
         found: dict[NumberUnit, dict[str, float]] = {}
         for unit, read in units.items():
             found[unit] = {
@@ -354,22 +359,13 @@ class TypedColumn:
     @cached_property
     def pairs(self) -> Mapping[str, str]:
         """A, B or TIE of each level that names a winner or compares."""
-        winner_words = pair_words()
-        winners = {}
-        for text in self.words:
-            if len(text) > LONGEST_WORD:
-                continue
-            if match := _COMPARISON.fullmatch(text.strip()):
-                winners[text] = _compared(match)
-            elif (word := fold(text)) in winner_words:
-                winners[text] = winner_words[word]
-            elif match := _STRENGTH.fullmatch(word):
-                # The side is the last letter: a, 1 are A; b, 2 are B.
-                winners[text] = "A" if match[1][-1] in "a1" else "B"
-            # [[C]] is the word for a tie in the prompts of MT-Bench.
-            elif text.strip().casefold() == "[[c]]":
-                winners[text] = "TIE"
-        return winners
+        winners = {text: _winner(text) for text in self.words}
+        return {text: winner for text, winner in winners.items() if winner is not None}
+
+    @cached_property
+    def is_paired(self) -> bool:
+        """Whether every level names a winner or compares; the first other one ends the search."""
+        return all(_winner(text) is not None for text in self.words)
 
     @cached_property
     def order(self) -> list[str] | None:
@@ -450,7 +446,7 @@ class TypedColumn:
         if self.share(self.flags) == 1:
             return "flag"
         # Only if all levels name a winner: `a` and `b` among other letters are classes.
-        if self.share(self.pairs) == 1:
+        if self.is_paired:
             comparisons = any(
                 _COMPARISON.fullmatch(text.strip()) for text in self.words
             )
@@ -485,6 +481,24 @@ def _qualifies(stated: Mapping[str, Any]) -> bool:
     return any(len(texts) > 1 for texts in begun.values())
 
 
+def _winner(text: str) -> str | None:
+    """Return A, B or TIE if a level names a winner or compares."""
+    if len(text) > LONGEST_WORD:
+        return None
+    if match := _COMPARISON.fullmatch(text.strip()):
+        return _compared(match)
+    word = fold(text)
+    if word in pair_words():
+        return pair_words()[word]
+    if match := _STRENGTH.fullmatch(word):
+        # The side is the last letter: a, 1 are A; b, 2 are B.
+        return "A" if match[1][-1] in "a1" else "B"
+    # [[C]] is the word for a tie in the prompts of MT-Bench.
+    if text.strip().casefold() == "[[c]]":
+        return "TIE"
+    return None
+
+
 def _compared(match: re.Match[str]) -> str:
     first = match[1].casefold()
     sign = match[2].casefold()
@@ -496,6 +510,13 @@ def _compared(match: re.Match[str]) -> str:
         return "TIE"
     better = second if sign in _WORSE else first
     return "A" if better[-1] in "a1" else "B"
+
+
+def _may_be_number(text: str) -> bool:
+    """Return whether a text can be a number in some unit: hardly any other text has to be tried in each."""
+    if not _MAY_BE_NUMBER.search(text):
+        return False
+    return not text.isascii() or _BEGINS_NUMBER.match(text) is not None
 
 
 def _percent(text: str) -> float | None:

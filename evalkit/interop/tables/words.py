@@ -57,6 +57,9 @@ def known_words() -> Mapping[str, Any]:
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
+    # Most texts are one plain word, in which nothing below would change.
+    if word.isascii() and word.isalnum():
+        return word.casefold()
     plain = (
         # Full-width letters and numbers become plain ones, and skin tones disappear.
         word if word.isascii() else _TONES.sub("", unicodedata.normalize("NFKC", word))
@@ -116,7 +119,7 @@ def _model_patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in known_words()["models"]["patterns"])
 
 
-@cache
+@lru_cache(maxsize=4096)  # as for `missing_cause`
 def is_model(name: str) -> bool:
     """Return whether a name is that of a language model."""
     folded = name.casefold().strip()
@@ -282,7 +285,7 @@ def missing_cause(text: str) -> str | None:
     return FAILED if _PROVIDER_ERROR.search(stripped) else None
 
 
-@cache
+@lru_cache(maxsize=4096)  # as for `missing_cause`
 def is_unclear_failure(text: str) -> bool:
     """Return whether a word for no verdict is a verdict next to its opposite, as `failed` is next to `passed`."""
     return text.strip().casefold() in _UNCLEAR_FAILURES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from evalkit.core.types import Case
@@ -35,16 +34,9 @@ def cell_of(case: Case, column: str) -> Any:
     value = case.metadata.get(column)
     if value is not None:
         return value
-    if column == LENGTH and case.responses:
-        return mean_length(case)
-    if column == PROMPT_LENGTH and case.prompt:
-        return len(case.prompt)
-    if column == SYSTEMS:
-        return [response.model for response in case.responses if response.model]
-    if column == ITEM:
-        return [item.id for item in case.checklist if not item.numbered]
-    if column == TAG:
-        return [tag for item in case.checklist for tag in item.tags]
+    value = computed_cell(case, column)
+    if value is not None:
+        return value
     first, crosses, second = column.partition(CROSS)
     if not crosses:
         return None
@@ -55,8 +47,18 @@ def cell_of(case: Case, column: str) -> Any:
 
 
 def computed_cell(case: Case, column: str) -> Any:
-    """Return the value of a case in a column that is computed from it."""
-    return cell_of(replace(case, metadata={}), column)
+    """Return the value of a case in a column that is computed from it; `None` for another column."""
+    if column == LENGTH and case.responses:
+        return mean_length(case)
+    if column == PROMPT_LENGTH and case.prompt:
+        return len(case.prompt)
+    if column == SYSTEMS:
+        return [response.model for response in case.responses if response.model]
+    if column == ITEM:
+        return [item.id for item in case.checklist if not item.numbered]
+    if column == TAG:
+        return [tag for item in case.checklist for tag in item.tags]
+    return None
 
 
 class Crossed:

@@ -302,6 +302,8 @@ def _longer(case: Case) -> str | None:
 
 def _strata(names: Sequence[str | None], column: str = SYSTEMS) -> Iterator[Slices]:
     """Yield the systems or the prompts as a column, if there are several."""
+    if not any(names):
+        return
     try:
         slices = slices_of_values(column, names)
     except TooManySlicesError:
