@@ -361,7 +361,7 @@ class _Search:
         best = Candidate({}, 0.0)
         most = -np.inf
         answers = self.dev
-        for candidate in self._candidates(tune):
+        for candidate in self._candidates_on_train(tune):
             # `reserve`: the answers of test must be paid for as well, or the search would end
             # without a proof.
             side = candidate.dev or self.answered(
@@ -391,7 +391,8 @@ class _Search:
                 best, most, answers = candidate, value, side
         return best, answers, False
 
-    def _candidates(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
+    def _candidates_on_train(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
+        """Yield what to try, fitted on train: settings, prompts, criteria or examples."""
         labels = self.labels
         settings = self.settings
         config = labels.result.config

@@ -117,7 +117,7 @@ class Asking:
         before = self.spent.usd
         # Labels stay out of everything that is sent or planned.
         cases = [*map(without_labels, side.cases)]
-        judged = self._ask(
+        judged = self._answers_within_budget(
             config,
             cases,
             build_evaluator(
@@ -154,7 +154,7 @@ class Asking:
             for number, prompt in enumerate(prompts)
         }
         with keys_below("align.model"):
-            judged = self._ask(
+            judged = self._answers_within_budget(
                 config,
                 [Case(case_id, "", ()) for case_id in by_id],
                 _Writing(by_id, read),
@@ -175,9 +175,15 @@ class Asking:
         )
         return prompts.render(template, **variables)
 
-    def _ask(
+    def _answers_within_budget(
         self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
     ) -> JudgingResult:
+        """Ask judges online within the budget of the alignment and store their answers.
+
+        Raises:
+            Signaled: if the user stops it.
+            AnswersError: if more calls fail than `runner.max_failure_rate` allows.
+        """
         changes = {
             "runner.budget_usd": self.budget_usd,
             "runner.budget_calls": None,

@@ -56,7 +56,9 @@ def _labeled_examples(
         if config.mode.name == "pairwise":
             examples = [_pair(config, case)]
         else:
-            examples = [_example(config, case, response) for response in case.responses]
+            examples = [
+                _graded_example(config, case, response) for response in case.responses
+            ]
         for example in examples:
             if example is not None:
                 yield case, example
@@ -117,7 +119,10 @@ def _won_by(winner: str, example: Example) -> Example:
     return example.model_copy(update=swapped)
 
 
-def _example(config: RunConfig, case: Case, response: Response) -> Example | None:
+def _graded_example(
+    config: RunConfig, case: Case, response: Response
+) -> Example | None:
+    """Return a labeled response as an example, `None` if its label is not one of the rubric."""
     rubric = config.rubric
     grade = response.grade
     if response.class_name in rubric.classes:

@@ -71,6 +71,7 @@ class _Adapter:
         candidate: Mapping[str, str],
         capture_traces: bool = False,
     ) -> Any:
+        """Return the agreement of each case with a candidate's instruction, for GEPA."""
         scores = self._trials.scores(candidate[_PART], batch)
         return self._batch(
             outputs=[None] * len(batch),

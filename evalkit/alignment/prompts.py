@@ -262,7 +262,7 @@ class Trials:
             TrialsEndedError: if the budget does not pay for the answers.
             EvalkitError: if the judge cannot be called.
         """
-        side = self._judged(text, ids)
+        side = self._judged_side(text, ids)
         config = self.candidate(text).of(self.result.config)
         # A case without a labeled verdict keeps an empty row, and counts as 0.
         rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
@@ -280,7 +280,7 @@ class Trials:
             and text != self.instruction.text
             and set(ids) == {case.id for case in self.dev.cases}
         ):
-            self._keep(text, config, side, values.values())
+            self._keep_candidate(text, config, side, values.values())
         # Which instruction a text was written from, and on which cases it was to be better.
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
@@ -298,9 +298,10 @@ class Trials:
                 )
         return listed
 
-    def _keep(
+    def _keep_candidate(
         self, text: str, config: RunConfig, side: Side, values: Collection[float]
     ) -> None:
+        """Keep an instruction that was tried on all of dev, and see if it reaches the goal."""
         candidate = self.candidate(text)
         self.candidates[text] = Candidate(
             candidate.settings, candidate.train, candidate.templates, side
@@ -311,7 +312,12 @@ class Trials:
         )
         self._reached = self.enough(config, side) or min(values) == 1
 
-    def _judged(self, text: str, ids: Sequence[str]) -> Side:
+    def _judged_side(self, text: str, ids: Sequence[str]) -> Side:
+        """Return cases and their judgments with an instruction; only cases new to it are asked.
+
+        Raises:
+            TrialsEndedError: if the budget does not pay for the answers.
+        """
         by_case = self._answers.setdefault(text, {})
         by_id = {case.id: case for case in (*self.train.cases, *self.dev.cases)}
         ids = list(dict.fromkeys(ids))
@@ -339,7 +345,7 @@ class Trials:
         if self.ended:
             return None
         try:
-            written = self._written(text, self._judged(text, ids))
+            written = self._write_once(text, self._judged_side(text, ids))
         except (
             EvalkitError
         ) as error:  # an optimizer may go on after an error: this ends the trials
@@ -349,7 +355,8 @@ class Trials:
             self._origins[written] = text, list(ids)
         return written
 
-    def _written(self, text: str, side: Side) -> str | None:
+    def _write_once(self, text: str, side: Side) -> str | None:
+        """Have one instruction written; `None` if it cannot be used, or the budget is reached."""
         config = self.candidate(text).of(self.result.config)
         cases = [*shown_cases(config, self.kind, side)]
         tried = self._attempts.get(text, [])[-_ATTEMPTS:]
@@ -358,7 +365,7 @@ class Trials:
             WRITE, instruction=text, cases=cases, attempts=tried, most=most
         )
         answers = self.asking.write(
-            [prompt], lambda reply: {"text": self._checked(reply)}
+            [prompt], lambda reply: {"text": self._checked_instruction(reply)}
         )
         if answers is None:
             self.unpaid = True
@@ -373,7 +380,12 @@ class Trials:
         )
         return None
 
-    def _checked(self, reply: str) -> str:
+    def _checked_instruction(self, reply: str) -> str:
+        """Return the instruction in a reply, if it is new and makes a valid template.
+
+        Raises:
+            UnreadableError: if it cannot be used.
+        """
         text = self.instruction.read(reply)
         # A model may repeat itself; trying it again would cost and show nothing.
         if text in self._tried_texts:

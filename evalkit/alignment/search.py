@@ -159,7 +159,7 @@ def candidates(
                 settings = {
                     key: value for choice in values for key, value in choice.items()
                 }
-                for candidate in _fitted(
+                for candidate in _with_thresholds(
                     config.with_(settings),
                     kind,
                     train,
@@ -207,7 +207,7 @@ def _votes(config: RunConfig) -> list[str]:
     return [vote for vote, possible in votes.items() if possible and vote != judge.vote]
 
 
-def _fitted(
+def _with_thresholds(
     config: RunConfig,
     kind: Kind,
     side: Side,
@@ -215,6 +215,7 @@ def _fitted(
     *,
     threshold: bool,
 ) -> Iterator[Candidate]:
+    """Yield the settings as they are, or with each threshold of ties at which a verdict changes."""
     if not threshold:
         yield Candidate(settings, agreement(config, kind, side))
         return

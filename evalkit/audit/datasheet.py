@@ -257,7 +257,7 @@ def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
     }
     variables |= {"use": use, "level": level}
     return written_pages(
-        "datasheet", sheet, _frame(sheet, words, title, language) | variables
+        "datasheet", sheet, _page_frame(sheet, words, title, language) | variables
     )
 
 
@@ -274,7 +274,8 @@ def written_pages(name: str, sheet: Json, values: Json) -> dict[str, str]:
     }
 
 
-def _frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
+def _page_frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
+    """Return what the page of a datasheet shows around its probes: title, language and facts."""
     calls = sheet["calls"]
     cost = sheet["cost_usd"]
     text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)

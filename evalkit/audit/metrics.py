@@ -280,6 +280,7 @@ def contrasts(
     scale = _scale(config)
 
     def answers(probe: Probe, of: str) -> Answers:
+        """Return the judge's answer on each case, as it is or as a probe edited it."""
         # `of` is empty for the original case, or the name of the repeat or of a probe.
         names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
         # An edited case of single responses has one response, at index 0.

@@ -369,11 +369,14 @@ class Relabeled:
             key=len,
             reverse=True,
         )
-        messages = tuple(self._message(message, texts) for message in request.messages)
+        messages = tuple(
+            self._relabel_message(message, texts) for message in request.messages
+        )
         answer = None if request.answer is None else self._answer(request.answer)
         return replace(request, messages=messages, answer=answer)
 
-    def _message(self, message: Message, texts: Sequence[str]) -> Message:
+    def _relabel_message(self, message: Message, texts: Sequence[str]) -> Message:
+        """Return a message with other names of responses, except in the judged texts."""
         if texts:
             parts = re.split(
                 "(" + "|".join(map(re.escape, texts)) + ")", message["content"]

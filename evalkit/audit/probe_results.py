@@ -75,7 +75,7 @@ def probe_result(
     sentences += _edited(outcome, **reviews)
     worst = []
     if outcome.found or outcome.silenced:
-        worst = list(_worst(outcome, result, texts))
+        worst = list(_worst_cases(outcome, result, texts))
     edited = int(outcome.contrast.applies.sum())
     return {
         "name": probe.name,
@@ -213,7 +213,7 @@ def _sentences(outcome: Outcome, metrics: Metrics, every: Metrics) -> Iterator[T
         if not outcome.found:
             yield gettext("That is not significantly more than its own noise.")
     else:
-        yield from _shift(outcome, metrics, noise)
+        yield from _describe_effect(outcome, metrics, noise)
     if not outcome.found and outcome.n:
         if outcome.detectable is None:
             yield ngettext(
@@ -266,7 +266,16 @@ def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
         )
 
 
-def _shift(outcome: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
+def _describe_effect(
+    outcome: Outcome, metrics: Metrics, noise: Metric | None
+) -> Iterator[Text]:
+    """Yield sentences on how far the verdicts moved, and how many changed.
+
+    Args:
+        outcome: the probe and its effect.
+        metrics: the metrics of the probe by the last part of their name.
+        noise: the share of verdicts that change in unedited repeats, `None` without repeats.
+    """
     shift = metrics.get("shift")
     flip = metrics.get("flip_rate")
     probe = outcome.contrast.probe
@@ -360,9 +369,10 @@ def worst_texts(
     return {case.id: case for case in edits if case.id in edit_ids}
 
 
-def _worst(
+def _worst_cases(
     outcome: Outcome, result: RunResult, texts: Mapping[str, Case]
 ) -> Iterator[JsonObject]:
+    """Yield the cases with the largest effects, the largest first: texts and both verdicts."""
     for index in _order(outcome)[:WORST]:
         # Effects are in the order of the run's cases.
         case = result.cases[int(index)]

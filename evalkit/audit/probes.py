@@ -476,7 +476,8 @@ def _as_list(text: str, _: Case, target: Place) -> str:
     )
 
 
-def _reworded(config: RunConfig) -> RunConfig:
+def _reword_criteria(config: RunConfig) -> RunConfig:
+    """Return the config with the descriptions of its criteria put as questions."""
     if config.prompt.language.startswith("zh"):
         form = "请评估：{} 这一点做得如何？"
     else:
@@ -589,7 +590,7 @@ PRESENTATION: Final = (
         gettext("The question asks for the same as the description."),
         same_case,
         directed=False,
-        reword=_reworded,
+        reword=_reword_criteria,
     ),
 )
 

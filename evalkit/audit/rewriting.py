@@ -83,10 +83,17 @@ class Rewriter:
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
         """Return the paraphrase as a judgment's answer, or why there is none: it is cut off, a refusal, or the same."""
-        return conclude(request, completion, lambda: _read(request, completion), None)
+        return conclude(
+            request, completion, lambda: _read_paraphrase(request, completion), None
+        )
 
 
-def _read(request: JudgeRequest, completion: Completion) -> Reading:
+def _read_paraphrase(request: JudgeRequest, completion: Completion) -> Reading:
+    """Return the paraphrase in a completion.
+
+    Raises:
+        UnreadableError: if there is none, or it is cut off, a refusal, or the response itself.
+    """
     text = drop_thinking(completion.text).strip()
     text = match[2].strip() if (match := _TAGS.fullmatch(text)) else text
     original = next(iter(marked_texts(request.messages[-1:])), "").strip()

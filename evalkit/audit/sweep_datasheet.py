@@ -43,7 +43,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         return {}
     sheets = {job: json.loads(read_file(folder / job / file_name)) for job in jobs}
     compared = _compare(folder, sheets)
-    rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
+    rows = [_job_row(job, names[job], sheets[job], compared) for job in jobs]
     rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
     probes = list(
         dict.fromkeys(
@@ -58,7 +58,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         "tests": compared,
         "confidence": config.scoring.confidence,
     }
-    return _files(sheet, folder.name, language_of(config))
+    return _pages(sheet, folder.name, language_of(config))
 
 
 def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
@@ -120,7 +120,8 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
     return tests
 
 
-def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
+def _job_row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
+    """Return the row of a job: the probes that it falls for, and its significant differences."""
     differing = [test for test in tests if job in test["jobs"] and test["differ"]]
     worse = sum(test["worse"] == job for test in differing)
     return {
@@ -138,7 +139,8 @@ def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
     }
 
 
-def _findings(sheet: Json) -> list[tuple[str, str]]:
+def _sentences(sheet: Json) -> list[tuple[str, str]]:
+    """Return in each language which judges differ in a probe; one sentence if none do."""
     names = {row["job"]: row["name"] for row in sheet["jobs"]}
     messages: list[Message] = []
     for test in sheet["tests"]:
@@ -173,7 +175,8 @@ def _letters(sheet: Json, probe: str) -> dict[str, str]:
     return {}
 
 
-def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
+def _pages(sheet: Json, title: str, language: str) -> dict[str, str]:
+    """Return the files of a sweep's datasheet by name: its JSON and a page for each format."""
     level = f"{100 * sheet['confidence']:g}%"
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
     costs = [row["cost_usd"] for row in sheet["jobs"]]
@@ -187,7 +190,7 @@ def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
         "words": words,
         "facts": [("jobs", (f"{len(sheet['jobs']):,}",) * 2), ("cost", cost)],
         "sheet": sheet,
-        "findings": _findings(sheet),
+        "findings": _sentences(sheet),
         "letters": {probe: _letters(sheet, probe) for probe in sheet["probes"]},
         "quantity": quantity,
         "uses": {use: in_every_language(text) for use, text in USES.items()},

@@ -483,6 +483,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     output_pairs = dict[tuple[str, ...], list[tuple[str, str]]]()
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
+        """Yield an annotation as a record, numbered as AlpacaEval numbers instructions."""
         instruction = str(row["instruction"])
         outputs = (str(row["output_1"]), str(row["output_2"]))
         # A duplicate instruction with different outputs counts as two questions.

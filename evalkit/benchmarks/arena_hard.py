@@ -78,7 +78,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             problem = f"question {_uid(row)} is answered twice by one model"
             raise DatasetError(problem, where=row.place, remedy="remove one of them")
         model_answers[_uid(row)] = row
-    baselines = _baselines(answers, source, questions)
+    baselines = _baseline_by_category(answers, source, questions)
     # The baseline's own answers are what models are compared with.
     models = [model for model in answers if model not in baselines.values()]
     if not models:
@@ -107,7 +107,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 }
                 # A question of several models is several cases.
                 name = _uid(row) if len(models) == 1 else f"{model}/{_uid(row)}"
-                yield _case(
+                yield _comparison(
                     row,
                     answers[model][_uid(row)],
                     answers[baseline].get(_uid(row)),
@@ -115,9 +115,10 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 )
 
 
-def _baselines(
+def _baseline_by_category(
     answers: Answers, source: Source, questions: Sequence[Row]
 ) -> dict[str, str]:
+    """Return the model that each category of questions is compared with."""
     categories = sorted({_category(row) for row in questions})
     if source.baseline is not None:
         # The user's baseline is that of every category.
@@ -130,9 +131,14 @@ def _baselines(
     }
 
 
-def _case(
+def _comparison(
     question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row
 ) -> Placed:
+    """Return a question with a model's answer and the baseline's, and its location.
+
+    Raises:
+        DatasetError: if the baseline has no answer.
+    """
     if baseline is None:
         problem = f"{pair['baseline']} has no answer to question {_uid(question)}"
         raise DatasetError(problem, where=answer.place, remedy="add it")
@@ -236,13 +242,14 @@ def _sniff(start: Peek) -> bool:
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each game."""
-    records = records_of(located_rows(path), _games, "pair", options)
+    records = records_of(located_rows(path), _game_records, "pair", options)
     return ParsedFile(
         records, {"format": "bracket", "graded": True}, benchmark="arena_hard"
     )
 
 
-def _games(row: LocatedRow) -> Iterator[Cells]:
+def _game_records(row: LocatedRow) -> Iterator[Cells]:
+    """Yield a record for each game of a row; a row without games is one missing judgment."""
     models = str(row.get("baseline") or BASELINE), str(row["model"])
     if isinstance(row.get("games"), list) and row["games"]:
         games = row["games"]
@@ -261,7 +268,7 @@ def _games(row: LocatedRow) -> Iterator[Cells]:
                 "baseline": models[0],
                 **({"category": row["category"]} if row.get("category") else {}),
             },
-            **_verdict(game),
+            **_verdict_cells(game),
         }
 
 
@@ -274,7 +281,8 @@ def _prompt_text(prompt: Any) -> str:
     return text(prompt[-1])
 
 
-def _verdict(game: Json) -> Cells:
+def _verdict_cells(game: Json) -> Cells:
+    """Return the text and the verdict of a game, or why it has none."""
     words = game.get("judgment")
     score = game.get("score")
     cells = {"text": text(words.get("answer")) if isinstance(words, Mapping) else words}

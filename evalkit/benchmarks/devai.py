@@ -53,7 +53,7 @@ _MET: dict[Any, ItemAnswer | None] = {True: "met", False: "not_met", None: None}
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each task; the agents' outputs are a column `response` or come from `dataset.join`."""
     for task in json_objects(benchmark, source):
-        items = _items(task, task.place)
+        items = _checklist_items(task, task.place)
         yield (
             task.place,
             {
@@ -75,9 +75,10 @@ def _requirements(task: Row, location: str) -> Iterator[tuple[str, JsonObject]]:
         yield str(require(requirement, "requirement_id", location)), requirement
 
 
-def _items(
+def _checklist_items(
     task: Row, location: str, labels: Json = MappingProxyType({})
 ) -> list[JsonObject]:
+    """Return the requirements of a task as items of a checklist."""
     return [
         {
             "id": name,
@@ -129,7 +130,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             labels = _answers(load_object(label_file), str(label_file))
         else:
             labels = {}
-        items = checklist_of(_items(task, location, labels), location)
+        items = checklist_of(_checklist_items(task, location, labels), location)
         judge = options.judge or (folder.name if folder.is_dir() else _AGENT)
         judgment = RecordedJudgment(
             judge,

@@ -184,6 +184,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     questions = _questions(path)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
+        """Yield a published judgment of a model's answer as a record."""
         name = str(row["question_id"])
         verdict = str(row["is_hallucination"])
         yield {

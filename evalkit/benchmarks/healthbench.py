@@ -34,7 +34,8 @@ _META: Final = shape("prompt", "completion", "rubric", "binary_labels")
 SCORE = "healthbench/score"
 
 
-def _case(row: Row, at: RowLocation) -> Row:
+def _read_case(row: Row, at: RowLocation) -> Row:
+    """Return a row as a case with its rubric, or with one item for the meta-evaluation."""
     shared = {
         "prompt": text(row["prompt"]),
         "prompt_id": str(row.get("prompt_id", at.number)),
@@ -104,7 +105,7 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
 BENCHMARKS: Final = (
     benchmark(
         "healthbench",
-        read=row_by_row(_case),
+        read=row_by_row(_read_case),
         item_rule=_item_rule,
     ),
 )

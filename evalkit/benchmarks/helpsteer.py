@@ -23,7 +23,8 @@ from evalkit.datasets.text import conversation_text
 from evalkit.interop.layouts.judgment_files import LocatedRow
 from evalkit.interop.layouts.layouts import Field, value_of
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
-from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
+from evalkit.scoring.metrics.correlation import moments, pearson_r
+from evalkit.scoring.metrics.scale_agreement import concordance
 from evalkit.scoring.stats.statistic import Measures, Statistic
 
 ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
@@ -104,11 +105,12 @@ def _rule(view: View) -> Measures:
     """
     return [
         *by_dimension(view, "helpsteer", ATTRIBUTES, _kappa_and_pearson),
-        _preferences(view),
+        _preference_accuracy(view),
     ]
 
 
 def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
+    """Return the agreement of scores and grades, as weighted kappa and as Pearson's correlation."""
     graded = np.isfinite(scored.grade)
     has_score = np.isfinite(scored.score)
     used = graded & has_score
@@ -128,7 +130,8 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
     ]
 
 
-def _preferences(view: View) -> Statistic:
+def _preference_accuracy(view: View) -> Statistic:
+    """Return the share of preferences that the judge has, too; its ties are wrong."""
     label = view.pairs.label
     winner = view.outcome.winner
     # Labels that name a winner; a tie verdict is wrong there.

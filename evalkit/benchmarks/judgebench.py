@@ -101,7 +101,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         for group in grouped(rows, lambda row: row.file)
     }
     records = records_of(
-        rows, lambda row: _judgments(row, judges[row.file]), "pair", options
+        rows, lambda row: _judgment_records(row, judges[row.file]), "pair", options
     )
     return ParsedFile(
         records,
@@ -110,7 +110,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     )
 
 
-def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
+def _judgment_records(row: LocatedRow, judge: str) -> Iterator[Cells]:
+    """Yield a record for each judgment of a pair; a row without any is one missing judgment."""
     pair = {
         "id": row["pair_id"],
         "prompt": row.get("question"),

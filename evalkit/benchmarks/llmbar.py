@@ -168,11 +168,13 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     ] or ORDERS
     if options.scores:
         digits = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
-        records = records_of(rows, _scores, "response", options)
+        records = records_of(rows, _score_records, "response", options)
         return ParsedFile(
             records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True
         )
-    records = records_of(rows, lambda row: _winners(row, orders), "pair", options)
+    records = records_of(
+        rows, lambda row: _winner_records(row, orders), "pair", options
+    )
     notes = (
         ("winners derived from two scores: ties were decided by order",)
         if ratings
@@ -264,7 +266,8 @@ def _asked(row: LocatedRow) -> JsonObject:
     return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **fields}
 
 
-def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
+def _winner_records(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
+    """Yield a record for each order in which the judge compared the two outputs."""
     outputs = {"response_a": row["output_1"], "response_b": row["output_2"]}
     label = choice(row.get("label"), {"1": "A", "2": "B"}, row.place)
     for order in orders:
@@ -279,7 +282,8 @@ def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
         }
 
 
-def _scores(row: LocatedRow) -> Iterator[Cells]:
+def _score_records(row: LocatedRow) -> Iterator[Cells]:
+    """Yield a record for the score of each output."""
     better = choice(row.get("label"), {"1": "1", "2": "2"}, row.place)
     # One record for each of the two outputs.
     for key in "12":

@@ -405,7 +405,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         return ParsedFile(
             records, {"format": "bracket"}, benchmark=NAME, notes=tuple(notes)
         )
-    records = records_of(rows, lambda row: _score(row, kinds), "response", options)
+    records = records_of(
+        rows, lambda row: _score_records(row, kinds), "response", options
+    )
     scores = [value for record in records for value in record.said.scores.values()]
     # Scores are integers, unless a judge gave decimals.
     step = 1.0 if all(score.is_integer() for score in scores) else 0.1
@@ -425,7 +427,8 @@ def _omitted(kind: str, count: int) -> list[str]:
     return []
 
 
-def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
+def _turn_fields(row: LocatedRow, kinds: Json) -> JsonObject:
+    """Return what records of one turn of a question share: its id, its facts and the judge."""
     name = str(row["question_id"])
     turn = row.get("turn", 1)
     metadata = {"question_id": name, "turn": turn} | (
@@ -439,11 +442,12 @@ def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
     }
 
 
-def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
+def _score_records(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
+    """Yield the record of one answer with its score."""
     prompt = str(row.get("user_prompt", ""))
     score = number(row["score"])
     yield {
-        **_turn(row, kinds),
+        **_turn_fields(row, kinds),
         "prompt": question_in(prompt),
         "reference": reference_in(prompt),
         "response": answers_in(prompt).get("", ""),
@@ -465,7 +469,7 @@ def _game_records(
         kinds: the category of each question.
         votes: human votes by pair and voter, empty if there is no file of them.
     """
-    turn = _turn(row, kinds)
+    turn = _turn_fields(row, kinds)
     pair = _pair(row, ("model_1", "model_2"))
     _, _, model_a, model_b = pair
     # Human votes are kept for a case's two responses. Without votes, all models' responses to a

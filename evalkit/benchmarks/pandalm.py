@@ -36,6 +36,7 @@ _ANNOTATORS = (
 
 
 def _read_case(row: Row, at: RowLocation) -> Row:
+    """Return a row as a case of two responses with the annotators' choices."""
     meanings = {"0": "TIE", "1": "A", "2": "B"}
     prompt_parts = [
         part
@@ -80,6 +81,8 @@ def _rule(view: View) -> Measures:
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
 
     def macro(name: str, class_values: Callable[[Floats], Floats]) -> Statistic:
+        """Return a statistic that is the mean of a value of each class."""
+
         def value(totals: Floats) -> Floats:
             # Without any verdict the metric is undefined; a class that never occurs counts 0.
             return np.where(

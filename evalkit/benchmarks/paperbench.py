@@ -63,6 +63,7 @@ def _items(
     reasons: dict[str, str] = {}
 
     def item_of(node: Any, depth: int) -> JsonObject:
+        """Return a node of the rubric as an item with its parts, and note the answers of leaves."""
         children = _children(node, depth, location)
         name = str(require(node, "id", location))
         category = node.get("task_category")

@@ -61,7 +61,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each instruction with its rubric, and all responses to it."""
     cases: dict[tuple[Any, ...], Placed] = {}
     for row in published_rows(benchmark, source):
-        question, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
+        question, response = (
+            _vicuna_parts(row) if row.keys() >= _VICUNA else _feedback_parts(row)
+        )
         # Responses to one instruction with one rubric are one case.
         case = row.place, {"id": str(len(cases) + 1), **question, "responses": []}
         cases.setdefault((row.file, *question.values()), case)[1]["responses"].append(
@@ -70,7 +72,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     yield from cases.values()
 
 
-def _feedback(row: Row) -> tuple[Row, Row]:
+def _feedback_parts(row: Row) -> tuple[Row, Row]:
+    """Return a row of the Feedback Collection as a question and its graded response."""
     levels = [(k, row.get(f"orig_score{k}_description")) for k in range(1, 6)]
     rubric = [
         f"[{row['orig_criteria']}]",
@@ -84,7 +87,12 @@ def _feedback(row: Row) -> tuple[Row, Row]:
     return question, {"text": row["orig_response"], "label": row["orig_score"]}
 
 
-def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
+def _vicuna_parts(row: LocatedRow) -> tuple[Row, Row]:
+    """Return a row of Vicuna Bench as a question and its graded response.
+
+    Raises:
+        DatasetError: if a section of the instruction is missing.
+    """
     sections = _sections_of(str(row["instruction"]))
     if missing := [name for name in _SECTIONS if name not in sections]:
         raise DatasetError(
@@ -144,7 +152,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each repeat of each response's score."""
     numbers = NumberedNames()
     records = records_of(
-        located_rows(path), lambda row: _scores(row, numbers), "response", options
+        located_rows(path),
+        lambda row: _score_records(row, numbers),
+        "response",
+        options,
     )
     ungraded = all(record.shown[0].grade is None for record in records)
     notes = (
@@ -157,7 +168,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     )
 
 
-def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
+def _score_records(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
+    """Yield a record for each repeat of a score; a row without scores is one missing judgment."""
     sections = _sections_of(str(row["instruction"]))
     prompt, response, reference, rubric = (sections.get(name, "") for name in _SECTIONS)
     # 0 if the row has Prometheus's scores, 1 if it has GPT-4's only.

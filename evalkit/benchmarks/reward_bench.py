@@ -157,7 +157,7 @@ def _rule2(view: View) -> Measures:
     """
     subsets = view.subsets()
     measures: Measures = [
-        _best_of(view, name, cases & view.whole)
+        _best_of_all(view, name, cases & view.whole)
         for name, cases in subsets.items()
         if name != TIES
     ]
@@ -200,7 +200,8 @@ def _chosen_count(view: View, case: int) -> int:
     return int(view.cases[case].metadata.get("num_correct") or 1)
 
 
-def _best_of(view: View, name: str, cases: Bools) -> Statistic:
+def _best_of_all(view: View, name: str, cases: Bools) -> Statistic:
+    """Return the share of cases whose chosen response is best; a shared top counts in part."""
     case, _, _, winner = _compare_chosen(view, cases, every=False)
     count = view.tally.of(case)
     # (cases,) each: lost comparisons, level ones, and missing ones.
@@ -344,6 +345,7 @@ def _rm_rule(view: View) -> Measures:
     def over(
         name: str, levels: Iterable[str], domains: Iterable[str]
     ) -> Statistic | Metric:
+        """Return the mean over levels of difficulty and domains."""
         means = [
             blend(
                 domain,

@@ -220,6 +220,8 @@ def system_level(
         )
 
     def of(centered: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+        """Return the value of a correlation of the mean scores and grades of systems."""
+
         def value(totals: Floats) -> Floats:
             if len(names) < 2:
                 return undefined(totals)
@@ -282,6 +284,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         grades[question] = _grades_of(group, dimensions)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
+        """Yield a row as a record with UniEval's scores."""
         question = _question(row, numbers)
         source = _source(row)
         prompt = _ASKED[benchmark](source) if benchmark else source

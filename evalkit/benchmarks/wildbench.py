@@ -45,7 +45,8 @@ NEEDS_SCORES = (
 )
 
 
-def _case(row: Row, at: RowLocation) -> Row:
+def _read_case(row: Row, at: RowLocation) -> Row:
+    """Return a row as a case with its checklist, and its main tag as the subset."""
     tag = row.get("primary_tag")
     return {
         "id": str(row["session_id"]),
@@ -153,7 +154,7 @@ def _rule(view: View) -> Measures:
 BENCHMARKS: Final = (
     benchmark(
         "wildbench",
-        read=row_by_row(_case),
+        read=row_by_row(_read_case),
         rule=_rule,
         sniff=with_columns("session_id", "score", "model_test"),
         judgments=_read_judgments,

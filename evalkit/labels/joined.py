@@ -74,7 +74,7 @@ def with_labels(
             case = _with_answers(case, answers[case.id])
         if case.id in values:
             keeps_own_label = case.id in with_own_label or has_own_label(case)
-            case = _with_label(case, values[case.id], keeps_own_label)
+            case = _add_annotations(case, values[case.id], keeps_own_label)
         return case
 
     return tuple(labeled(case) for case in cases)
@@ -203,14 +203,18 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
     return label.unit
 
 
-def _with_label(
+def _add_annotations(
     case: Case,
     by_annotator: Mapping[str, Mapping[Unit, Winner | float | str]],
     keeps_own_label: bool,
 ) -> Case:
+    """Return a case with labels of more annotators, and the consensus of all as its label.
+
+    A case that came with a label keeps it as the reference.
+    """
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in by_annotator.items():
-        people[annotator] = _annotation(case, people.get(annotator), values)
+        people[annotator] = _merge_annotation(case, people.get(annotator), values)
     # The case's own label remains the reference.
     if keeps_own_label:
         return replace(case, labels=people)
@@ -219,9 +223,16 @@ def _with_label(
     return replace(case, labels=people, label=label, responses=tuple(responses))
 
 
-def _annotation(
+def _merge_annotation(
     case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float | str]
 ) -> Annotation:
+    """Return an annotator's label of a case, new values added to the ones before.
+
+    Args:
+        case: the case.
+        before: the annotator's earlier label, if any.
+        values: the new values by unit: classes, choices or grades, all of one kind.
+    """
     # an annotator's labels of one case are classes, choices or grades
     classes = {
         unit[0]: value

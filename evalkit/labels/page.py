@@ -87,6 +87,11 @@ class LabelPage:
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
+        """Return the page, or the reply to an action of the annotator.
+
+        Raises:
+            Refusal: if the request does not come from the page, or is invalid.
+        """
         self._admission.check(request)
         # the address has the secret, so it is compared in constant time
         authentic = secrets.compare_digest(

@@ -131,7 +131,7 @@ class LabelSession:
                 rows_of(self.file) if os.fstat(self._stream).st_size else ()
             ):
                 self._add(where, row)
-            self.tasks = self._queue(count, informative)
+            self.tasks = self._choose_tasks(count, informative)
         except BaseException:
             self.close()
             raise
@@ -188,7 +188,7 @@ class LabelSession:
         # One past the last task: there is no open one.
         if at == len(self.tasks):
             return state
-        task = self._task(self.tasks[at])
+        task = self._show_task(self.tasks[at])
         answer = self._answers(self.tasks[at])
         # Stored winners are in the order of the case, while the page has the order shown.
         if self.question["kind"] == "pair":
@@ -217,11 +217,11 @@ class LabelSession:
         # nothing to write
         if answer is None and note == self._notes.get(self.tasks[at], ""):
             return
-        if answer is not None and not self._fits(self.tasks[at], answer):
+        if answer is not None and not self._is_answer(self.tasks[at], answer):
             raise DatasetError(
                 "the answer does not fit the question", remedy="reload the page"
             )
-        task = self._task(self.tasks[at])
+        task = self._show_task(self.tasks[at])
         row: JsonObject = {
             "case_id": task.case_id,
             "annotator": self.annotator,
@@ -330,7 +330,8 @@ class LabelSession:
             for item, groups, *_ in inherited(checklist)
         } or {"": []}
 
-    def _fits(self, key: Key, answer: Any) -> bool:
+    def _is_answer(self, key: Key, answer: Any) -> bool:
+        """Return whether what a page sent is an answer to a task."""
         question = self.question
         # From the page, so nothing about its form is certain.
         if not isinstance(answer, dict) or answer.keys() != self._items(key).keys():
@@ -347,7 +348,12 @@ class LabelSession:
             for label in answer.values()
         )
 
-    def _queue(self, count: int, informative: bool) -> list[Key]:
+    def _choose_tasks(self, count: int, informative: bool) -> list[Key]:
+        """Return the tasks of the page: a sample of informative ones, or the next ones at random.
+
+        Raises:
+            ConfigError: if the run has no verdict to label.
+        """
         keys = [
             (case, unit)
             for case, units in units_to_label(self._result).items()
@@ -393,7 +399,8 @@ class LabelSession:
             )
         return tasks
 
-    def _task(self, key: Key) -> Task:
+    def _show_task(self, key: Key) -> Task:
+        """Return a task with its responses in the order in which this annotator sees them."""
         case_id, unit = key
         # whether the responses are swapped depends only on seed, annotator and task, so
         # that a reload of the page shows the same order

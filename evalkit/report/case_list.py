@@ -60,7 +60,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
             )
             for i, response in enumerate(case.responses)
         ],
-        verdicts=[_verdict(verdict, items) for verdict in verdicts],
+        verdicts=[_verdict_fields(verdict, items) for verdict in verdicts],
     )
 
 
@@ -162,7 +162,8 @@ def winner_letter(winner: str | None, unit: Unit) -> str | None:
     return winner
 
 
-def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject:
+def _verdict_fields(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject:
+    """Return a verdict as fields of the page; `None` values are omitted."""
     label = (
         verdict.label
         if isinstance(verdict.label, float | int)
@@ -238,6 +239,7 @@ def render_prompts(
     def requests(
         case: Case, judgments: Sequence[Judgment]
     ) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
+        """Yield each request of a case that these judges were sent, with the judge's spec."""
         judges = {judgment.judge for judgment in judgments}
         # Only judges that judged this case: a cascade may have asked some of them.
         for request in evaluator.plan(case):
@@ -255,6 +257,7 @@ def render_prompts(
     def asked(
         case: Case, judgments: Sequence[Judgment]
     ) -> dict[str, tuple[Message, ...]]:
+        """Return the prompts of judgments by key; empty if the case can no longer be planned."""
         keys = {key for judgment in judgments for key in judgment.keys}
         if not keys:
             return {}
@@ -444,7 +447,7 @@ class PageBudget:
         )
         if self._short.takes(rank, least):  # otherwise it need not be encoded
             short = _encode(
-                _cut(case_row(case, verdicts), SHORT)
+                _shorten_texts(case_row(case, verdicts), SHORT)
                 | {"flags": case_flags, "short": True}
             )
             self._short.offer(rank, _size(short) + 1, (position, short))
@@ -453,7 +456,7 @@ class PageBudget:
         turn = self._rank(case_flags, position)
         if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
             candidate = _Candidate(position, case, verdicts, judgments, case_flags)
-            self._whole.offer(turn, _estimate(case, judgments), candidate)
+            self._whole.offer(turn, _estimate_bytes(case, judgments), candidate)
 
     def _rank(self, case_flags: Sequence[str], position: int) -> Rank:
         kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
@@ -480,7 +483,7 @@ class PageBudget:
             if candidate.position not in rows:
                 continue
             parts_before = len(shared.parts)
-            row, missed = self._row(candidate, shared)
+            row, missed = self._page_row(candidate, shared)
             # A full form costs only what it has more than the short one.
             growth = _size(text := _encode(row)) - _size(rows[candidate.position])
             if growth + shared.size > room:
@@ -505,7 +508,10 @@ class PageBudget:
             unlike,
         )
 
-    def _row(self, candidate: _Candidate, shared: _Shared) -> tuple[JsonObject, int]:
+    def _page_row(
+        self, candidate: _Candidate, shared: _Shared
+    ) -> tuple[JsonObject, int]:
+        """Return a case as the page's data, and how many of its prompts differ from those sent."""
         case = candidate.case
         judgments = candidate.judgments
         prompts = self._asked(case, judgments) if self._asked else {}
@@ -516,7 +522,7 @@ class PageBudget:
             messages = prompts.get(judgment.keys[0]) if judgment.keys else None
             # Only a prompt that was sent can be unlike; imported judgments have no key.
             unlike += bool(judgment.keys) and messages is None
-            row = _cut(judgment_row(judgment), LONG)
+            row = _shorten_texts(judgment_row(judgment), LONG)
             if messages is not None:
                 row |= {
                     "asked": shared.messages(case, messages),
@@ -524,7 +530,7 @@ class PageBudget:
                     "asks": len(judgment.keys),
                 }
             judgment_rows.append(row)
-        row = _cut(case_row(case, candidate.verdicts), LONG)
+        row = _shorten_texts(case_row(case, candidate.verdicts), LONG)
         return row | {
             "judgments": judgment_rows,
             "flags": list(candidate.flags),
@@ -559,13 +565,19 @@ class _Shared:
             key=lambda entry: -len(entry[1]),
         )
         return [
-            [message["role"], *self._pieces(message["content"], texts)]
+            [message["role"], *self._split_at_texts(message["content"], texts)]
             for message in messages
         ]
 
-    def _pieces(
+    def _split_at_texts(
         self, content: str, texts: Sequence[tuple[list[Any], str]]
     ) -> list[Any]:
+        """Return a message as literals and references to texts of the case.
+
+        Args:
+            content: the message, or a part of it.
+            texts: references and their texts, the longest text first.
+        """
         if not content:
             return []
         # pieces need no texts before `rank`: those are not in the content
@@ -573,9 +585,9 @@ class _Shared:
             before, separator, after = content.partition(text)
             if separator:
                 return [
-                    *self._pieces(before, texts[rank:]),
+                    *self._split_at_texts(before, texts[rank:]),
                     reference,
-                    *self._pieces(after, texts[rank:]),
+                    *self._split_at_texts(after, texts[rank:]),
                 ]
         return [self._literal(content)]
 
@@ -603,7 +615,8 @@ class _Shared:
         del self.parts[count:]
 
 
-def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
+def _estimate_bytes(case: Case, judgments: Sequence[Judgment]) -> int:
+    """Return roughly how many bytes a case takes in the page."""
     texts = [
         case.prompt,
         case.context or "",
@@ -668,7 +681,8 @@ def _cut_conversation(text: str, unit: Heading) -> str:
     )
 
 
-def _cut(value: Any, length: int) -> Any:
+def _shorten_texts(value: Any, length: int) -> Any:
+    """Return a value with each text in it shortened to a length."""
     if isinstance(value, str):
         return _cut_text(value, length)
     if isinstance(value, dict):
@@ -677,9 +691,9 @@ def _cut(value: Any, length: int) -> Any:
         return {
             key: inner
             if isinstance(inner, str) and len(inner) <= length
-            else _cut(inner, length)
+            else _shorten_texts(inner, length)
             for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [_cut(inner, length) for inner in value]
+        return [_shorten_texts(inner, length) for inner in value]
     return value

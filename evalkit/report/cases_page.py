@@ -123,10 +123,13 @@ def _rows(results: Sequence[RunResult]) -> Iterator[Row]:
             verdicts_by_key.setdefault(key, {})[position] = verdict
     scales = [Scale.of(result.config.rubric) for result in results]
     for key, verdicts in verdicts_by_key.items():
-        yield Row(key, verdicts, tuple(_flags(verdicts, scales)))
+        yield Row(key, verdicts, tuple(_flags_of(verdicts, scales)))
 
 
-def _flags(verdicts: Mapping[int, Verdict], scales: Sequence[Scale]) -> Iterator[str]:
+def _flags_of(
+    verdicts: Mapping[int, Verdict], scales: Sequence[Scale]
+) -> Iterator[str]:
+    """Yield the filters that a row is in, in all runs and by the position of a run: `wrong-1`."""
     answers = {answer_of(verdict) for verdict in verdicts.values()}
     if len(answers) > 1:
         yield "differ"
@@ -238,6 +241,15 @@ def _row_values(
     results: Sequence[RunResult],
     reasons: Sequence[Mapping[tuple[str, Unit], str]],
 ) -> JsonObject:
+    """Return a row of the page: the case, its responses and the answer of each run.
+
+    Args:
+        row: the verdicts on one unit of a case, by the position of their run.
+        case: the case.
+        names: the names of the runs.
+        results: the runs.
+        reasons: the judge's reasons in each run, by case and unit.
+    """
     _, case_id, unit = row.key
     return {
         "id": case_id,

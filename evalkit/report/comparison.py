@@ -103,6 +103,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _sentence(d: Difference, alpha: float) -> str:
+    """Return a sentence on a difference of two runs: its size, and if it is significant."""
     subject = f"{d.first} and {d.second} in {d.metric.name}"
     p = p_value(d.p_holm, "= ")
     value = f"{with_interval(d.metric, signed=True)} (n = {d.metric.n:,})"

@@ -78,7 +78,7 @@ class RunCounts:
                 self.passes[verdict.orders.first, verdict.orders.second] += 1
             if verdict.score is not None and len(verdict.unit) == 1:
                 self.scores[verdict.score] += 1
-            touched |= self._length(case, verdict)
+            touched |= self._count_length(case, verdict)
         cluster = self.cluster.get(case.id)
         for ratio_class in touched:
             # A case that is its own cluster counts always.
@@ -90,9 +90,10 @@ class RunCounts:
             response.grade for response in case.responses if response.grade is not None
         )
         for judgment in judgments:
-            self._spend(judgment)
+            self._count_spending(judgment)
 
-    def _length(self, case: Case, verdict: Verdict) -> set[int]:
+    def _count_length(self, case: Case, verdict: Verdict) -> set[int]:
+        """Count a won pair by the ratio of its lengths; return its class, empty without one."""
         if verdict.winner not in ("A", "B") or len(verdict.unit) != 2:
             return set()
         # The lengths of both responses in characters.
@@ -110,7 +111,8 @@ class RunCounts:
         self.lengths[ratio_class].longer += (first > second) == (verdict.winner == "A")
         return {ratio_class}
 
-    def _spend(self, judgment: Judgment) -> None:
+    def _count_spending(self, judgment: Judgment) -> None:
+        """Add a judgment's answers, tokens and cost to those of its judge."""
         # A third judgment is paid to its arbiter.
         spent = self.judges.setdefault(judgment.arbiter or judgment.judge, Spending())
         completion = judgment.completion

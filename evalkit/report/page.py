@@ -114,6 +114,7 @@ def _is_html(template: str | None) -> bool:
 
 @cache
 def _environment() -> Environment:
+    """Return the template engine of pages, with the filters that their templates use."""
     # Imported here because the terminal's summary only needs the findings.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -224,10 +225,11 @@ def _clusters(result: RunResult) -> dict[str, int]:
 
 
 def _case_values(result: RunResult, cases: CaseData) -> JsonObject:
+    """Return the values of the page of cases."""
     return {
         "start": language_of(result.config),
         "level": level_of(result.config),
-        "facts": _facts(result),
+        "facts": _run_facts(result),
         "embedded": _embedded(cases),
         "flags": [
             (name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()
@@ -371,7 +373,8 @@ def _title(result: RunResult) -> list[str]:
     return [str(part) for part in parts if part] or ["evalkit"]
 
 
-def _facts(result: RunResult) -> list[tuple[str, Words]]:
+def _run_facts(result: RunResult) -> list[tuple[str, Words]]:
+    """Return the facts at the top of a page: start, cases, and the source or cost of judgments."""
     # The start to the minute, in UTC.
     started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
     facts: list[tuple[str, Words]] = (
@@ -381,7 +384,7 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
     imported = result.manifest.get("imported")
     return [
         *facts,
-        *([("imported", _imported(imported))] if imported else _spent(result)),
+        *([("imported", _imported(imported))] if imported else _call_facts(result)),
     ]
 
 
@@ -397,7 +400,8 @@ def _imported(brought: Json) -> Words:
     return english + reread, chinese + reread_zh
 
 
-def _spent(result: RunResult) -> list[tuple[str, Words]]:
+def _call_facts(result: RunResult) -> list[tuple[str, Words]]:
+    """Return the calls, the cost and the tokens of a run."""
     calls = {
         key: getattr(result.calls, key)
         for key in ("planned", "stored", "sent", "failed")
@@ -437,7 +441,7 @@ def run_files(
     }
     if causes := cause_table(result):
         details[CAUSES] = causes
-    page, figures = draw_report(result, details, _asked(config, evaluator))
+    page, figures = draw_report(result, details, _prompt_renderer(config, evaluator))
     language = language_of(result.config)
     texts = getattr(evaluator, "prompt_texts", {})
     return {
@@ -477,7 +481,8 @@ def _cluster_notes(result: RunResult, language: str) -> list[str]:
     return [text.fill(cases=cases, count=count, by=by).render(translator(language))]
 
 
-def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
+def _prompt_renderer(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
+    """Return what renders the prompts that judges were sent, `None` if nothing can."""
     # these load the template engine and transports, which findings do not need
     from evalkit.evaluators.factory import make_evaluator
     from evalkit.judges import make_arbiter, spec_of

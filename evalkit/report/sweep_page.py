@@ -83,7 +83,7 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "title": facts.title,
         "start": facts.language,
         "level": level,
-        "facts": _facts(board, facts, jobs),
+        "facts": _sweep_facts(board, facts, jobs),
         "findings": [
             *simulated(facts.simulated),
             *contest_findings(board, names, datasets),
@@ -96,7 +96,9 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "columns": [(name, metric_words(name), name in main) for name in board.columns],
         "omitted": len(board.columns) > len(main),
         "keys": varying,
-        "rows": [_row(row, settings[row.job], varying, facts) for row in board.rows],
+        "rows": [
+            _job_row(row, settings[row.job], varying, facts) for row in board.rows
+        ],
         "several": several,
         "cases_page": CASES_PAGE if facts.cases else None,
         "same": _shared_settings(list(settings.values()), varying),
@@ -162,7 +164,10 @@ def _name(
     return " · ".join(parts) or row.name or row.job
 
 
-def _facts(board: Leaderboard, facts: SweepFacts, jobs: int) -> list[tuple[str, Words]]:
+def _sweep_facts(
+    board: Leaderboard, facts: SweepFacts, jobs: int
+) -> list[tuple[str, Words]]:
+    """Return the facts at the top of the page; those that are not known are omitted."""
     data = ", ".join(dict.fromkeys((facts.datasets or {}).values()))
     entries: list[tuple[str, Words]] = [("jobs", (f"{jobs:,}",) * 2)]
     entries += [("by", metric_words(board.by))] if board.by else []
@@ -180,12 +185,13 @@ def _facts(board: Leaderboard, facts: SweepFacts, jobs: int) -> list[tuple[str, 
     return entries
 
 
-def _row(
+def _job_row(
     row: Standing,
     settings: Mapping[str, str],
     varying: Sequence[str],
     facts: SweepFacts,
 ) -> JsonObject:
+    """Return a row of the leaderboard as values of the page."""
     return {
         "rank": row.rank,
         "ranks": None

@@ -26,11 +26,12 @@ NOTES: Final = tuple(map(Text, _NOTE_LINES))
 def note_text(note: str) -> Joined:
     """Return a note as a text in every language."""
     # Parts of a note are separated by semicolons, and translated one by one.
-    parts = [_part(part) for part in note.split("; ") if part]
+    parts = [_translate_part(part) for part in note.split("; ") if part]
     return joined(parts, gettext("; "))
 
 
-def _part(part: str) -> Text:
+def _translate_part(part: str) -> Text:
+    """Return one part of a note as a text with its translation, if a known note matches."""
     # The most specific note that matches.
     for start, text in _notes():
         # A cheap test before the pattern, which is compiled once and only if needed.
@@ -49,7 +50,7 @@ def _part(part: str) -> Text:
 def _argument(name: str, value: str) -> Text | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
     if name in _ARGUMENTS_OF_WORDS:
-        return _part(value)
+        return _translate_part(value)
     return value
 
 
@@ -112,18 +113,19 @@ def metric_measure(name: str) -> Text | str:
     match = CATALOG.find(name)
     if match is None:
         return name
-    return _measure(match)
+    return _title_of_match(match)
 
 
 def _title(match: Match) -> Text:
-    title = _measure(match)
+    title = _title_of_match(match)
     benchmark = match.spec.benchmark
     if benchmark:
         return gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title)
     return title
 
 
-def _measure(match: Match) -> Text:
+def _title_of_match(match: Match) -> Text:
+    """Return the title of a metric, with words for the values in its name."""
     # The metric of a slice has a title of its own within the title; the data name the slice.
     if "metric" in match.values:
         metric = metric_measure(match.values["metric"])

@@ -78,6 +78,7 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
 
 
 def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
+    """Return whether the judge has changed, or that too few looks are complete to say so."""
     # Looks after those of the baseline.
     later = len(looks) - BASELINE
     if (first := baseline.changed) is not None:

@@ -39,7 +39,8 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _case(case: Case) -> Row:
+def _case_row(case: Case) -> Row:
+    """Return a case as a row of the frame; labels and checklist only if it has some."""
     # The case's own fields come last, so that metadata of the same name cannot hide them.
     row = {
         **case.metadata,
@@ -47,7 +48,7 @@ def _case(case: Case) -> Row:
         "prompt": case.prompt,
         "context": case.context,
         "reference": case.reference,
-        **_responses(case),
+        **_response_columns(case),
     }
     optional_fields = {
         "labels": case.labels,
@@ -56,7 +57,8 @@ def _case(case: Case) -> Row:
     return row | {name: value for name, value in optional_fields.items() if value}
 
 
-def _responses(case: Case) -> Row:
+def _response_columns(case: Case) -> Row:
+    """Return the columns of a case's responses: of one, of a pair, or a list."""
     # Two graded responses are listed, since columns for a pair have no grades.
     graded = any(_label(response) is not None for response in case.responses)
     match case.responses:
@@ -87,7 +89,8 @@ def _label(response: Response) -> float | str | None:
     return response.class_name
 
 
-def _verdict(verdict: Verdict) -> Row:
+def _verdict_row(verdict: Verdict) -> Row:
+    """Return a verdict as a row of the frame."""
     return {
         "id": verdict.case_id,
         "unit": verdict.unit,
@@ -109,9 +112,9 @@ def _verdict(verdict: Verdict) -> Row:
 
 
 _ROWS: Final[Mapping[str, Callable[[RunResult], list[Row]]]] = {
-    "cases": lambda result: [_case(case) for case in result.cases],
+    "cases": lambda result: [_case_row(case) for case in result.cases],
     "judgments": rows_of_run,
-    "verdicts": lambda result: [_verdict(verdict) for verdict in result.verdicts],
+    "verdicts": lambda result: [_verdict_row(verdict) for verdict in result.verdicts],
     "metrics": lambda result: [
         {"metric": name, **metric_values(metric)}
         for name, metric in result.metrics.items()

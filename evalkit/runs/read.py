@@ -39,7 +39,7 @@ def read_run(folder: Path) -> RunResult:
             the file and line.
     """
     folder = folder.absolute()
-    _check(folder)
+    _check_folder(folder)
     # Cases name pictures by their hash; their files are in the run's folder.
     IMAGES.add_folder(folder / FOLDER)
     metrics = _object(folder / layout.METRICS)
@@ -51,7 +51,7 @@ def read_run(folder: Path) -> RunResult:
         cases=read_records(folder / layout.CASES, Case),
         judgments=read_records(folder / layout.judgments_of(config), Judgment),
         verdicts=read_records(folder / layout.VERDICTS, Verdict),
-        **_numbers(metrics, folder / layout.METRICS),
+        **_read_numbers(metrics, folder / layout.METRICS),
     )
 
 
@@ -73,14 +73,14 @@ def read_outcome(folder: Path) -> Outcome:
             the file and line.
     """
     folder = folder.absolute()
-    _check(folder)
+    _check_folder(folder)
     return Outcome(
         config=_config(folder / layout.CONFIG),
         manifest=_manifest(folder / layout.MANIFEST),
         verdicts=read_records(folder / layout.VERDICTS, Verdict),
-        metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)[
-            "metrics"
-        ],
+        metrics=_read_numbers(
+            _object(folder / layout.METRICS), folder / layout.METRICS
+        )["metrics"],
     )
 
 
@@ -149,7 +149,12 @@ def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
     }
 
 
-def _check(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
+    """Check that a folder has all files of a run.
+
+    Raises:
+        ConfigError: if it has not; the remedy names a run folder nearby.
+    """
     remedy = "choose a folder that `evalkit run` wrote"
     if not folder.is_dir():
         problem = "a file, not a run folder" if folder.exists() else "no such folder"
@@ -344,6 +349,11 @@ def read_records(path: Path, kind: Any) -> Sequence[Any]:
 
 
 def _parquet_records(path: Path, decode: Any) -> Iterator[Any]:
+    """Yield the judgments of a file in Parquet.
+
+    Raises:
+        ConfigError: if it is missing or damaged, with the row.
+    """
     number = 0
     try:
         for number, row in enumerate(read_rows(path), 1):
@@ -368,7 +378,12 @@ def _decoded(decode: Any, value: Any, where: str) -> Any:
         raise _damaged(where, bad) from None
 
 
-def _numbers(content: JsonObject, path: Path) -> JsonObject:
+def _read_numbers(content: JsonObject, path: Path) -> JsonObject:
+    """Return the metrics, calls, tokens and cost of metrics.json.
+
+    Raises:
+        ConfigError: if the file is damaged.
+    """
     try:
         metrics = {
             # The name is the key in the file, and a field of the record.

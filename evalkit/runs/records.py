@@ -55,7 +55,8 @@ def _reader(cls: Any) -> Callable[[Any], Any] | None:
     return read
 
 
-def _open(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Return a value of another type as one that JSON has, as text if it is unknown."""
     if (read := _reader(cast(Any, type(value)))) is not None:
         return read(value)
     if isinstance(value, Mapping):
@@ -72,7 +73,7 @@ def _open(value: Any) -> Any:
 def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
     """Return a function that encodes as `json.JSONEncoder` does, but is set up once and not for each line."""
     encoder = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=allow_nan, default=_open, check_circular=False
+        ensure_ascii=False, allow_nan=allow_nan, default=_plain, check_circular=False
     )
     # `JSONEncoder.encode` makes a new encoder on each call; this one is used for every line.
     make: Any = getattr(json.encoder, "c_make_encoder", None)
@@ -80,7 +81,7 @@ def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
         return encoder.encode
     text = json.encoder.encode_basestring
     separators = (encoder.key_separator, encoder.item_separator)
-    encode = make(None, _open, text, None, *separators, False, False, allow_nan)
+    encode = make(None, _plain, text, None, *separators, False, False, allow_nan)
     return lambda value: "".join(encode(value, 0))
 
 
@@ -113,7 +114,7 @@ def encode_pretty(value: Any) -> bytes:
     Raises:
         ValueError: If the value contains NaN or an infinity.
     """
-    show = partial(json.dumps, indent=2, allow_nan=False, default=_open)
+    show = partial(json.dumps, indent=2, allow_nan=False, default=_plain)
     try:
         return (show(value, ensure_ascii=False) + "\n").encode()
     except UnicodeEncodeError:
@@ -348,7 +349,7 @@ def encode_judgments(judgments: Iterable[Judgment]) -> Iterator[bytes]:
     with parquet.ParquetWriter(
         arrow.PythonFile(sink, "w"), schema, compression="zstd"
     ) as writer:
-        while some := [_row(judgment) for judgment in islice(remaining, ROWS)]:
+        while some := [_parquet_row(judgment) for judgment in islice(remaining, ROWS)]:
             writer.write_table(arrow.Table.from_pylist(some, schema))
             yield from sink.taken()
     yield from sink.taken()
@@ -378,7 +379,8 @@ def read_rows(path: Path) -> Iterator[Any]:
                 )
 
 
-def _row(judgment: Judgment) -> JsonObject:
+def _parquet_row(judgment: Judgment) -> JsonObject:
+    """Return a judgment as a row of Parquet, or as a line of JSON if the columns cannot hold it."""
     row = {name: getattr(judgment, name) for name in _FIELDS}
     try:
         if not all(

@@ -23,7 +23,7 @@ def rows_of_run(result: RunResult) -> list[Row]:
     cases = {case.id: case for case in result.cases}
     verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
     rows = [
-        _row(
+        _judgment_row(
             judgment,
             cases[judgment.case_id],
             verdicts.get((judgment.case_id, judgment.unit)),
@@ -35,17 +35,18 @@ def rows_of_run(result: RunResult) -> list[Row]:
     return [{column: row.get(column) for column in columns} for row in rows]
 
 
-def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+def _judgment_row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    """Return a judgment with its case and its verdict, if it has one, as a row."""
     return {
         "id": case.id,
         "prompt": case.prompt,
         "context": case.context,
         "reference": case.reference,
-        **_responses(judgment, case),
+        **_response_columns(judgment, case),
         "judge": judgment.judge,
         "sample": judgment.sample,
         "status": judgment.status,
-        **_said(judgment),
+        **_answer_columns(judgment),
         "confidence": judgment.confidence,
         "error": judgment.error,
         "text": judgment.completion.text if judgment.completion else None,
@@ -58,11 +59,12 @@ def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
             )
         ),
         "verdict_reason": verdict and verdict.reason,
-        **_labels(judgment, case, verdict),
+        **_label_columns(judgment, case, verdict),
     }
 
 
-def _responses(judgment: Judgment, case: Case) -> Row:
+def _response_columns(judgment: Judgment, case: Case) -> Row:
+    """Return the columns of the judged responses: one, a pair, or the indices of a list."""
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
         return {
@@ -87,7 +89,8 @@ def _responses(judgment: Judgment, case: Case) -> Row:
     }
 
 
-def _said(judgment: Judgment) -> Row:
+def _answer_columns(judgment: Judgment) -> Row:
+    """Return the columns of what the judge answered: a class, scores, a ranking or a winner."""
     if judgment.class_name is not None:
         chances = judgment.weighted.classes if judgment.weighted is not None else {}
         return {
@@ -107,7 +110,8 @@ def _said(judgment: Judgment) -> Row:
     return {"winner": winner, "margin": value, **margins}
 
 
-def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+def _label_columns(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    """Return the label of the judged unit, and each annotator's."""
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
         by_annotator = {

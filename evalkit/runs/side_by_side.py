@@ -44,7 +44,7 @@ def side_by_side(folder: Path, names: Mapping[str, str]) -> str:
             verdicts_by_unit.setdefault(unit, {})[job] = verdict
     titles = unique_names(names)
     rows = [
-        _row(case, unit, verdicts, titles)
+        _unit_row(case, unit, verdicts, titles)
         for (_, case, unit), verdicts in verdicts_by_unit.items()
     ]
     rows.sort(key=lambda row: row[SAME] == 1)  # stable: otherwise in the order of cases
@@ -62,12 +62,13 @@ def unique_names(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _row(
+def _unit_row(
     case: str,
     unit: Unit,
     verdicts: Mapping[str, Verdict],
     titles: Mapping[str, str],
 ) -> dict[str, object]:
+    """Return a row for a unit: its label, and the answer of each job under the job's title."""
     answers = {titles[job]: _answer(verdict) for job, verdict in verdicts.items()}
     labels = [verdict.label for verdict in verdicts.values()]
     return {

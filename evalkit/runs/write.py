@@ -54,8 +54,10 @@ def write_run(
         layout.CASES: map(encode_line, result.cases),
         **_judgments(result),
         layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
-        layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
-        **_additional(files or {}),
+        layout.METRICS: _finite(
+            layout.METRICS, [_metrics_content(result)], encode_pretty
+        ),
+        **_additional_files(files or {}),
     }
     contents |= _images(folder, result)
     remedy = f"choose another folder with hydra.run.dir, or {_REMEDY}"
@@ -98,7 +100,12 @@ def write_files(
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
 
 
-def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
+def _additional_files(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
+    """Return additional files of a run as bytes.
+
+    Raises:
+        ValueError: if a name leads out of the folder or is one of a main file.
+    """
     for name in files:
         # A name must not lead out of the folder, nor replace a main file of the run.
         plain = name.removeprefix(f"{layout.FIGURES}/")
@@ -157,7 +164,8 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
     return {name: map(encode_line, result.judgments)}
 
 
-def _metrics(result: RunResult) -> JsonObject:
+def _metrics_content(result: RunResult) -> JsonObject:
+    """Return the content of metrics.json; `decisions` only for a run of several judges."""
     judges = result.decisions
     return {
         "metrics": {

@@ -186,7 +186,7 @@ def compare_runs(
     # Clusters of the first run serve all: differences need the same resamples.
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)
     measured = [_measure(entry, scoring, clusters) for entry in shared]
-    chosen = _family(family, measured)
+    chosen = _compared_names(family, measured)
     pairs = [*combinations(measured, 2)]
     # Holm counts all pairs of runs and all metrics of the family.
     differences = tests.adjusted(
@@ -259,7 +259,14 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
     return _Measured(entry, metrics, by_name, draws, verdicts)
 
 
-def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
+def _compared_names(
+    requested: Sequence[str], measured: Sequence[_Measured]
+) -> tuple[str, ...]:
+    """Return the metrics to compare; without a request, the first usual one of all runs.
+
+    Raises:
+        ConfigError: if a run lacks a requested metric.
+    """
     shared = [
         name for name in measured[0].draws if all(run.knows(name) for run in measured)
     ]

@@ -356,6 +356,7 @@ def judge_decision(
 
 
 def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:
+    """Return the ruling of a rule on a metric, with the metric's numbers."""
     return Ruling(
         metric.name,
         rule,

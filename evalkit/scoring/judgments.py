@@ -61,7 +61,7 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
     Raises:
         ConfigError: if the responses shown or ranked are not those of the unit.
     """
-    _check(judgment)
+    _check_unit(judgment)
     # response -> its position as shown
     # All pairs or responses of a ranking keep the order in which the judge saw them.
     position = {index: at for at, index in enumerate(judgment.shown)}
@@ -108,7 +108,12 @@ def scores_of(ranking: Ranking | None) -> dict[int, float]:
     return scores
 
 
-def _check(judgment: Judgment) -> None:
+def _check_unit(judgment: Judgment) -> None:
+    """Check that a judgment shows and ranks the responses of its unit.
+
+    Raises:
+        ConfigError: if it does not.
+    """
     unit = judgment.unit
     where = f"case '{judgment.case_id}'"
     if tuple(sorted(judgment.shown)) != unit:
@@ -423,6 +428,15 @@ class _ColumnBuilder:
         self._source.append(source)
 
     def _add_row(self, judgment: Judgment, origin: int) -> None:
+        """Append the content of a judgment to all columns.
+
+        Args:
+            judgment: the judgment.
+            origin: the code of where its value came from.
+
+        Raises:
+            ConfigError: if it has a class and the rubric has none, or the reverse.
+        """
         rows = self._rows
         judges = self._judges
         arbiter = judgment.arbiter
@@ -471,6 +485,11 @@ class _ColumnBuilder:
         rows["seen"].append(_number(judgment.seen))
 
     def _add_class(self, judgment: Judgment, classes: Classes) -> None:
+        """Append the class of a judgment and the probabilities of all classes.
+
+        Raises:
+            ConfigError: if the class is not one of the rubric, or missing in a readable judgment.
+        """
         name = judgment.class_name
         where = f"case '{judgment.case_id}'"
         if name not in self._class_codes:

@@ -26,13 +26,10 @@ from evalkit.scoring.decision import (
     known,
 )
 from evalkit.scoring.metrics.agreement import contradictions
-from evalkit.scoring.metrics.correlation import spearman_statistic
+from evalkit.scoring.metrics.verdict_coefficients import verdict_kappa, verdict_spearman
 from evalkit.scoring.stats import paired as tests
-from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import resample
-from evalkit.scoring.stats.coefficients import Confusion
-from evalkit.scoring.stats.statistic import Statistic, Tally
 from evalkit.scoring.twins import twin_groups
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
 
@@ -224,11 +221,12 @@ class Leaderboard(Shown):
     def choices(self) -> tuple[Choice, ...]:
         """The job to use on each dataset, in order of the datasets."""
         return tuple(
-            self._choice(dataset)
+            self._choose(dataset)
             for dataset in dict.fromkeys(row.dataset for row in self.rows)
         )
 
-    def _choice(self, dataset: str) -> Choice:
+    def _choose(self, dataset: str) -> Choice:
+        """Return which job to use for a dataset, and which others may be better or cheaper."""
         rows = [row for row in self.folded if row.dataset == dataset]
         usable = [row for row in rows if row.decision.trusted]
         undecided = [row for row in rows if row.decision.use == "unknown"]
@@ -296,7 +294,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     contenders = [
         _with_contradiction(contender, contradicting) for contender in contenders
     ]
-    by = _ranked_by(contenders)
+    by = _ranking_metric(contenders)
     columns = tuple(
         name
         for name in LEADERBOARD_COLUMNS
@@ -372,7 +370,8 @@ def _with_contradiction(
     return replace(contender, metrics={**contender.metrics, **metrics})
 
 
-def _ranked_by(contenders: Sequence[Contender]) -> str | None:
+def _ranking_metric(contenders: Sequence[Contender]) -> str | None:
+    """Return the metric that jobs are ranked by, `None` if they have no usual one."""
     # Classes: accuracy would reward a judge that always chooses the most frequent one.
     if all(BALANCED in contender.metrics for contender in contenders) and any(
         _value(contender, KAPPA) is not None for contender in contenders
@@ -535,6 +534,13 @@ class _Group:
     def _on_front(
         self, position: int, ranked: Sequence[Standing], differ: set[frozenset[str]]
     ) -> bool | None:
+        """Return whether a job is on the front of agreement and cost; `None` if unknown.
+
+        Args:
+            position: the index of the job in `ranked`.
+            ranked: the jobs, the best one first.
+            differ: pairs of jobs that differ significantly.
+        """
         row = ranked[position]
         cost = known(row.metrics, COST)
         # Consistency is not agreement, so it says nothing about the best judge for its price.
@@ -597,7 +603,7 @@ def _leads(
         for case, number in contender.cluster.items()
     }
     # Coefficients need resampling; rates are compared pair by pair.
-    statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by or "")
+    statistic = {SPEARMAN: verdict_spearman, KAPPA: verdict_kappa}.get(by or "")
     if statistic is None:
         runs = tests.align(
             [contender.verdicts for contender in group],
@@ -656,42 +662,3 @@ def _hit(by: str | None, verdict: Verdict) -> int:
     if verdict.winner is None or verdict.label is None:
         return NONE
     return int(verdict.winner == verdict.label)
-
-
-def _spearman(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic:
-    graded = [
-        (numbers[case], score, label)
-        for case, unit, score, label in field_values(
-            verdicts, "case_id", "unit", "score", "label"
-        )
-        if len(unit) == 1 and score is not None and isinstance(label, float | int)
-    ]
-    columns = np.array(graded, dtype=np.float64).reshape(-1, 3).T
-    return spearman_statistic(
-        Tally(columns[0].astype(np.int64), len(numbers)), columns[1], columns[2]
-    )
-
-
-def _kappa(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic:
-    labeled = [
-        (numbers[case], label, name)
-        for case, label, name in field_values(
-            verdicts, "case_id", "label", "class_name"
-        )
-        if name is not None and isinstance(label, str)
-    ]
-    # Transposed: the cases, and the labels and classes.
-    cases, *both = zip(*labeled, strict=True)
-    # both: shape (2, verdicts), the labels and the chosen classes; they share one set of codes
-    names, codes = np.unique(both, return_inverse=True)
-    label, chosen = codes.reshape(2, -1)
-    every = np.ones(len(label), dtype=bool)
-    table = Confusion.of(
-        Tally(np.array(cases), len(numbers)),
-        label,
-        chosen,
-        every,
-        ~every,
-        range(len(names)),
-    )
-    return table.statistic(KAPPA, kappa, reach=None)

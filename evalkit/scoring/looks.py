@@ -225,13 +225,23 @@ def as_numbers(
         for answers in looks
     ]
     right = [
-        [_right(a, label, unit) for a, label in zip(answers, labels, strict=True)]
+        [
+            _agreement_with_label(a, label, unit)
+            for a, label in zip(answers, labels, strict=True)
+        ]
         for answers in looks
     ]
     return np.array(values, dtype=float), np.array(right, dtype=float)
 
 
-def _right(answer: Answer, label: Answer, unit: float) -> float:
+def _agreement_with_label(answer: Answer, label: Answer, unit: float) -> float:
+    """Return how close an answer is to the label, from 0 to 1; NaN without both.
+
+    Args:
+        answer: a score, a word, or `None`.
+        label: the same for the label.
+        unit: the length of the scale, by which distances of scores are divided.
+    """
     if (
         answer is None
         or label is None

@@ -126,7 +126,7 @@ def pair_runs(
     for entry, positions in zip(runs, run_positions, strict=True):
         cases = ReorderedSequence(entry.cases, [positions[case.id] for case in shared])
         if same:
-            _check_same(shared, cases, runs[0], entry)
+            _check_same_contents(shared, cases, runs[0], entry)
         paired.append(entry.on(cases))
     return paired, {entry.name: len(entry.cases) - len(shared) for entry in runs}
 
@@ -141,12 +141,23 @@ def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
     return ReorderedSequence(values, positions)
 
 
-def _check_same(
+def _check_same_contents(
     shared: Sequence[Case],
     counterparts: Sequence[Case],
     first: RunEntry,
     second: RunEntry,
 ) -> None:
+    """Check that two runs judged the same prompts, responses and labels.
+
+    Args:
+        shared: the cases of the first run that the second one has, too.
+        counterparts: those of the second run, in the same order.
+        first: the first run.
+        second: the second run.
+
+    Raises:
+        ConfigError: if a case differs.
+    """
     for case, counterpart in zip(shared, counterparts, strict=True):
         contents = zip(
             ("prompt", "responses", "label"),

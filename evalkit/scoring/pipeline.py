@@ -118,7 +118,7 @@ def score_run(
     # Statistics first: their intervals are computed together, with the same resamples.
     scored = score_without_intervals(config, cases, judgments)
     columns = _searched(config, cases)
-    metrics = _metrics(config, cases, scored, columns)
+    metrics = _measure_run(config, cases, scored, columns)
     # A sequence is valid at every look, so its interval replaces that of a single look.
     metrics, sequence = with_sequences(
         config, metrics, scored.measures, scored.clusters
@@ -362,6 +362,14 @@ def _resolve_run(
     judgments: Sequence[Judgment],
     clusters: Clusters | None = None,
 ) -> _Run:
+    """Return the verdicts of a run, and of each judge of a panel or cascade.
+
+    Args:
+        config: the config.
+        cases: the cases.
+        judgments: all judgments, also those that a cascade does not use.
+        clusters: the clusters of the cases; `None`: those of the config.
+    """
     cascade, checklists = None, None
     items_by_judge: dict[str | None, ItemColumns] = {}
     items: Sequence[tuple[ItemVerdict, ...]] = ()
@@ -474,6 +482,7 @@ def frontier_of(
 
 
 def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
+    """Return the agreement at each threshold of ties; nothing for classes, which have no margin."""
     config = run.kind.config
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
@@ -559,12 +568,17 @@ def _if_unlabeled(
     return ()
 
 
-def _metrics(
+def _measure_run(
     config: RunConfig,
     cases: Sequence[Case],
     scored: ScoredRun,
     columns: SearchedColumns,
 ) -> dict[str, Metric]:
+    """Return all metrics of a run by name, in the order of the catalog.
+
+    Metrics of single judges have the prefix `judge/JUDGE/`. Each judge has a search for slices and
+    a number of labels needed.
+    """
     weights = given_weights(cases)
     measures = scored.measures
     clusters = scored.clusters

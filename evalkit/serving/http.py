@@ -117,9 +117,9 @@ class Guard:
         self._open += 1
         try:
             # Before the body: a client without a key must not make the server read anything.
-            self._check(request)
+            self._check_request(request)
             body = await self._limits.admission.body(request)
-            await self._app(scope, _replay(body, receive), noted)
+            await self._app(scope, _replay_body(body, receive), noted)
         except Refusal as refusal:
             await self._refuse(refusal, receive, noted)
         # Nobody is there to answer.
@@ -145,7 +145,12 @@ class Guard:
                 time.perf_counter() - started
             )
 
-    def _check(self, request: Request) -> None:
+    def _check_request(self, request: Request) -> None:
+        """Check a request's size, key and rate, and whether the server has room for it.
+
+        Raises:
+            Refusal: with the status and the sentence for the client.
+        """
         self._limits.admission.check(request)
         # Load balancers and containers ask it, without a key.
         if request.url.path == OPEN:
@@ -194,7 +199,8 @@ class Guard:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a receiver that gives the body once, and then waits for the end of the connection."""
     # the body was read to check its size, so the application gets it from memory
     messages: list[Message] = [
         {"type": "http.request", "body": body, "more_body": False}
@@ -249,7 +255,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
         return reply(await service.assess(question, threshold, passing or ()))
 
     for tool in service.tools.values():
-        _add(app, service, tool)
+        _add_route(app, service, tool)
 
     @app.get("/trust")
     async def trust() -> JsonObject:
@@ -285,7 +291,9 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     )
 
 
-def _add(app: FastAPI, service: Service, tool: Tool) -> None:
+def _add_route(app: FastAPI, service: Service, tool: Tool) -> None:
+    """Add the path of a tool to the application, described by its models."""
+
     async def use(arguments: Any) -> Response:
         return reply(
             (await service.use(tool, arguments)).model_dump(mode="json", by_alias=True)

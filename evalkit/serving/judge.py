@@ -243,7 +243,7 @@ class Judge:
         for verdict in verdicts:
             by_case[verdict.case_id][1].append(verdict)
         return [
-            self._verdict(case, *by_case[str(number)])
+            self._judge_verdict(case, *by_case[str(number)])
             for number, case in enumerate(read)
         ]
 
@@ -381,9 +381,16 @@ class Judge:
                 shared.users -= 1
                 await shared.leave()
 
-    def _verdict(
+    def _judge_verdict(
         self, case: Case, judgments: Sequence[Judgment], verdicts: Sequence[Verdict]
     ) -> JudgeVerdict:
+        """Return what callers get on a case: the main verdict, its reason, cost and trust.
+
+        Args:
+            case: the case.
+            judgments: all judgments on it.
+            verdicts: its verdicts; one on two responses comes before one on single ones.
+        """
         # The first verdict is about the first unit.
         main = next(iter(verdicts))
         if (

@@ -82,7 +82,7 @@ class KnownSlices:
         self.searched = searched is not None
         searched_values = {} if searched is None else searched["values"]
         self.slices = [
-            _slice(entry, searched_values)
+            _read_slice(entry, searched_values)
             for entry in content["decision"].get("where", ())
         ]
 
@@ -125,9 +125,15 @@ class KnownSlices:
                 )
 
 
-def _slice(
+def _read_slice(
     entry: Mapping[str, Any], searched_values: Mapping[str, Sequence[str]]
 ) -> _KnownSlice:
+    """Return a slice of the validation where the judge is known to be good for less.
+
+    Raises:
+        KeyError: if a part is missing.
+        ValueError: if what it allows is not a use.
+    """
     column = str(entry["column"])
     allows = entry["allows"]
     if allows not in USES:

@@ -62,6 +62,7 @@ def mcp_server(service: Service) -> Server[Any]:
     async def call_tool(
         _: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        """Return the result of a tool, or a refusal as a result with an error."""
         try:
             value = await _answer(service, params.name, params.arguments or {})
         # As a result and not as an error of the protocol, so that the agent can read it.

@@ -149,7 +149,7 @@ class AdaptedJudge:
         try:
             fields = self.fields(inputs, output, expected, metadata)
             # Errors become ratings: one bad row must not end the caller's evaluation.
-            return self._rating(await self.judge.once(**fields))
+            return self._rate_verdict(await self.judge.once(**fields))
         except EvalkitError as error:
             return Rating(error=str(error))
 
@@ -163,7 +163,8 @@ class AdaptedJudge:
         """Judge an output and wait for the rating."""
         return run_async(self.rate(inputs, output, expected, metadata))
 
-    def _rating(self, verdict: JudgeVerdict) -> Rating:
+    def _rate_verdict(self, verdict: JudgeVerdict) -> Rating:
+        """Return a verdict as a rating, with an error if it has no value."""
         facts = {
             "use": verdict.trust.use,
             "trust": verdict.trust.sentence,

@@ -279,7 +279,7 @@ class Service:
         rubric = getattr(arguments, "rubric", None)
         if rubric is not None:
             self._bounds.check_items("examples", rubric.examples)
-        judge = await self._variant(arguments)
+        judge = await self._variant_for(arguments)
         started = time.perf_counter()
         fields = arguments.model_dump(include=_FIELDS, exclude_none=True)
         case = await self._case(judge, fields)
@@ -364,7 +364,12 @@ class Service:
         """Let a stop wait no longer for calls in flight, only for the store."""
         self._hurry.set()
 
-    async def _variant(self, arguments: JudgingInput) -> Judge:
+    async def _variant_for(self, arguments: JudgingInput) -> Judge:
+        """Return the judge with the settings of a request; the most recent ones stay open.
+
+        Raises:
+            Refusal: if the settings are invalid, or forbidden by `--strict`.
+        """
         key = repr(arguments.model_dump(exclude=_FIELDS, exclude_unset=True))
         # Popped and put back at the end: the order of the dictionary is that of the last use.
         judge = self._variants.pop(key, None)

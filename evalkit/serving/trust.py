@@ -143,17 +143,18 @@ class Validation:
         warnings = [
             TrustWarning(kind, *in_every_language(text))
             for kind, text in (
-                *self._of_decision(),
-                *self._of_case(case),
+                *self._warn_of_decision(),
+                *self._warn_of_case(case),
                 *self.slices.warnings(case),
                 *self._of_search(),
-                *self._of_settings(unseen, changed),
-                *self._of_models(judgments),
+                *self._warn_of_settings(unseen, changed),
+                *self._warn_of_models(judgments),
             )
         ]
         return Trust(self.use, self.sentence, tuple(warnings))
 
-    def _of_decision(self) -> Iterator[tuple[str, Message]]:
+    def _warn_of_decision(self) -> Iterator[tuple[str, Message]]:
+        """Yield a warning if the validation did not show that the judge can be trusted."""
         if self.use == "none":
             yield (
                 "not_trusted",
@@ -191,7 +192,8 @@ class Validation:
             " of them; score the run again and export it."
         )
 
-    def _of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
+    def _warn_of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
+        """Yield warnings about texts unlike those of the validation, by script and by length."""
         if unseen := sorted(
             {script(text) for text in _texts(case)} - self.scripts - {""}
         ):
@@ -222,9 +224,10 @@ class Validation:
                     )
                     break
 
-    def _of_settings(
+    def _warn_of_settings(
         self, unseen: Sequence[str], changed: Sequence[str]
     ) -> Iterator[tuple[str, Message]]:
+        """Yield a warning about a criterion or settings that the validation did not have."""
         if unseen:
             yield (
                 "criterion",
@@ -241,9 +244,10 @@ class Validation:
                 ),
             )
 
-    def _of_models(
+    def _warn_of_models(
         self, judgments: Sequence[Judgment]
     ) -> Iterator[tuple[str, Message]]:
+        """Yield a warning about each model or fingerprint that the validation did not have."""
         for name, part, value in sorted(_reported(judgments)):
             expected_values = self.reported.get((name, part))
             if expected_values and value not in expected_values:

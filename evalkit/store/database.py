@@ -139,6 +139,7 @@ class DatabaseStore(Store):
         row = f"FROM {self._state} WHERE name = ?"
 
         def work(execute: Execute) -> None:
+            """Replace the state under a name by what `change` makes of it, or remove it."""
             old, now = execute(
                 # The database's clock: those of the workers may differ.
                 f"SELECT (SELECT value {row}), {self._now}",
@@ -192,6 +193,7 @@ class DatabaseStore(Store):
             return row is not None and stored_in(*row) is None
 
         def work(execute: Execute) -> int:
+            """Remove damaged rows and states, and return how many there were."""
             # Another process may have put a good answer in a row's place since the look.
             rows = [
                 (self._completions, self._position, position)

@@ -210,7 +210,7 @@ def _imported(path: Path) -> Iterator[StoredCompletion]:
         with TextIOWrapper(open_file(path), encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield _row(line, f"{path}:{number}")
+                    yield _read_completion(line, f"{path}:{number}")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
         raise StoreError(
@@ -218,7 +218,12 @@ def _imported(path: Path) -> Iterator[StoredCompletion]:
         ) from error
 
 
-def _row(line: str, where: str) -> StoredCompletion:
+def _read_completion(line: str, where: str) -> StoredCompletion:
+    """Return the stored answer in a line of an exported file.
+
+    Raises:
+        StoreError: if it is not one.
+    """
     try:
         entry: JsonObject = json.loads(line)
         key = entry["key"]

@@ -322,6 +322,7 @@ class PostgresStore(DatabaseStore):
         keys_by_lock = {_place(key): key for key in reversed(keys)}
 
         def take(connection: Connection) -> set[str]:
+            """Claim the locks that are free, and return their keys."""
             # A session may take its own lock again, so locks that it holds are omitted.
             free = [lock for lock in keys_by_lock if lock not in self._held]
             query = (
@@ -344,6 +345,11 @@ class PostgresStore(DatabaseStore):
         """Give up claims in one round trip."""
 
         def give_up(connection: Connection) -> None:
+            """Release the locks of keys that this process holds.
+
+            Raises:
+                StoreError: if a pooler gave this process another session.
+            """
             locks = [
                 lock
                 for lock, key in ((_place(key), key) for key in keys)

@@ -85,7 +85,7 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
     if verify and path.stat().st_size <= LARGEST_CHECKED:
         _check_pages(db)
     if not read_only:
-        _prepare(db)
+        _prepare_file(db)
 
 
 def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
@@ -112,7 +112,8 @@ def _check_pages(db: sqlite3.Connection) -> None:
         )
 
 
-def _prepare(db: sqlite3.Connection) -> None:
+def _prepare_file(db: sqlite3.Connection) -> None:
+    """Bring a file to the current schema, and set how it is written."""
     _set_wal(db)
     # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose
     # acknowledged answers.
@@ -382,6 +383,7 @@ class SqliteStore(DatabaseStore):
         ]
 
     def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
+        """Yield the id and the content of each row; `None` for one that cannot be read."""
         # One by one: on a damaged page, only the rows that are there cannot be read.
         for (row_id,) in self._fetch("SELECT rowid FROM completions ORDER BY rowid"):
             try:

@@ -74,7 +74,7 @@ def make_tracker(config: TrackingConfig) -> Tracker | None:
         return None
     if config.tracker == MLFLOW:
         return _mlflow(config)
-    return _own(config)
+    return _plugin_tracker(config)
 
 
 def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
@@ -97,7 +97,12 @@ def warm_up(config: TrackingConfig) -> None:
         start(tracking_uri(config))
 
 
-def _own(config: TrackingConfig) -> Tracker:
+def _plugin_tracker(config: TrackingConfig) -> Tracker:
+    """Return the tracker of a plug-in; its errors become `TrackingError`.
+
+    Raises:
+        PluginError: if the name is not that of a tracker.
+    """
     where = "tracking.tracker"
     tracker_class = find(
         TRACKERS, config.tracker, BUILT_IN, where=where, methods=("record",)
@@ -170,12 +175,13 @@ def begin_recording(
     settle(str(result.manifest.get("run_id") or ""))
     if isinstance(tracker, BackgroundRecording):
         wait = tracker.begin(result)
-        return lambda: _with_run_id(config, result, wait())
-    recorded = _with_run_id(config, result, tracker.record(result))
+        return lambda: _note_run_id(config, result, wait())
+    recorded = _note_run_id(config, result, tracker.record(result))
     return lambda: recorded
 
 
-def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
+def _note_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
+    """Return a result with the tracker's id of its run, and write it to the manifest."""
     name = config.tracker
     where = (
         {"mlflow_run_id": run}

@@ -270,13 +270,15 @@ def main() -> None:
         if "action" not in request:
             _warm_up(request["uri"])
             continue
-        reply = _handle(request)
+        reply = _handle_request(request)
         _note_started(started, request, reply)
         with suppress(BrokenPipeError):
             print(json.dumps(reply), file=replies, flush=True)
     # Without an end, the main process was killed.
     for identity, request in started.items():
-        _handle({**request, "action": "end", "identity": identity, "status": "KILLED"})
+        _handle_request(
+            {**request, "action": "end", "identity": identity, "status": "KILLED"}
+        )
 
 
 def _note_started(
@@ -303,7 +305,8 @@ def _warm_up(uri: str) -> None:
     gc.enable()
 
 
-def _handle(request: Json) -> dict[str, str]:
+def _handle_request(request: Json) -> dict[str, str]:
+    """Do what another process asked of MLflow, and return the run or an error."""
     from evalkit.runs import read_run
 
     # As in the process that asks: MLflow reads its settings from the environment.

@@ -164,7 +164,7 @@ def mlflow_errors(
     except unchanged:
         raise
     except Exception as problem:
-        raise raised(_cause(problem)) from problem
+        raise raised(_describe_cause(problem)) from problem
 
 
 def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[None]:
@@ -183,7 +183,8 @@ def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[Non
     )
 
 
-def _cause(problem: Exception) -> str:
+def _describe_cause(problem: Exception) -> str:
+    """Return in a few words, without credentials, why MLflow failed."""
     reason = without_password(
         " ".join((str(problem) or type(problem).__name__).split())
     )

@@ -89,7 +89,7 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     """
     # MLflow has no intervals, so the ends of one are metrics of their own.
     values: dict[str, float | int | None] = {}
-    for name in _ordered(result, every):
+    for name in _ordered_names(result, every):
         metric = result.metrics[name]
         values |= {
             name: metric.value,
@@ -112,7 +112,8 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     }
 
 
-def _ordered(result: RunResult, every: bool) -> list[str]:
+def _ordered_names(result: RunResult, every: bool) -> list[str]:
+    """Return the metrics to record, the main ones first; `every` adds all others."""
     present = [
         name for name, metric in result.metrics.items() if metric.value is not None
     ]

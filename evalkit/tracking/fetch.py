@@ -67,7 +67,7 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
     """
     with _fetch_errors(uri, run_id):
         client = open_client(uri)
-        run = _run(client, uri, run_id)
+        run = _get_run(client, uri, run_id)
         if run.data.tags.get(ROLE) != "sweep":
             return None
         runs = client.search_runs(
@@ -89,12 +89,17 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
 
 def _download(uri: str, run_id: str, into: Path) -> str:
     client = open_client(uri)
-    _run(client, uri, run_id)
+    _get_run(client, uri, run_id)
     into.mkdir(parents=True, exist_ok=True)
     return str(client.download_artifacts(run_id, "", str(into)))
 
 
-def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
+def _get_run(client: MlflowClient, uri: str, run_id: str) -> Run:
+    """Return an MLflow run.
+
+    Raises:
+        ConfigError: if there is no such run.
+    """
     from mlflow.exceptions import MlflowException
 
     try:
@@ -162,19 +167,20 @@ def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
     """
 
     def dataset(named: str, _format: str | None) -> Source:
-        return _dataset(tracking_uri(config), named)
+        return _dataset_source(tracking_uri(config), named)
 
     def artifact(named: str, format_: str | None) -> Source:
-        return _artifact(tracking_uri(config), named, format_)
+        return _artifact_source(tracking_uri(config), named, format_)
 
     return {DATASET: dataset, RUN: artifact}
 
 
-def _dataset(uri: str, named: str) -> Source:
+def _dataset_source(uri: str, named: str) -> Source:
+    """Return the records of an MLflow dataset as rows."""
     name = named.partition(":")[2].strip("/")
     with _source_errors(uri, named):
         # All at once, so that errors of the store come here and not in the middle of a run.
-        records = _records(uri, name, named)
+        records = _fetch_records(uri, name, named)
 
     def rows() -> Iterator[tuple[str, JsonObject]]:
         for number, record in enumerate(records, 1):
@@ -187,7 +193,12 @@ def _dataset(uri: str, named: str) -> Source:
     return Source(named, rows)
 
 
-def _records(uri: str, name: str, named: str) -> list[JsonObject]:
+def _fetch_records(uri: str, name: str, named: str) -> list[JsonObject]:
+    """Return all records of the dataset with this name or id.
+
+    Raises:
+        DatasetError: if there is none, several have the name, or it has no records.
+    """
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
@@ -259,7 +270,12 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
         )
 
 
-def _artifact(uri: str, named: str, format_: str | None) -> Source:
+def _artifact_source(uri: str, named: str, format_: str | None) -> Source:
+    """Return the rows of a file among the artifacts of a run.
+
+    Raises:
+        DatasetError: if the path names no file.
+    """
     run_id, _, path = named.partition(":")[2].strip("/").partition("/")
     if not path:
         remedy = (
@@ -277,6 +293,11 @@ def _artifact(uri: str, named: str, format_: str | None) -> Source:
 
 
 def _source_errors(uri: str, named: str) -> AbstractContextManager[None]:
+    """Return a context in which errors of MLflow become errors of the data.
+
+    Raises:
+        DatasetError: if there is no store to read from.
+    """
     if (
         file := sqlite_file(uri)
     ) is not None and not file.exists():  # a client would create it

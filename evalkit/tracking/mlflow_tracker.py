@@ -83,7 +83,7 @@ class MlflowTracker:
             experiment = self._experiment(client)
             with one_at_a_time(f"{self.uri} {experiment} {run_id}"):
                 if not find_runs(client, experiment, run_id=run_id):
-                    self._create(client, experiment, config, run_id)
+                    self._create_run(client, experiment, config, run_id)
 
     def end(self, run_id: str, status: str) -> None:
         """End a started run that is not recorded, as FAILED or KILLED.
@@ -175,9 +175,10 @@ class MlflowTracker:
                 client.delete_run(run.info.run_id)  # left by an interrupted attempt
         return started, False
 
-    def _create(
+    def _create_run(
         self, client: MlflowClient, experiment: str, config: RunConfig, run_id: str
     ) -> None:
+        """Create a run with the tags and params that a config alone gives."""
         from mlflow.entities import Param
 
         manifest = {
@@ -339,6 +340,7 @@ def _artifact_location(uri: str, experiment: str) -> str | None:
 def _log_numbers(
     client: MlflowClient, run: str, result: RunResult, *, every: bool
 ) -> None:
+    """Record the metrics and params of a run, in batches as large as MLflow takes."""
     from mlflow.entities import Metric, Param
 
     stamp = contents.milliseconds(result.manifest.get("ended")) or int(
@@ -362,6 +364,7 @@ def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _log_dataset(client: MlflowClient, run: str, dataset: Json) -> None:
+    """Record the dataset of a run as its input; nothing if it is not known."""
     if not dataset:
         return
     from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -387,6 +390,7 @@ def _log_dataset(client: MlflowClient, run: str, dataset: Json) -> None:
 
 
 def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
+    """Record the files of the run folder, and tables of judgments and verdicts."""
     if result.folder:
         client.log_artifacts(run, result.folder)
     tables = {

@@ -93,7 +93,7 @@ def parent_run(
         # The lock covers the processes of this user; on another machine, both may create a
         # parent.
         if not (parents := find_runs(client, experiment, sweep=identity, role="sweep")):
-            created = _create(client, experiment, identity, sweep, started)
+            created = _create_parent(client, experiment, identity, sweep, started)
             parents = find_runs(client, experiment, sweep=identity, role="sweep") or [
                 created
             ]
@@ -106,13 +106,14 @@ def parent_run(
     return parent
 
 
-def _create(
+def _create_parent(
     client: MlflowClient,
     experiment: str,
     identity: str,
     sweep: Json,
     started: int | None,
 ) -> Run:
+    """Create and return the run that groups the jobs of a sweep."""
     tags = {
         SWEEP: identity,
         ROLE: "sweep",
@@ -147,7 +148,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
         client.log_artifact(parent, str(file))
     for file in files:
         if file.suffix == ".json" and file.stem != DATASHEET:
-            _describe(client, parent, json.loads(read_file(file)))
+            _describe_parent(client, parent, json.loads(read_file(file)))
     # MLflow shows the first table; that of cases has as many rows as fit
     tables = [file for file in files if file.suffix == ".csv"]
     for file in tables:
@@ -162,7 +163,8 @@ def _table_path(file: Path) -> str:
     return f"tables/{file.stem}.json"
 
 
-def _describe(client: MlflowClient, parent: str, board: Json) -> None:
+def _describe_parent(client: MlflowClient, parent: str, board: Json) -> None:
+    """Record what a sweep found at its parent run."""
     from mlflow.entities import Metric, Param, RunTag
 
     recorded = client.get_run(parent).data.params

@@ -117,6 +117,7 @@ class _Logged:
         )
 
     def info(self, experiment: str) -> TraceInfo:
+        """Return what MLflow lists of the task, with the tags by which its label is read again."""
         prompt, responses = self.parts()
         return trace_info(
             self.trace,
@@ -134,6 +135,7 @@ class _Logged:
         )
 
     def span(self) -> Span:
+        """Return the task as one call of a chat model, which MLflow shows as a conversation."""
         prompt, responses = self.parts()
         values = {
             "mlflow.spanType": "CHAT_MODEL",
@@ -210,7 +212,7 @@ def send_tasks(
         queues = {}
         # tasks of an earlier command stay in the queue and are not sent again
         sent = [
-            _task_of(trace) for trace in _traces(client, experiment, run_of(result))
+            _task_of(trace) for trace in _traces_of(client, experiment, run_of(result))
         ]
         for annotator in annotators:
             # Each annotator gets an order of their own, so that no case is always the last one.
@@ -269,7 +271,7 @@ def _queue(
     if not hasattr(tracing, "_create_review_queue"):
         return alone
     try:
-        schema = _schema(tracing, experiment, result, size)
+        schema = _label_schema(tracing, experiment, result, size)
     except (MlflowException, NotImplementedError) as problem:
         if getattr(problem, "error_code", "ENDPOINT_NOT_FOUND") != "ENDPOINT_NOT_FOUND":
             raise
@@ -292,7 +294,15 @@ def _queue(
     return f"review queue '{name}'"
 
 
-def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
+def _label_schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
+    """Return the id of the question that annotators answer; create it if the experiment lacks it.
+
+    Args:
+        tracing: MLflow's client of traces.
+        experiment: the id of the experiment.
+        result: the run, whose rubric says what may be answered.
+        size: the number of responses in a task, 1 or 2.
+    """
     from mlflow.exceptions import MlflowException
     from mlflow.genai.label_schemas import InputCategorical, InputNumeric
 
@@ -349,7 +359,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         found_experiment = client.get_experiment_by_name(name)
         if found_experiment:
             traces = list(
-                _traces(client, str(found_experiment.experiment_id), run_of(result))
+                _traces_of(client, str(found_experiment.experiment_id), run_of(result))
             )
         else:
             traces = []
@@ -372,7 +382,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     for trace, assessment in sorted(
         feedback, key=lambda pair: pair[1].create_time_ms or 0
     ):
-        if (label := _label(trace, assessment, reader)) is None:
+        if (label := _read_label(trace, assessment, reader)) is None:
             continue
         probability = trace.info.tags.get(PROBABILITY, UNKNOWN)
         labels[label.case_id, label.unit, label.annotator] = replace(
@@ -381,7 +391,10 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     return list(labels.values())
 
 
-def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedTrace]:
+def _traces_of(
+    client: MlflowClient, experiment: str, run: str
+) -> Iterator[LoggedTrace]:
+    """Yield the traces of a run, page by page."""
     token = None
     filter_string = f"tag.`{RUN}` = '{run}'"
     while True:
@@ -411,9 +424,10 @@ def _given(trace: LoggedTrace) -> Iterator[Assessment]:
             yield assessment
 
 
-def _label(
+def _read_label(
     trace: LoggedTrace, assessment: Assessment, reader: Labels | None
 ) -> Label | None:
+    """Return the label in an assessment, `None` if it names no class."""
     tags = trace.info.tags
     location = f"trace {trace.info.trace_id}"
     order = shown_of(tags[SHOWN], location)

@@ -47,7 +47,7 @@ def surrounding_run(
     run_id = os.environ.get(RUN)
     if not run_id:
         return None
-    run = _find(client, uri, run_id)
+    run = _find_run(client, uri, run_id)
     if run.info.lifecycle_stage == "deleted" or run.info.status not in _OPEN:
         is_deleted = run.info.lifecycle_stage == "deleted"
         state = "DELETED" if is_deleted else run.info.status
@@ -63,7 +63,12 @@ def surrounding_run(
     return run
 
 
-def _find(client: MlflowClient, uri: str, run_id: str) -> Run:
+def _find_run(client: MlflowClient, uri: str, run_id: str) -> Run:
+    """Return the run that is named in the environment.
+
+    Raises:
+        TrackingError: if the store has no such run.
+    """
     from mlflow.exceptions import MlflowException
 
     try:

@@ -100,14 +100,15 @@ def assess(
 ) -> list[Assessment]:
     """Return feedback by criterion, by item and overall, the verdict, the annotators' labels and the expected label."""
     assessments = [
-        *_by_judge(judgment, judge),
-        *_by_rules(verdict),
+        *_judge_assessments(judgment, judge),
+        *_verdict_assessments(verdict),
         *_by_annotators(verdict, case),
     ]
     return [*assessments, *_of_items(judgment, case)]
 
 
-def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
+def _judge_assessments(judgment: Judgment, judge: str) -> list[Assessment]:
+    """Return a judge's answer as assessments: each criterion, and the whole or its error."""
     from mlflow.entities import AssessmentSource, Feedback
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or judge)
@@ -169,7 +170,8 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
                 )
 
 
-def _by_rules(verdict: Verdict | None) -> list[Assessment]:
+def _verdict_assessments(verdict: Verdict | None) -> list[Assessment]:
+    """Return the verdict as an assessment of code; empty without one."""
     from mlflow.entities import AssessmentSource, Feedback
 
     if verdict is None:
@@ -355,11 +357,11 @@ def log_traces(
     client = TracingClient(uri)
     judged = _judged(result, chosen, run)
     for traced in judged:
-        client.start_trace(_info(traced, experiment, run))
+        client.start_trace(_trace_info(traced, experiment, run))
     # All spans in one request, after the traces that they belong to.
     try:
         client.log_spans(
-            experiment, [span for traced in judged for span in _spans(traced)]
+            experiment, [span for traced in judged for span in _trace_spans(traced)]
         )
     except NotImplementedError as problem:
         raise TrackingError(
@@ -407,7 +409,8 @@ def _duration(judgment: Judgment) -> int:
     return 1
 
 
-def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
+def _trace_info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
+    """Return what MLflow lists of a judgment: previews, tags and assessments."""
     judgment = judged.judgment
     case = judged.case
     return trace_info(
@@ -461,10 +464,11 @@ def _cost(judgment: Judgment) -> dict[str, float]:
     return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
 
 
-def _spans(judged: TracedJudgment) -> list[Span]:
+def _trace_spans(judged: TracedJudgment) -> list[Span]:
+    """Return a judgment as two spans: the evaluator, and in it the call of the model."""
     judgment = judged.judgment
     completion = judged.judgment.completion
-    inputs = _inputs(judged)
+    inputs = _trace_inputs(judged)
     names = ("status", "value", "confidence", "answer", "read_by", "error")
     read = {
         name: value for name in names if (value := getattr(judgment, name)) is not None
@@ -495,7 +499,8 @@ def _spans(judged: TracedJudgment) -> list[Span]:
     ]
 
 
-def _inputs(judged: TracedJudgment) -> JsonObject:
+def _trace_inputs(judged: TracedJudgment) -> JsonObject:
+    """Return the texts of a case by name, responses in the order in which the judge saw them."""
     case = judged.case
     order = judged.judgment.shown
     if case is None:

@@ -71,9 +71,9 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
         return
     # A misspelled metric must show now, not after the judges are paid.
     for name in config.gate.rules:
-        _check_name(name, config, cases, f"gate.{name}")
+        _check_metric_name(name, config, cases, f"gate.{name}")
     for lead in config.gate.leads:
-        _check_name(lead.metric, config, cases, "gate.no_worse_than.metric")
+        _check_metric_name(lead.metric, config, cases, "gate.no_worse_than.metric")
     check_choices(cases if config.gate.where else (), config.gate.where)
     check_leads(config, cases)
 
@@ -116,9 +116,14 @@ def _where(lead: LeadRule) -> str:
     return f"gate.no_worse_than.run {lead.run}"
 
 
-def _check_name(
+def _check_metric_name(
     name: str, config: RunConfig, cases: Iterable[Case], where: str
 ) -> None:
+    """Check that a run with this config and these cases would have a metric.
+
+    Raises:
+        ConfigError: if there is no such metric, or no such judge.
+    """
     members = [member.label for member in config.judge.members]
     parts: list[str] = []
     plain = name
@@ -267,10 +272,11 @@ def check_rules(config: RunConfig, result: RunResult) -> None:
 def _leads(config: RunConfig, result: RunResult) -> Iterator[Ruling]:
     mine = RunEntry.of("this run", replace(result, config=config))
     for lead in config.gate.leads:
-        yield _lead(lead, config, mine)
+        yield _judge_lead(lead, config, mine)
 
 
-def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
+def _judge_lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
+    """Return the ruling on a lead over another run; undecided if that run cannot be read."""
     name = Path(lead.run).name or lead.run
     try:
         with other_run(lead, config) as named_run:

@@ -102,12 +102,13 @@ def count_differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> i
     # `reread` keeps the order, so entry i of both is one judgment.
     return sum(
         stored_judgment.completion is not None
-        and not _same(stored_judgment, read_judgment)
+        and not _is_same_answer(stored_judgment, read_judgment)
         for stored_judgment, read_judgment in zip(stored, read, strict=True)
     )
 
 
-def _same(stored: Judgment, read: Judgment) -> bool:
+def _is_same_answer(stored: Judgment, read: Judgment) -> bool:
+    """Return whether two judgments say the same: the class, the winning side, or all criteria."""
     if stored.class_name is not None or read.class_name is not None:
         return stored.class_name == read.class_name
     if (stored.value is None) != (read.value is None):
@@ -195,7 +196,7 @@ def import_run(
             "name the column of the verdicts, or the meaning of their words with --map"
         )
         raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
-    dataset = _dataset(config, brought, source, scale_given=scale_given)
+    dataset = _imported_dataset(config, brought, source, scale_given=scale_given)
     evaluator = make_evaluator(
         _with_scale(config), prompt_folders=[project() / "prompts"]
     )
@@ -262,9 +263,10 @@ def _name(source: Path) -> str:
     return source.stem
 
 
-def _dataset(
+def _imported_dataset(
     config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
 ) -> Dataset:
+    """Return the cases of imported judgments as a dataset, with the notes that still apply."""
     benchmark_note: tuple[str, ...] = ()
     described = None
     if config.dataset.benchmark is not None:

@@ -59,7 +59,7 @@ def load_materials(
     evaluator = build_evaluator(config, templates)
     container = partial(Spool[Case], folder=folder or Path.cwd())
     dataset = load_cases(
-        config.dataset, frame=cases, container=container, **_how_to_read(config)
+        config.dataset, frame=cases, container=container, **_reading_options(config)
     )
     dataset, split, held = hold_out(config, dataset, container)
     dataset = replace(dataset, cases=in_random_order(config, dataset.cases, container))
@@ -72,14 +72,15 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset cannot be used.
     """
-    return CaseStream(config.dataset, **_how_to_read(config))
+    return CaseStream(config.dataset, **_reading_options(config))
 
 
-def _how_to_read(config: RunConfig) -> dict[str, Any]:
+def _reading_options(config: RunConfig) -> dict[str, Any]:
+    """Return the options of `load_dataset` that follow from a config."""
     return {
         "mode": config.mode.name,
         "base": project(),
-        "fetch": _fetch(config),
+        "fetch": _fetchers(config),
         "logs": partial(_logs, config=config),
         "tables": partial(_tables, config=config),
         "describe": _describe,
@@ -134,8 +135,11 @@ def build_evaluator(
     )
 
 
-def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
+def _fetchers(config: RunConfig) -> Mapping[str, Fetch]:
+    """Return what fetches a dataset by the scheme of its path, such as `traces:`."""
+
     def traces(named: str, _format: str | None) -> Source:
+        """Return the answers in traces of an experiment as rows."""
         with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
             file = Path(folder) / "traces.jsonl"
             fetch_traces(

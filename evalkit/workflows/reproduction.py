@@ -136,7 +136,7 @@ def reproduce(
                 ask_judges(reading, materials.dataset.cases, materials.evaluator)
             ).judgments
         else:
-            judged = _from_run(result, config, materials)
+            judged = _replay_run(result, config, materials)
         # A failed request has no answer anywhere, so its failure is copied: it must not count as
         # a difference.
         judgments, carried = _carry_over(
@@ -152,7 +152,7 @@ def reproduce(
     # Bit for bit, without a tolerance: the same answers and the same code give the same numbers.
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (
-        *_different_things(result, config, materials),
+        *_different_materials(result, config, materials),
         *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
     )
     # A newer evalkit can have more metrics; these are not differences of the run.
@@ -214,13 +214,16 @@ def _own(
     )
 
 
-def _from_run(
+def _replay_run(
     result: RunResult, config: RunConfig, materials: Materials
 ) -> Sequence[Judgment]:
+    """Return the judgments of a config with the answers of a run, without any call."""
     cases = materials.dataset.cases
 
     async def ask(judge: JudgeConfig, evaluator: Evaluator) -> JudgingResult:
-        return await _replay(result, config.with_({"judge": judge}), cases, evaluator)
+        return await _replay_judge(
+            result, config.with_({"judge": judge}), cases, evaluator
+        )
 
     waiting = partial(escalated, config, cases)
     judging = ask_in_turn(
@@ -229,9 +232,10 @@ def _from_run(
     return run_async(judging).judgments
 
 
-async def _replay(
+async def _replay_judge(
     result: RunResult, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
 ) -> JudgingResult:
+    """Return the judgments of one judge, or the panel, with the answers of a run."""
     specs = _specs(result, config.judge)
     if config.swap.resolve == "third_pass" and config.swap.policy == "both":
         arbiter = config.swap.arbiter
@@ -344,6 +348,7 @@ def _carry_over(
 def _different_numbers(
     before: Mapping[str, Metric], again: Mapping[str, Metric]
 ) -> Iterator[MetricChange]:
+    """Yield each number of a metric that changed, or that only one of both has the metric."""
     for name, (old, new) in _both(before, again):
         if old is None or new is None:
             yield MetricChange(
@@ -363,9 +368,10 @@ def _of_versions(reason: MetricChange) -> bool:
     )
 
 
-def _different_things(
+def _different_materials(
     result: RunResult, config: RunConfig, materials: Materials
 ) -> Iterator[MetricChange]:
+    """Yield what differs besides the answers: prompts, dataset, models, versions."""
     was = result.manifest
     now = _described(config, materials)
     dataset = was.get("dataset") or {}
@@ -425,7 +431,8 @@ def _different_answers(
     """Yield the numbers of answers that are missing, different, or parsed differently."""
     was = {_place(judgment): judgment for judgment in before}
     counts = Counter(
-        _difference(was.get(_place(judgment)), judgment, absent) for judgment in again
+        _describe_difference(was.get(_place(judgment)), judgment, absent)
+        for judgment in again
     )
     counts["requests that the run did not make"] += counts.pop("new", 0)
     gone = len(was.keys() - {_place(judgment) for judgment in again})
@@ -437,7 +444,14 @@ def _different_answers(
             yield MetricChange(difference, 0, count)
 
 
-def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
+def _describe_difference(was: Judgment | None, now: Judgment, absent: str) -> str:
+    """Return in what way an answer differs, empty if it does not.
+
+    Args:
+        was: the judgment of the run, `None` if it had none.
+        now: the judgment with stored answers.
+        absent: what to say if an answer is not stored.
+    """
     if was is None:
         return "new"
     if now.error_kind == "not_stored":

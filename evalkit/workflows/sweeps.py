@@ -285,7 +285,7 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
         "confidence": board.confidence,
         "margin": board.margin,
         "choices": [_choice(board, choice) for choice in board.choices],
-        "rows": [_row(row, board.twins_of(row)) for row in board.rows],
+        "rows": [_standing_row(row, board.twins_of(row)) for row in board.rows],
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
         "contradictions": [
             {
@@ -315,7 +315,8 @@ def _choice(board: Leaderboard, choice: Choice) -> JsonObject:
     }
 
 
-def _row(row: Standing, twins: Sequence[str]) -> JsonObject:
+def _standing_row(row: Standing, twins: Sequence[str]) -> JsonObject:
+    """Return a job's place in the leaderboard as a row of its file."""
     return {
         "rank": row.rank,
         "rank_low": row.rank_low,

@@ -296,6 +296,7 @@ def histogram(
 def _shares(
     counted: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None
 ) -> list[float]:
+    """Return the share of each value, or of each class between ends."""
     total = sum(counted.values())
     if ends is None:
         return [counted.get(value, 0) / total for value in values]

@@ -50,17 +50,17 @@ def main_figures(metrics: Metrics) -> list[Figure]:
     panels = [
         _panel(
             "rates",
-            _rows(metrics, COLUMNS["figure_rates"], _by_chance(metrics)),
+            _rows_of(metrics, COLUMNS["figure_rates"], _by_chance(metrics)),
             0.0,
             1.0,
         ),
         _panel(
             "coefficients",
-            _rows(metrics, COLUMNS["figure_coefficients"], {}),
+            _rows_of(metrics, COLUMNS["figure_coefficients"], {}),
             -1.0,
             1.0,
         ),
-        _panel("classes", _rows(metrics, _by_class(metrics), {}), 0.0, 1.0),
+        _panel("classes", _rows_of(metrics, _by_class(metrics), {}), 0.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]
 
@@ -88,9 +88,10 @@ def _by_chance(metrics: Metrics) -> dict[str, float]:
     return {"agreement/accuracy": (accuracy.value - kappa.value) / (1 - kappa.value)}
 
 
-def _rows(
+def _rows_of(
     metrics: Metrics, names: Iterable[str], chance: Mapping[str, float]
 ) -> list[Row]:
+    """Return a row for each metric with an interval, and the value that chance would give."""
     with_value = [
         metric
         for name in names
@@ -159,13 +160,14 @@ def forest(
     values = max(text_width(interval(row.metric, row.digits)) for row in rows)
     width = axis.end + max(WIDTH - RIGHT, 16 + values)
     elements = [
-        _row_parts(row, axis, ROW * (index + 0.5), width)
+        _draw_row(row, axis, ROW * (index + 0.5), width)
         for index, row in enumerate(rows)
     ]
     return canvas(width, bottom + 24, *ticks, *elements, label=label)
 
 
-def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
+def _draw_row(row: Row, axis: Axis, y: float, width: float) -> Markup:
+    """Draw a row: its name, its interval and its value as text, in a group with a tooltip."""
     metric = row.metric
     value_text = interval(row.metric, row.digits)
     parts = [

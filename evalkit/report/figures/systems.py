@@ -77,7 +77,7 @@ def cycles(cycles_table: Json) -> Figure | None:
     elements = [
         node(
             "g",
-            *_graph(case),
+            *_draw_graph(case),
             transform=f"translate({SIDE * (index % across):.0f} {SIDE * (index // across):.0f})",
         )
         for index, case in enumerate(cases)
@@ -85,7 +85,8 @@ def cycles(cycles_table: Json) -> Figure | None:
     return figure("cycles", SIDE * across, SIDE * down, elements, wide=True)
 
 
-def _graph(case: Json) -> list[Markup]:
+def _draw_graph(case: Json) -> list[Markup]:
+    """Draw the cycles of a case: responses on a circle, an arrow from each winner to its loser."""
     members: list[int] = sorted({k for cycle in case["cycles"] for k in cycle})
     middle = SIDE / 2, SIDE / 2 + 8
     angle = {

@@ -58,7 +58,7 @@ def confusion(table: Json) -> Figure | None:
         *(name for name in further if any(labels[row].get(name) for row in rows)),
     ]
     counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
-    return _table("confusion", rows, columns, counts, ("label", "verdict"))
+    return _draw_table("confusion", rows, columns, counts, ("label", "verdict"))
 
 
 def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure | None:
@@ -75,16 +75,25 @@ def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure
         if name != "missing" or any("missing" in pair for pair in counts_of)
     ]
     counts = [[counts_of.get((row, column), 0) for column in used] for row in used]
-    return _table("passes", used, used, counts, ("first_order", "second_order"))
+    return _draw_table("passes", used, used, counts, ("first_order", "second_order"))
 
 
-def _table(
+def _draw_table(
     name: str,
     rows: Sequence[str],
     columns: Sequence[str],
     counts: Sequence[Sequence[int]],
     axes: tuple[str, str],
 ) -> Figure:
+    """Draw a table of counts, each cell shaded by its share of the row.
+
+    Args:
+        name: the name of the figure.
+        rows: the names of the rows.
+        columns: the names of the columns.
+        counts: (rows, columns) the counts.
+        axes: the labels of the rows and of the columns, as keys of `LABELS`.
+    """
     width, height = CELL
     elements = [
         text(LEFT + width * len(columns) / 2, 16.0, LABELS[axes[1]], "axis"),
@@ -106,7 +115,7 @@ def _table(
             tooltip = f"{n:,} ({100 * share:.0f} %)"
             at = LEFT + width * j, TOP + height * i
             elements.append(
-                _shaded(*at, f"{n:,}", tooltip, shade, class_, share > STRONG)
+                _draw_cell(*at, f"{n:,}", tooltip, shade, class_, share > STRONG)
             )
     return figure(
         name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements
@@ -118,7 +127,7 @@ def _named(name: str, width: int) -> Words:
     return _NAMES.get(name, (short, short))
 
 
-def _shaded(
+def _draw_cell(
     x: float,
     y: float,
     words: str,
@@ -127,6 +136,17 @@ def _shaded(
     class_: str,
     strong: bool,
 ) -> Markup:
+    """Draw a cell with a tooltip.
+
+    Args:
+        x: its left edge.
+        y: its upper edge.
+        words: its text.
+        tooltip: the text under the pointer.
+        shade: how dark it is, from 0 to 1.
+        class_: the class of its color.
+        strong: whether it is so dark that its text must be light.
+    """
     width, height = CELL
     inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
     return hint(
@@ -194,7 +214,7 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
             f" {estimate(value_estimate, row['low'], row['high'], lambda value: fixed(value, 2))}"
         )
         elements.append(
-            _shaded(x, y, words, tooltip, 0.8 * share, "same", share > STRONG)
+            _draw_cell(x, y, words, tooltip, 0.8 * share, "same", share > STRONG)
         )
     return figure(
         "slices",

@@ -150,10 +150,10 @@ class Catalog:
         if name.startswith("judge/"):
             for slash in re.finditer("/", name.removeprefix("judge/")):
                 end = len("judge/") + slash.end()
-                if (match := self._own(name[end:])) is not None:
+                if (match := self._find_here(name[end:])) is not None:
                     return replace(match, judge=name[len("judge/") : end - 1])
             return None
-        return self._own(name)
+        return self._find_here(name)
 
     def spec(self, name: str) -> MetricSpec | None:
         """Return the row of a metric, `None` if it is not in the catalog."""
@@ -172,7 +172,8 @@ class Catalog:
             return self
         return self._elsewhere(group) or self
 
-    def _own(self, name: str) -> Match | None:
+    def _find_here(self, name: str) -> Match | None:
+        """Return the entry of this catalog for a name, `None` if it has none."""
         home = self._home(name)
         if (row := home._exact.get(name)) is not None:
             return Match(row, {})
@@ -215,10 +216,11 @@ class Catalog:
         if match is None:
             return 2, 0
         home = self._home(match.spec.name)
-        return 0 if home is self else -1, home._places[match.spec.name]
+        return 0 if home is self else -1, home._position_of[match.spec.name]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _position_of(self) -> dict[str, int]:
+        """The position of each name; neighbors with placeholders in one group share a position."""
         indices: dict[str, int] = {}
         previous: MetricSpec | None = None
         for index, row in enumerate(self.rows):

@@ -266,6 +266,11 @@ def _scaled(values: Floats) -> Floats:
 
 
 def _why_one_sided(difference: Floats) -> str:
+    """Return why the effect of length is not identifiable, empty if it is.
+
+    Args:
+        difference: (pairs,) how much longer the first response is.
+    """
     if not len(difference):
         return NO_VERDICT
     if not np.ptp(difference):

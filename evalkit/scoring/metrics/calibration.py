@@ -195,7 +195,7 @@ def recalibration(
             why=why or constant,
         )
     ]
-    curves = {"stated": _curve(pairs, clusters, confidence)}
+    curves = {"stated": _bin_rows(pairs, clusters, confidence)}
     # shape (pairs,)
     folds = clusters.folds(cases)[pairs.tally.case]
     for name, recalibrate in METHODS.items():
@@ -207,7 +207,7 @@ def recalibration(
         )
         if enough:
             after = replace(pairs, confidence=out_of_fold(pairs, folds, recalibrate))
-            curves[name] = _curve(after, clusters, confidence)
+            curves[name] = _bin_rows(after, clusters, confidence)
         statistics.append(ece_statistic(f"calibration/ece_{name}", after, why))
         statistics.append(brier_statistic(f"calibration/brier_{name}", after, why))
     return statistics, {"reliability": curves} if curves["stated"] else {}
@@ -286,9 +286,10 @@ METHODS: dict[str, Recalibrate] = {
 }
 
 
-def _curve(
+def _bin_rows(
     pairs: StatedConfidence, clusters: Clusters, level: float
 ) -> list[JsonObject]:
+    """Return a row for each bin of confidence with pairs: its mean confidence and its accuracy."""
     numbers = bin_numbers(pairs.confidence)
     curve = []
     for number in np.unique(numbers).tolist():

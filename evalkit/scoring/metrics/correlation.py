@@ -1,4 +1,4 @@
-"""Correlation, agreement and error of scores, compared with annotators' grades."""
+"""Correlation of scores with annotators' grades."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.core.scale import Scale
 from evalkit.core.values import frozen
 from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation_bounds import (
@@ -18,13 +17,9 @@ from evalkit.scoring.metrics.correlation_bounds import (
     spearman_bounds,
 )
 from evalkit.scoring.stats.arrays import FUZZ, Bounds, Floats, Ints, divide
-from evalkit.scoring.stats.bounded_intervals import FEW, Reach, bounded_mean
-from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.stats.statistic import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.verdicts.pointwise import rank
-
-RMSE_RESAMPLES = 1000
-
 
 EXACT_ROWS = 4000
 """Kendall's tau is resampled exactly, by matrices of cases × cases, for at most this many
@@ -74,7 +69,7 @@ class _GradedScores:
             n=len(self.x),
             covered=self.tally(np.ones(len(self.x))) > 0,
             missing=missing,
-            note=_unbounded(missing),
+            note=unbounded_note(missing),
             why=(
                 "scores or grades are all equal"
                 if len(self.x)
@@ -100,6 +95,7 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
+        """Return the share of pairs in the right order, (resamples,); NaN without both grades."""
         upper, lower = (
             # shape (resamples, levels)
             # `side` selects the rows of one grade: their weights by level of score.
@@ -127,7 +123,8 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
     return replace(statistic, why="grades do not have two levels")
 
 
-def _unbounded(missing: int) -> str | None:
+def unbounded_note(missing: int) -> str | None:
+    """Return the note of a metric that omits missing scores, `None` if none is missing."""
     if missing:
         return "missing scores are omitted and not bounded"
     return None
@@ -179,6 +176,7 @@ def _unlike(
     """
 
     def reach(share: float) -> Bounds:
+        """Return the lowest and the highest value if a share of the cases were at opposite ends."""
         # Every k-th row, so that the bound of a large run costs no more than that of a small one.
         some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
         case = graded.tally.case[some]
@@ -416,6 +414,11 @@ def _pair_tables(graded: _GradedScores) -> list[Floats]:
 
 
 def _projected_kendall(graded: _GradedScores) -> Statistic:
+    """Return Kendall's tau, with resamples approximated from a sample of the responses.
+
+    Each pair of responses is too many for a large run: its sum is approximated by a mean over
+    `ANCHORS` responses. The observed value is exact.
+    """
     from scipy.stats import kendalltau
 
     tau = float(kendalltau(graded.x, graded.y).statistic)
@@ -470,7 +473,7 @@ def within_statistics(
         "pearson": pearson_by_case(x, y, tally),
         # Spearman within a case is Pearson of the ranks within it.
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
-        "kendall": _kendall_within(scores, verdicts),
+        "kendall": _kendall_by_case(scores, verdicts),
     }
     # (cases,) cases with two or more graded scores.
     several = tally(np.ones(len(x))) > 1
@@ -488,7 +491,7 @@ def within_statistics(
             np.nan_to_num(r),
             defined,
             missing=missing,
-            note="; ".join([*notes, *filter(None, [_unbounded(missing)])]) or None,
+            note="; ".join([*notes, *filter(None, [unbounded_note(missing)])]) or None,
             ends=(-1.0, 1.0),
             why="no case has two graded scores that differ",
         )
@@ -517,7 +520,8 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     return pearson_r(np.stack(columns, axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
+def _kendall_by_case(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
+    """Return Kendall's tau-b in each case, (cases,); NaN if scores or grades do not vary."""
     x, y = (
         verdicts.pairs.differences(values) for values in (scored.score, scored.grade)
     )
@@ -532,169 +536,3 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
         dx * dy, np.abs(dx), np.abs(dy)
     )
     return divide(agreement, np.sqrt(untied_x * untied_y))
-
-
-def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
-    """Return how scores fit grades on the same scale: quadratic kappa, RMSE, slope, spread and closeness.
-
-    `agreement/slope` is that of the least-squares line of scores on grades, and `agreement/spread`
-    the ratio of their standard deviations: a judge that uses half of the scale has both below 1.
-    `agreement/close` is the share of scores within one level, or a tenth of the scale, of the
-    grade.
-
-    Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of
-    scores and grades over its expected value if they were paired at random (Cohen 1968; Lin 1989,
-    Biometrics 45, 255-268: the concordance correlation).
-
-    Args:
-        responses: the scores.
-        scale: the scale of the rubric.
-    """
-    graded = np.isfinite(responses.grade)
-    has_score = np.isfinite(responses.raw)
-    read = graded & has_score
-    x = responses.raw[read]
-    y = responses.grade[read]
-    lost = responses.grade[graded & ~has_score]
-    n = len(x)
-    missing = len(lost)
-    tally = responses.tally.where(read)
-    why = responses.off_scale(scale)
-    off_scale = bool(why)
-    why = why or "no scored response has a grade"
-    # A real scale has no ends; these placeholders serve metrics that are undefined then.
-    scale = Scale(0.0, 1.0, 1.0) if scale.real else scale
-
-    def statistic(
-        name: str,
-        value: Callable[[Floats], Floats],
-        *columns: Floats,
-        **attributes: Any,
-    ) -> Statistic:
-        # Off the scale all columns are 0, which leaves the metrics undefined.
-        sums = tally.columns(*(column * (not off_scale) for column in columns))
-        return Statistic(
-            f"agreement/{name}",
-            sums,
-            value,
-            **{"n": n, "missing": missing, "why": why, **attributes},
-        )
-
-    def rmse_interval(clusters: Clusters, confidence: float) -> tuple[float, float]:
-        # Few errors have no upper tail to resample. The largest one seen, half as large again,
-        # bounds the errors of other cases: the whole scale would be far too wide.
-        farthest_seen = min(scale.span**2, 2.25 * float(squared.max()))
-        low, high = bounded_mean(
-            clusters.sums(tally(squared)),
-            clusters.sums(tally(np.ones(n))),
-            (0.0, farthest_seen),
-            RMSE_RESAMPLES,
-            confidence,
-            seed=0,
-        )
-        low_root = float(np.sqrt(low))
-        high_root = float(np.sqrt(high))
-        return low_root, high_root
-
-    # Moments around the middle of the scale keep precision.
-    center = (scale.min + scale.max) / 2
-    squared = (x - y) ** 2
-    count = n + missing
-    # The four corners of the scale: the extremes that a pair of score and grade can reach.
-    corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
-    total = float(squared.sum())
-    # Each missing score at the end of the scale that is farther from its grade.
-    farthest = float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
-    return [
-        statistic(
-            "kappa_quadratic",
-            concordance,
-            *moments(x - center, y - center),
-            # (alternatives, columns): one row of moments for each corner.
-            reach=np.stack(corners, axis=1),
-            note=_unbounded(missing),
-            why="scores and grades are all equal" if n and not off_scale else why,
-        ),
-        statistic(
-            "rmse",
-            lambda totals: np.sqrt(ratio(0, 1, totals)),
-            squared,
-            np.ones(n),
-            own=rmse_interval
-            if 0 < n <= FEW and squared.any() and not off_scale
-            else None,
-            # One more response with an error of 0, or of the whole scale.
-            reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
-            # All missing errors 0, then all as large as possible.
-            worst=(
-                ((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
-                if n and not off_scale
-                else (None, None)
-            ),
-        ),
-        statistic(
-            "slope",
-            slope_of,
-            *moments(x - center, y - center),
-            reach=np.stack(corners, axis=1),
-            note=_unbounded(missing),
-            why="grades are all equal" if n and not off_scale else why,
-        ),
-        statistic(
-            "spread",
-            spread_of,
-            *moments(x - center, y - center),
-            reach=np.stack(corners, axis=1),
-            note=_unbounded(missing),
-            why="grades are all equal" if n and not off_scale else why,
-        ),
-        _close(responses, scale, off_scale, why),
-    ]
-
-
-def _close(
-    responses: ScoreColumns, scale: Scale, off_scale: bool, why: str
-) -> Statistic:
-    """Return the share of scores within one level, or a tenth of the scale, of the grade."""
-    # A level of a coarse scale may be more than a tenth of it.
-    tolerance = max(scale.step, scale.span / 10)
-    graded = np.isfinite(responses.grade) & (not off_scale)
-    has_score = np.isfinite(responses.raw)
-    raw = np.nan_to_num(responses.raw)
-    distance = np.abs(raw - np.nan_to_num(responses.grade))
-    return responses.tally.rate(
-        "agreement/close",
-        distance <= tolerance + FUZZ,
-        graded & has_score,
-        graded & ~has_score,
-        why=why,
-    )
-
-
-def slope_of(totals: Floats) -> Floats:
-    """Return the slope of x on y of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
-    n, x, y, _, yy, xy = totals.T
-    return divide(n * xy - x * y, _spread_or_zero(n, y, yy))
-
-
-def spread_of(totals: Floats) -> Floats:
-    """Return the standard deviation of x divided by that of y, of the same moments."""
-    n, x, y, xx, yy, _ = totals.T
-    spread = np.maximum(n * xx - x * x, 0.0)
-    return np.sqrt(divide(spread, _spread_or_zero(n, y, yy)))
-
-
-def _spread_or_zero(n: Floats, sums: Floats, squares: Floats) -> Floats:
-    """Return n² times a variance, 0 where it is rounding noise."""
-    spread = n * squares - sums * sums
-    return np.where(spread > NEGLIGIBLE * n * n, spread, 0.0)
-
-
-def concordance(totals: Floats) -> Floats:
-    """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
-    n, x, y, xx, yy, xy = totals.T
-    # The expected squared difference if scores and grades were paired at random, times n * n.
-    at_random = n * xx + n * yy - 2 * x * y
-    negligible = 1e-12 * n * n
-    at_random = np.where(at_random > negligible, at_random, 0.0)
-    return divide(2 * (n * xy - x * y), at_random)

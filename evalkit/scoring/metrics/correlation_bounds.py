@@ -37,6 +37,10 @@ def pearson_bounds(
     high = np.concatenate([x, np.full(missing_grades, top)])
 
     def smallest(c: Floats) -> float:
+        """Return the smallest correlation in a direction, over all choices of the missing scores.
+
+        A convex function is largest in a corner, so each missing score is at one of the two ends.
+        """
         # (corners,): how many of the missing scores are at the upper and at the lower end
         up = np.arange(missing_grades + 1)
         down = missing_grades - up
@@ -223,6 +227,7 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
     total = weight.sum()
 
     def loss(x: Floats) -> tuple[float, Floats]:
+        """Return minus the log of r at some scores, and its gradient."""
         # Minus the log of r and its gradient, up to the constant length of the direction.
         mean = weight @ x / total
         centered = x - mean

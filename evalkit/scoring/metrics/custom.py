@@ -37,16 +37,19 @@ def custom_statistics(
     Raises:
         PluginError: If a function fails or returns a value that is not in the metric's range.
     """
-    measured = (_statistic(metric, config, cases, verdicts) for metric in metrics)
+    measured = (
+        _custom_statistic(metric, config, cases, verdicts) for metric in metrics
+    )
     return [statistic for statistic in measured if statistic is not None]
 
 
-def _statistic(
+def _custom_statistic(
     metric: CustomMetric,
     config: RunConfig,
     cases: Sequence[Case],
     verdicts: Sequence[Verdict],
 ) -> Statistic | None:
+    """Return the metric over all verdicts that it is about; `None` if there are none."""
     index_of = {case.id: index for index, case in enumerate(cases)}
     rows: list[
         int

@@ -315,6 +315,7 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
+        """Return how much more often the judge than the label prefers the side with a property."""
         # `sign` is 1 where the first response has the property, -1 where the second has, else 0.
         has_side = sign != 0
         return _lean(

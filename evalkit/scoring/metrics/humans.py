@@ -128,7 +128,7 @@ def read_annotations(
         judge = scored.score
         case = scored.case
     else:
-        rows = list(_choices(cases, verdicts.pairs))
+        rows = list(_choices_of_annotators(cases, verdicts.pairs))
         judge = np.where(
             verdicts.winner == NONE, np.nan, verdicts.winner.astype(np.float64)
         )
@@ -210,9 +210,10 @@ def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, flo
                     yield int(offset[position]) + index, name, grade
 
 
-def _choices(
+def _choices_of_annotators(
     cases: Sequence[Case], pairs: PairColumns
 ) -> Iterator[tuple[int, str, float]]:
+    """Yield choices of annotators: the pair's index, the annotator and the winner's code."""
     for position, case in enumerate(cases):
         for name, label in case.labels.items():
             for (i, j), winner in choices_in(label):

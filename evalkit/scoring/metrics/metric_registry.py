@@ -31,15 +31,15 @@ from evalkit.scoring.metrics.calibration import (
 )
 from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
 from evalkit.scoring.metrics.claims import claim_statistics, class_claim_statistics
+from evalkit.scoring.metrics.class_corrections import class_corrections
 from evalkit.scoring.metrics.classes import (
     class_confusion,
     class_statistics,
     split_class_statistics,
 )
-from evalkit.scoring.metrics.corrections import class_corrections, mean_corrections
+from evalkit.scoring.metrics.corrections import mean_corrections
 from evalkit.scoring.metrics.correlation import (
     correlation_statistics,
-    scale_statistics,
     within_statistics,
 )
 from evalkit.scoring.metrics.decisions import (
@@ -71,6 +71,7 @@ from evalkit.scoring.metrics.rates import (
     weight_statistics,
 )
 from evalkit.scoring.metrics.repeats import class_sample_statistics, sample_statistics
+from evalkit.scoring.metrics.scale_agreement import scale_statistics
 from evalkit.scoring.metrics.transitivity import conflict_statistics, cycle_results
 from evalkit.scoring.metrics.turns import turn_statistics
 

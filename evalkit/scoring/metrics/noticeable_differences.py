@@ -245,24 +245,24 @@ def jnd_details(
         "configured": config.tie.threshold,
         **estimates,
         "ranking": (
-            _sensitivity(config, verdicts, games, estimates.values())
+            _rankings_by_threshold(config, verdicts, games, estimates.values())
             if games.compared
             else []
         ),
     }
 
 
-def _sensitivity(
+def _rankings_by_threshold(
     config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any
 ) -> list[JsonObject]:
+    """Return a row for each threshold: its ties, its ranking and how much that changes."""
     useful = useful_thresholds(verdicts.margin)
     configured = config.tie.threshold
     chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
     thresholds = sorted(
         {configured, *chosen, *(value for value in estimates if value is not None)}
     )
-    # The winner of each game under each threshold, with ties allowed.
-    # [threshold]: shape (games,)
+    # The winner of each game under each threshold, with ties allowed: (games,) each.
     winners = [
         at_threshold(verdicts, threshold, config.tie.min_confidence)[0][games.pair]
         * games.side
@@ -273,17 +273,17 @@ def _sensitivity(
     )
     # shape (thresholds, systems)
     rated = np.where(np.isnan(standings.rating), standings.win_rate, standings.rating)
+    actual = rated[thresholds.index(configured)]
+    has_ratings = np.isfinite(standings.rating).all(axis=1)
     return [
         {
             "threshold": threshold,
-            "tie_rate": round_metric((winner == TIE).mean()),
-            "order": [games.names[k] for k in by_value(row).tolist()],
-            "kendall": _tau(row, rated[thresholds.index(configured)]),
-            "by": "rating" if np.isfinite(rating).all() else "win rate",
+            "tie_rate": round_metric((winners[index] == TIE).mean()),
+            "order": [games.names[k] for k in by_value(rated[index]).tolist()],
+            "kendall": _tau(rated[index], actual),
+            "by": "rating" if has_ratings[index] else "win rate",
         }
-        for threshold, winner, row, rating in zip(
-            thresholds, winners, rated, standings.rating, strict=True
-        )
+        for index, threshold in enumerate(thresholds)
     ]
 
 

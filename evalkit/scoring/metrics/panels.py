@@ -341,7 +341,7 @@ def cascade_statistics(
             cascade.decider == n,
             ~waiting,
             waiting,
-            note=_note(step, fixed=fixed),
+            note=_step_note(step, fixed=fixed),
         )
         for n, step in enumerate(cascade.steps)
     ]
@@ -359,7 +359,8 @@ def cascade_statistics(
     return statistics, {"cascade": cascade.table(config.judge)}
 
 
-def _note(step: Step, *, fixed: bool) -> str:
+def _step_note(step: Step, *, fixed: bool) -> str:
+    """Return when a step of a cascade decides, and whether its error is guaranteed."""
     if not step.guaranteed:
         return REST
     if fixed and step.threshold is None:

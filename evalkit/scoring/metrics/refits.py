@@ -88,6 +88,7 @@ class FittedVote:
         table = Table.of(columns)
 
         def values(totals: Floats) -> Floats:
+            """Return the value of each statistic, (rows, statistics), with the vote fitted again."""
             # shape (codes, rows, patterns)
             chances = np.moveaxis(self.patterns.fit(totals[:, :patterns]), 1, 0)
             quorum = np.tile(self.quorum, len(totals))
@@ -151,7 +152,7 @@ def fitted_pairs(
         *confusion_statistics(alone)[0],
         *tie_statistics(alone),
     ]
-    return _fitted(
+    return _fitted_vote(
         panel, verdicts, judge_verdicts, CLASSES, winners_of, possible, statistics
     )
 
@@ -180,7 +181,7 @@ def fitted_classes(
     def decide(chances: Floats, quorum: Bools) -> Ints:
         return elect(chances.T * quorum[:, None])
 
-    return _fitted(
+    return _fitted_vote(
         panel,
         columns,
         judge_verdicts,
@@ -191,7 +192,7 @@ def fitted_classes(
     )
 
 
-def _fitted(
+def _fitted_vote(
     panel: Panel,
     panels: Units,
     judge_verdicts: Sequence[Units],
@@ -200,6 +201,7 @@ def _fitted(
     verdicts: Codes | Ints,
     measures: Sequence[Statistic | Metric],
 ) -> FittedVote:
+    """Return a vote that can be fitted again to resamples of units with the same labels."""
     # shape (judges, units)
     votes = np.stack([judge.codes for judge in judge_verdicts])
     labels = panels.truth

@@ -113,7 +113,7 @@ def subset_results(
             key=lambda subset: (np.nan_to_num(costs[list(subset)].sum()), len(subset))
         )
         # shape (subsets, units)
-        right = np.stack([vote(_some(panel, subset), subset) for subset in every])
+        right = np.stack([vote(_subpanel(panel, subset), subset) for subset in every])
         unit_weights = np.ones(len(used)) if weights is None else weights[tally.case]
         subsets = Subsets(
             every,
@@ -127,7 +127,7 @@ def subset_results(
             held = used & (fold == number)
             chosen[held] = right[subsets.best(used & ~held), held]
         whole = right[every.index(tuple(range(judges)))].astype(np.float64)
-        table = _table(panel, subsets, used)
+        table = _subset_table(panel, subsets, used)
         for index, hit in enumerate(right):
             columns = [
                 column if weights is None else column * weights
@@ -158,7 +158,8 @@ def with_intervals(table: Json, accuracies: Metrics) -> JsonObject:
     return {**table, "subsets": rows}
 
 
-def _some(panel: Panel, judges: Sequence[int]) -> Panel:
+def _subpanel(panel: Panel, judges: Sequence[int]) -> Panel:
+    """Return the panel of some of the judges, by index."""
     vote = "majority" if panel.vote == DAWID_SKENE and len(judges) < 3 else panel.vote
     names = tuple(panel.names[judge] for judge in judges)
     # All judges vote as the panel does, and fewer as a panel of them would.
@@ -173,7 +174,8 @@ def _some(panel: Panel, judges: Sequence[int]) -> Panel:
     )
 
 
-def _table(panel: Panel, subsets: Subsets, used: Bools) -> JsonObject:
+def _subset_table(panel: Panel, subsets: Subsets, used: Bools) -> JsonObject:
+    """Return the accuracy and cost of each subset of judges, and which one is chosen."""
     best = subsets.best(used)
     accuracy = subsets.accuracy(used)
     rows = [

@@ -238,14 +238,15 @@ def turn_statistics(
     scored = answers.scores
     if answers.passes is None and scored is not None:
         return [
-            *_by_position(parts, _of_scores(scale, scored)),
+            *_by_position(parts, _score_agreement(scale, scored)),
             *_failures(parts, _score_passes(scale, scored)),
         ]
     # Pairs have no pass and fail, so only agreement by position.
     return _by_position(parts, agreement)
 
 
-def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
+def _score_agreement(scale: Scale, scored: ScoreColumns) -> Agreement:
+    """Return how close each response's score is to its grade, from 0 to 1."""
     why = scored.off_scale(scale)
     graded = np.isfinite(scored.grade) & (not why)
     has_score = np.isfinite(scored.raw)
@@ -273,6 +274,7 @@ def _coded(tally: Tally, passes: Bools, is_known: Bools) -> Codes:
 
 
 def _class_passes(columns: ClassColumns) -> Passes:
+    """Return which responses have the positive class; without one, nothing is known."""
     positive = columns.positive
     if positive is None:
         nothing = np.full(columns.cases, UNKNOWN, dtype=np.int8)
@@ -287,6 +289,7 @@ def _class_passes(columns: ClassColumns) -> Passes:
 
 
 def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
+    """Return which responses pass by their score, for the judge and for the labels."""
     why = scored.off_scale(scale)
     # Rewards have no middle that could mean pass.
     least = 0.0 if scale.real else scale.min + PASSES * scale.span
@@ -304,6 +307,7 @@ def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
 
 
 def _checklist_passes(columns: ItemColumns) -> Passes:
+    """Return which responses pass by the required items of their checklist."""
     tally = Tally(columns.response_case, columns.cases)
     by_label = []
     # The labels of a response, scored by the same rule as the verdicts.

@@ -356,6 +356,15 @@ def _interval(
     confidence: float,
     clusters: Clusters,
 ) -> tuple[float | None, float | None, str | None]:
+    """Return the interval and a note on how it was found; both ends are `None` without one.
+
+    Args:
+        statistic: the statistic.
+        value: its observed value, NaN if it is undefined.
+        draws: (resamples,) its values in the resamples.
+        confidence: the level of the interval.
+        clusters: the clusters of the cases.
+    """
     if isnan(value) or not len(draws) or not (n := statistic.clusters(clusters)):
         return None, None, None
     unit = "case" if clusters.number is None else "cluster"

@@ -103,6 +103,7 @@ def mixed(
     """
 
     def reach(share: float) -> Bounds:
+        """Return the lowest and highest value if alternatives replace a share of the units."""
         every = rows
         if len(rows) <= _PAIRED:
             # Every pair of alternatives once, each with itself too.

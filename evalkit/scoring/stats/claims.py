@@ -53,7 +53,7 @@ def claim_test(
     scores = design.T @ excess[:, None]
     [observed] = _statistic(scores, inverse)
     if len(p) <= LARGE:
-        by_model = _simulated(observed, p, design, inverse, seed)
+        by_model = _simulated_p_value(observed, p, design, inverse, seed)
     else:
         by_model = _upper_tail(observed, design.shape[1])
     if single and len(p) <= LARGE:
@@ -67,13 +67,22 @@ def _statistic(scores: Floats, inverse: Floats) -> Floats:
     return np.asarray(np.einsum("kd,kj,jd->d", scores, inverse, scores))
 
 
-def _simulated(
+def _simulated_p_value(
     observed: float,
     p: Floats,
     design: Floats,
     inverse: Floats,
     seed: int,
 ) -> float:
+    """Return the share of simulated outcomes with a statistic as large as the observed one.
+
+    Args:
+        observed: the statistic of the data.
+        p: (n,) the probability of each outcome by the null hypothesis.
+        design: (n, k) the columns that are tested.
+        inverse: (k, k) the inverse of their information.
+        seed: the seed of the simulation.
+    """
     generator = np.random.default_rng(seed)
     # shape (draws, n)
     outcomes = generator.random((DRAWS, len(p))) < p

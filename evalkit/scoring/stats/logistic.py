@@ -302,6 +302,7 @@ def slope(
     model = Penalized(design, outcome, np.ones(len(outcome)))
 
     def own(clusters: Clusters, confidence: float) -> tuple[float, float]:
+        """Return the profile interval of the coefficient, wider by the design effect."""
         fitted = np.asarray(whole_fit.coefficients)
         cluster = clusters.of_rows(tally.case)
         size = np.bincount(cluster)
@@ -419,6 +420,7 @@ def _one_step(
     )[:, None]
 
     def value(totals: Floats) -> Floats:
+        """Return a coefficient for each resample by one Newton step from the fit to all data."""
         # totals: shape (resamples, k + k * k)
         sums = totals[:, :k]
         information = totals[:, k:].reshape(-1, k, k)

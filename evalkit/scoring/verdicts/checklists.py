@@ -94,7 +94,7 @@ def score_items(
         rule: The rule.
     """
     if rule == "points":
-        return _points(items, met)
+        return _points_score(items, met)
     # Groups have no answer of their own; their parts have.
     leaf_items = leaves(items)
     # leaf -> lowest and highest fulfillment; they differ if its answer is unknown
@@ -102,7 +102,7 @@ def score_items(
         item.id: _fulfilled(item, met.get(item.id)) for item in leaf_items
     }
     if rule == "weighted":
-        return _weighted(items, done)
+        return _weighted_score(items, done)
     if rule == "required":
         # Required items, or all items if none is marked.
         needed = [item.id for item, _, _, required in inherited(items) if required] or [
@@ -131,7 +131,15 @@ def _bounded(low: float, high: float) -> Score:
     return Score(state, low, high, (low, high))
 
 
-def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> Score:
+def _points_score(
+    items: Sequence[ChecklistItem], met: Mapping[str, bool | None]
+) -> Score:
+    """Return the points of items that are met as a share of the positive points, between bounds.
+
+    Args:
+        items: the checklist.
+        met: whether each item is met, `None` if that is unknown.
+    """
     leaf_items = leaves(items)
     # Only positive points can be reached; negative ones are deductions.
     total = sum(item.points for item in leaf_items if item.points > 0)
@@ -149,9 +157,15 @@ def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> S
     return replace(clipped, unclipped=(low / total, high / total))
 
 
-def _weighted(
+def _weighted_score(
     items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[float, float]]
 ) -> Score:
+    """Return the weighted mean of a checklist's items, group by group up to the root.
+
+    Args:
+        items: the checklist, groups before their parts.
+        done: the bounds of each item's value, 0 or 1 if it is known.
+    """
     bounds = dict(done)
     parts = parts_of(items)
     # From the leaves to the root: reversed, as groups come before their parts. None is the root.
@@ -262,7 +276,14 @@ _Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
 """The answers of one judge to the items of each case and response: one for each sample."""
 
 
-def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
+def _add_votes(votes: _Votes, judgment: Judgment, case: int) -> None:
+    """Record a judgment's answers on items as votes of its judge, with their reasons.
+
+    Args:
+        votes: the votes so far, changed in place.
+        judgment: the judgment.
+        case: the index of its case.
+    """
     # The judge's answer as JSON, for the reasons; the verdicts are in `items`.
     entries = (judgment.answer or {}).get("items") or ()
     reasons = {
@@ -321,7 +342,7 @@ def read_items(
                 f"item '{min(unknown):.60}' was judged, but is not in the checklist",
                 where=where,
             )
-        _add(votes.setdefault(judgment.judge, {}), judgment, position)
+        _add_votes(votes.setdefault(judgment.judge, {}), judgment, position)
         judge_statuses = statuses.setdefault(judgment.judge, {})
         unit = (position, judgment.unit[0])
         status = KINDS.index(kind_of(judgment)), (judgment.status, judgment.error_kind)
@@ -336,7 +357,7 @@ def read_items(
     ]
     by_judge = {
         name: replace(
-            _columns(cases, [judge_votes], rule),
+            _item_columns(cases, [judge_votes], rule),
             statuses=[statuses[name].get(unit, (0, None))[1] for unit in units],
         )
         for name, judge_votes in sorted(votes.items())
@@ -345,13 +366,23 @@ def read_items(
         # One judge is the panel: its items need no vote.
         next(iter(by_judge.values()))
         if len(by_judge) == 1
-        else _columns(cases, [*votes.values()], rule)
+        else _item_columns(cases, [*votes.values()], rule)
     ), by_judge
 
 
-def _columns(
+def _item_columns(
     cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule
 ) -> ItemColumns:
+    """Return one row for each item of each response, decided from the votes of all judges.
+
+    Args:
+        cases: the cases.
+        judges: the votes of each judge.
+        rule: how items make a score.
+
+    Raises:
+        ConfigError: if a case has no checklist.
+    """
     # one row for each item of a response: case, response, codes of answer, judged, label
     rows = list[tuple[int, ...]]()
     items = list[ChecklistItem]()

@@ -206,6 +206,7 @@ def winners_at(
 def _vote_scores(
     panel: Panel, judge_scores: Sequence[ScoreColumns]
 ) -> ScoreColumns | None:
+    """Return the mean scores of the judges, `None` for verdicts without scores."""
     if not judge_scores:
         return None
     # stacks: shape (judges, responses)

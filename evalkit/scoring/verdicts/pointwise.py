@@ -254,6 +254,17 @@ def _linear_slope(
     missing: int,
     span: float,
 ) -> Statistic:
+    """Return the least-squares slope of scores on the first column, at equal values of the others.
+
+    Args:
+        name: the name of the metric.
+        scored: the scores.
+        used: (responses,) which responses count.
+        columns: (responses,) each: the log-length, then what is held equal.
+        cases: the number of cases.
+        missing: the number of responses that lack a score.
+        span: the largest possible difference of two scores; infinite without limits.
+    """
     case = scored.case[used]
     y = _centered(scored.raw[used], case, cases)
     x = [_centered(column[used], case, cases) for column in columns]

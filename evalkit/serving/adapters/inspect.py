@@ -40,7 +40,10 @@ def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
 
     @as_scorer(metrics=metrics, name="judge")
     def evalkit_judge() -> Scorer:
+        """Return the scorer, whose name Inspect shows."""
+
         async def score(state: TaskState, target: Target) -> Score:
+            """Score the output of a sample; it remains unscored if the judge gives no verdict."""
             inputs = {**(state.metadata or {}), "prompt": state.input_text}
             rating = await adapted.rate(
                 inputs, state.output.completion, target.text or None, state.metadata

@@ -47,6 +47,7 @@ def scorer(
         outputs: Any = None,
         expectations: Mapping[str, Any] | None = None,
     ) -> list[Feedback]:
+        """Return the verdict as feedback, and of a comparison the share that A wins."""
         expected = (expectations or {}).get("expected_response", expectations or None)
         columns = inputs if isinstance(inputs, Mapping) else None
         rating = adapted.rate_sync(inputs, outputs, expected, columns)

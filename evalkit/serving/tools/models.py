@@ -47,6 +47,7 @@ class ToolInput(ToolModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, values: Any) -> Any:
+        """Return the values without optional ones that are null: clients mean "not set"."""
         if not isinstance(values, Mapping):
             return values
         # By both names: a client may send snake_case or camelCase.
@@ -275,6 +276,7 @@ class ScoreRubric(ToolInput):
 
     @model_validator(mode="after")
     def _levels_on_scale(self) -> ScoreRubric:
+        """Check that each description is of a score on the scale."""
         low, high = SCALES[self.scale]
         for level in self.level_descriptions or {}:
             on_scale = level.isdecimal() and low <= int(level) <= high
@@ -474,18 +476,19 @@ def schema_of(model: Any) -> JsonObject:
     )
     schema = TypeAdapter(model).json_schema(mode=mode)
     parts = schema.pop("$defs", {})
-    inlined = _inlined(schema, parts)
+    inlined = _inline_references(schema, parts)
     assert isinstance(inlined, dict)
     return inlined
 
 
-def _inlined(node: Any, parts: Json) -> Any:
+def _inline_references(node: Any, parts: Json) -> Any:
+    """Return a JSON schema with references replaced by what they name, and without titles."""
     if isinstance(node, list):
-        return [_inlined(element, parts) for element in node]
+        return [_inline_references(element, parts) for element in node]
     if not isinstance(node, Mapping):
         return node
     inlined = {
-        key: _inlined(value, parts)
+        key: _inline_references(value, parts)
         for key, value in node.items()
         if key != "$ref" and not _is_title(key, value)
     }
@@ -495,7 +498,10 @@ def _inlined(node: Any, parts: Json) -> Any:
         return inlined
     # Keys next to a reference describe this use of it.
     # The models do not contain themselves, so inlining ends.
-    return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **inlined}
+    return {
+        **_inline_references(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts),
+        **inlined,
+    }
 
 
 def _is_title(key: str, value: object) -> bool:

@@ -55,7 +55,9 @@ def compared(
         winner=verdict.winner,
         confidence=verdict.confidence if stated else None,
         reason=verdict.reason,
-        comparison=_rows(settings, case, judgments, answers) if structured else None,
+        comparison=_criterion_rows(settings, case, judgments, answers)
+        if structured
+        else None,
         overall_reasoning=(
             _noted(best, _choice, _reasoning(best, structured=structured), verdict)
             if best
@@ -112,7 +114,10 @@ def scored(
     return DirectScoreResult(
         success=success,
         scores=(
-            [_score(settings, case, judgments, answers, name) for name in names]
+            [
+                _criterion_score(settings, case, judgments, answers, name)
+                for name in names
+            ]
             if success
             else []
         ),
@@ -173,12 +178,13 @@ def _on_criterion(
     return _weighted(settings, case, judgments, weights)
 
 
-def _rows(
+def _criterion_rows(
     settings: RunConfig,
     case: Case,
     judgments: Sequence[Judgment],
     answers: Sequence[_Answer],
 ) -> list[CriterionComparison]:
+    """Return the comparison on each criterion, empty without readable answers."""
     if not answers:
         return []
     # A third judgment is requested if the overall winners differ; without it, criteria that differ
@@ -189,14 +195,16 @@ def _rows(
         swap = settings.swap.model_copy(update={"resolve": "tie"})
         settings = settings.model_copy(update={"swap": swap})
     return [
-        _row(_on_criterion(settings, case, judgments, name), answers, name)
+        _criterion_row(_on_criterion(settings, case, judgments, name), answers, name)
         for name in settings.criteria
     ]
 
 
-def _row(
+def _criterion_row(
     verdict: Verdict, answers: Sequence[_Answer], name: str
 ) -> CriterionComparison:
+    """Return the verdict on a criterion, with the words of an answer that agrees with it."""
+
     def choice(answer: _Answer) -> Winner | None:
         winner: Winner | None = _on(answer, "comparison", name).get("winner")
         return winner
@@ -216,13 +224,14 @@ def _row(
     )
 
 
-def _score(
+def _criterion_score(
     settings: RunConfig,
     case: Case,
     judgments: Sequence[Judgment],
     answers: Sequence[_Answer],
     name: str,
 ) -> CriterionScore:
+    """Return the score on a criterion, with the words of the answer that is nearest to it."""
     structured = settings.output.structured
     score = _on_criterion(settings, case, judgments, name).score
     assert score is not None  # the weighted score exists, and uses the same answers

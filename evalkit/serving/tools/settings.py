@@ -66,6 +66,11 @@ def pairwise_settings(
     """
 
     def adjust(values: JsonObject) -> JsonObject:
+        """Return the settings with the tool's criteria, orders and ties.
+
+        Raises:
+            ConfigError: if an argument contradicts a setting.
+        """
         policy = values["swap"]["policy"]
         allow = values["tie"]["allow"]
         # An argument that was not passed has a default, which must not overrule the config.
@@ -111,7 +116,7 @@ def pairwise_settings(
             "tie": {**values["tie"], "allow": ties},
         }
 
-    return _settings(config, overrides, "pairwise", adjust)
+    return _tool_settings(config, overrides, "pairwise", adjust)
 
 
 def direct_settings(
@@ -129,6 +134,11 @@ def direct_settings(
     """
 
     def adjust(values: JsonObject) -> JsonObject:
+        """Return the settings with the tool's criteria and rubric, for one score.
+
+        Raises:
+            ConfigError: if the rubric has classes.
+        """
         rubric = dict(values["rubric"])
         if rubric.get("classes"):
             raise _contradiction(
@@ -151,7 +161,7 @@ def direct_settings(
             },
         }
 
-    return _settings(config, overrides, "pointwise", adjust)
+    return _tool_settings(config, overrides, "pointwise", adjust)
 
 
 def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
@@ -182,28 +192,35 @@ def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     return rubric
 
 
-def _settings(
+def _tool_settings(
     config: RunConfig | None,
     overrides: Sequence[str],
     mode: str,
     adjust: Callable[[JsonObject], JsonObject],
 ) -> RunConfig:
+    """Return the config of a call: `config` or the default, with overrides and arguments.
+
+    Raises:
+        ConfigError: if the result is invalid.
+    """
     for word in overrides:
         _check(word, mode)
     if config is None:
         return load_config(
-            overrides=[f"mode={mode}", *overrides], adjust=_in_mode(mode, adjust)
+            overrides=[f"mode={mode}", *overrides], adjust=_require_mode(mode, adjust)
         )
     settings = load_settings(config.dump(), overrides) if overrides else config
     try:
-        return RunConfig.model_validate(_in_mode(mode, adjust)(settings.dump()))
+        return RunConfig.model_validate(_require_mode(mode, adjust)(settings.dump()))
     except ValidationError as error:
         raise config_error(error, ()) from None
 
 
-def _in_mode(
+def _require_mode(
     mode: str, adjust: Callable[[JsonObject], JsonObject]
 ) -> Callable[[JsonObject], Any]:
+    """Return `adjust` with a check of the mode before it."""
+
     def adjusted(values: JsonObject) -> JsonObject:
         if values["mode"]["name"] != mode:
             raise ConfigError(

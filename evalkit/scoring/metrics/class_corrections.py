@@ -1,0 +1,175 @@
+"""Rates of classes corrected by a labeled subset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scoring.columns import ClassColumns
+from evalkit.scoring.metrics.corrections import (
+    NO_LABEL,
+    SAME_ERRORS,
+    UNRELATED,
+    label_plans,
+    onto_simplex,
+    prediction_powered,
+    rate_targets,
+    weigh_targets,
+)
+from evalkit.scoring.stats.arrays import Floats, divide, round_metric
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.statistic import Statistic, Table, Tabled
+
+ILL_CONDITIONED: Final = 1e6
+"""A matrix of errors with a larger condition number cannot be inverted in any useful way."""
+SINGULAR: Final = (
+    "the judge's errors do not tell the classes apart (no usable inverse): the rates are not"
+    " identified"
+)
+INVERTED: Final = (
+    "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number"
+    " says how much it magnifies their noise. It assumes that the judge errs as often without"
+    " labels. Prediction-powered inference needs only that the labels are a random subset."
+    " Both count the labels of units without an answer, too. Abstentions and split votes are"
+    " no answer."
+)
+
+
+def class_corrections(
+    config: RunConfig,
+    classes: ClassColumns,
+    clusters: Clusters,
+    weights: Floats | None = None,
+) -> Tabled:
+    """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
+
+    `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed
+    rates of answers. For two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76),
+    for more the inverse of the matrix of errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361;
+    Buonaccorsi 2010, Measurement Error, section 2.4). Rates below 0 are moved to the nearest rates
+    that sum to 1.
+
+    Args:
+        config: the run's config.
+        classes: the class verdicts.
+        clusters: the clusters of the cases.
+        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
+
+    Returns:
+        The statistics, and the content of corrected.json: each rate as judged, labeled and
+        corrected, and the matrix of errors.
+    """
+    names = classes.names
+    k = len(classes.names)
+    tally = classes.tally
+    used = classes.read
+    confidence = config.scoring.confidence
+    cells = classes.confusion(range(k)).cells.columns
+    judged = tally.columns(*(classes.verdicts == c for c in range(k)))
+    weight = 1.0 if weights is None else weights
+    # The labels of responses without an answer, by class: one more answer, for which no rate of
+    # answers is solved.
+    lost = tally.columns(*(~classes.present & (classes.labels == c) for c in range(k)))
+    table = Table.of([*judged, *(column * weight for column in (*cells, *lost))])
+    # labels by answers
+    counts = table.sums[k : k + k * k].reshape(k, k)
+    labels = counts.sum(axis=1) + table.sums[k + k * k :]
+    read = counts.sum(axis=1)
+    hits = np.diag(counts)
+    errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
+    # The condition number in the 2-norm, unless a class has no label.
+    condition = round_metric(float(np.linalg.cond(errors))) if labels.all() else None
+    youden = divide(hits, read) - divide(counts.sum(axis=0) - hits, read.sum() - read)
+    why = UNRELATED if k == 2 else SINGULAR
+    if without := ", ".join(
+        repr(name) for name, n in zip(names, labels, strict=True) if not n
+    ):
+        why = f"no answer is labeled {without}: the judge's errors on it are not identified"
+    # The pseudo-clusters are labels, and change no rate of answers.
+    matrix = PseudoCounts.matrix(k, 1.0)
+    padding = np.zeros(k)
+    pseudo = replace(matrix, units=np.concatenate([padding, matrix.units, padding]))
+    statistics = []
+    for c, name in enumerate(names):
+        facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
+        facts += (
+            [] if k == 2 or condition is None else [f"condition number {condition:.3g}"]
+        )
+        statistic = Statistic(
+            f"corrected/rate/{name}",
+            table,
+            partial(corrected_rate, c, k),
+            n=int(classes.present.sum()),
+            covered=tally(used) > 0,
+            missing=int(classes.unread.sum()),
+            strict=True,
+            pseudo=pseudo,
+            note="; ".join(
+                [*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]
+            ),
+            why="; ".join([why if labels.any() else NO_LABEL, *facts]),
+        )
+        statistics.append(statistic)
+    named = {
+        f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c)
+        for c, name in enumerate(names)
+    }
+    targets = weigh_targets(rate_targets(classes, named), weights)
+    powered = prediction_powered(targets)
+    details = {
+        "confidence": confidence,
+        "targets": label_plans(targets, powered, confidence, clusters),
+        "notes": [INVERTED],
+        "errors": {
+            label: {
+                verdict: round_metric(share)
+                for verdict, share in zip(names, row, strict=True)
+            }
+            for label, row in zip(names, errors, strict=True)
+        },
+        "condition_number": condition,
+        "youden_j": {
+            name: round_metric(float(value))
+            for name, value in zip(names, youden, strict=True)
+        },
+    }
+    return [*statistics, *powered], {"corrected": details}
+
+
+def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
+    """Return the corrected rate of class `c`.
+
+    NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps
+    classes (a determinant of 0 or less, which for two classes is Youden's J).
+
+    Args:
+        c: the class.
+        k: the number of classes.
+        totals: (rows, k + k² + k): answers by class, labels by class and answer, and labels
+            without an answer by class.
+    """
+    # shape (rows, k)
+    judged = totals[:, :k]
+    # shape (rows, labels, answers)
+    counts = totals[:, k : k + k * k].reshape(-1, k, k)
+    labels = counts.sum(axis=2) + totals[:, k + k * k :]
+    answers = judged.sum(axis=1)
+    rates = np.full((len(totals), k), np.nan)
+    errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
+    usable = (labels > 0).all(axis=1) & (answers > 0)
+    usable[usable] = np.linalg.det(errors[usable]) > 1e-9
+    usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
+    if usable.any():
+        # the transposed errors: observed rates of answers are a mixture over labels
+        solved = np.linalg.solve(
+            errors[usable].transpose(0, 2, 1), judged[usable][:, :, None]
+        )[:, :, 0]
+        # Without missing answers the sum is the number of answers.
+        whole = solved.sum(axis=1, keepdims=True)
+        rates[usable] = onto_simplex(divide(solved, np.maximum(whole, 1e-9)))
+    return np.asarray(rates[:, c])
