@@ -283,17 +283,16 @@ def _page_frame(sheet: Json, words: Json, title: str, language: str) -> JsonObje
         ("judge", (str(sheet["judge"]),) * 2),
         ("data", (str(sheet["dataset"]["name"]),) * 2),
     ]
-    facts += (
-        [("rewriter", (str(rewriter["model"]),) * 2)]
-        if (rewriter := sheet["rewriter"])
-        else []
-    )
+    if sheet["rewriter"]:
+        facts.append(("rewriter", (str(sheet["rewriter"]["model"]),) * 2))
+    # To the minute.
+    started = str(sheet["started"] or "")[:16].replace("T", " ")
     facts += [
         ("cases", (f"{sheet['dataset']['rows']:,}",) * 2),
         ("requests", in_every_language(text)),
+        ("cost", PAGE["unknown"] if cost is None else (dollars(cost),) * 2),
+        ("started", (started, started)),
     ]
-    facts += [("cost", PAGE["unknown"] if cost is None else (dollars(cost),) * 2)]
-    facts += [("started", (str(sheet["started"] or "")[:16].replace("T", " "),) * 2)]
     return {"title": title, "start": language, "facts": facts, "words": words}
 
 

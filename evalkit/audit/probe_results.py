@@ -12,7 +12,7 @@ from evalkit.audit.metrics import (
     Outcome,
 )
 from evalkit.audit.plan import SEPARATOR
-from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE
+from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE, Probe
 from evalkit.config import RunConfig
 from evalkit.core.display import interval, percent, shorten
 from evalkit.core.translation import Message, Text, gettext, in_every_language, ngettext
@@ -266,6 +266,54 @@ def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
         )
 
 
+def _shift_text(probe: Probe, *, is_found: bool, toward: bool) -> Text:
+    """Return the sentence on a shift of verdicts, in which `{shift}` is to be filled."""
+    if probe.expects == "tie":
+        return _shift_of_equals_text(is_found=is_found, toward=toward)
+    if not is_found and not probe.directed:
+        return gettext(
+            "Verdicts do not move significantly more than when the same question is asked"
+            " again: {shift}."
+        )
+    if not is_found:
+        return gettext("No significant shift: {shift} beyond its own noise.")
+    if not probe.directed:
+        return gettext(
+            "Verdicts move by {shift} more than when the same question is asked again."
+        )
+    if probe.name == "order" and toward:
+        return gettext(
+            "Verdicts shift toward the response shown first, by {shift} beyond its own noise."
+        )
+    if probe.name == "order":
+        return gettext(
+            "Verdicts shift toward the response shown second, by {shift} beyond its own noise."
+        )
+    if toward:
+        return gettext(
+            "Verdicts shift toward the edited response, by {shift} beyond its own noise."
+        )
+    return gettext(
+        "Verdicts shift away from the edited response, by {shift} beyond its own noise."
+    )
+
+
+def _shift_of_equals_text(*, is_found: bool, toward: bool) -> Text:
+    """Return the sentence on which of two equal responses a judge prefers."""
+    if not is_found:
+        return gettext(
+            "Of two equal responses, it prefers neither the first nor the second significantly:"
+            " {shift}."
+        )
+    if toward:
+        return gettext(
+            "Of two equal responses, it prefers the one shown first: {shift} (from -1 to 1)."
+        )
+    return gettext(
+        "Of two equal responses, it prefers the one shown second: {shift} (from -1 to 1)."
+    )
+
+
 def _describe_effect(
     outcome: Outcome, metrics: Metrics, noise: Metric | None
 ) -> Iterator[Text]:
@@ -280,52 +328,8 @@ def _describe_effect(
     flip = metrics.get("flip_rate")
     probe = outcome.contrast.probe
     if shift is not None and shift.value is not None:
-        is_found = outcome.found
-        toward = (shift.value or 0) > 0
-        if probe.expects == "tie":
-            text = gettext(
-                "Of two equal responses, it prefers neither the first nor the second significantly:"
-                " {shift}."
-            )
-            # The sign of the shift is toward the response shown first.
-            if is_found and toward:
-                text = gettext(
-                    "Of two equal responses, it prefers the one shown first: {shift} (from -1"
-                    " to 1)."
-                )
-            elif is_found:
-                text = gettext(
-                    "Of two equal responses, it prefers the one shown second: {shift} (from -1"
-                    " to 1)."
-                )
-        elif not is_found and not probe.directed:
-            text = gettext(
-                "Verdicts do not move significantly more than when the same question is asked"
-                " again: {shift}."
-            )
-        elif not is_found:
-            text = gettext("No significant shift: {shift} beyond its own noise.")
-        elif not probe.directed:
-            text = gettext(
-                "Verdicts move by {shift} more than when the same question is asked again."
-            )
-        elif probe.name == "order":
-            text = gettext(
-                "Verdicts shift toward the response shown second, by {shift} beyond its own noise."
-            )
-            if toward:
-                text = gettext(
-                    "Verdicts shift toward the response shown first, by {shift} beyond its own"
-                    " noise."
-                )
-        elif toward:
-            text = gettext(
-                "Verdicts shift toward the edited response, by {shift} beyond its own noise."
-            )
-        else:
-            text = gettext(
-                "Verdicts shift away from the edited response, by {shift} beyond its own noise."
-            )
+        # The sign of the shift is toward the edited response, or the one shown first.
+        text = _shift_text(probe, is_found=outcome.found, toward=shift.value > 0)
         yield text.fill(shift=interval(shift))
     if (
         probe.expects == "tie"

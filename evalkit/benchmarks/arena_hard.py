@@ -250,24 +250,26 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 def _game_records(row: LocatedRow) -> Iterator[Cells]:
     """Yield a record for each game of a row; a row without games is one missing judgment."""
-    models = str(row.get("baseline") or BASELINE), str(row["model"])
+    baseline = str(row.get("baseline") or BASELINE)
+    model = str(row["model"])
+    metadata = {"baseline": baseline}
+    if row.get("category"):
+        metadata["category"] = row["category"]
     if isinstance(row.get("games"), list) and row["games"]:
         games = row["games"]
     else:
         # A row without games is one missing judgment.
         games = [None]
-    for index, game in enumerate(games):
-        game = game if isinstance(game, Mapping) else {}
+    for index, entry in enumerate(games):
+        game = entry if isinstance(entry, Mapping) else {}
+        # The first game shows the baseline first, the second one the model.
+        shown = (baseline, model) if index == 0 else (model, baseline)
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))
         yield {
             "id": row.get("question_id") or row["uid"],
             "judge": row.get("judge") or row.file.parent.name,
-            # The first game shows the baseline first, the second one the model.
-            **pair_in(prompt, models if index == 0 else models[::-1]),
-            "metadata": {
-                "baseline": models[0],
-                **({"category": row["category"]} if row.get("category") else {}),
-            },
+            **pair_in(prompt, shown),
+            "metadata": metadata,
             **_verdict_cells(game),
         }
 

@@ -79,23 +79,20 @@ def _checklist_items(
     task: Row, location: str, labels: Json = MappingProxyType({})
 ) -> list[JsonObject]:
     """Return the requirements of a task as items of a checklist."""
-    return [
-        {
+    items: list[JsonObject] = []
+    for name, requirement in _requirements(task, location):
+        category = requirement.get("category")
+        prerequisites = requirement.get("prerequisites") or []
+        item: JsonObject = {
             "id": name,
             "criterion": require(requirement, "criteria", location),
             # One published requirement names itself.
-            "after": [
-                prerequisite
-                for prerequisite in requirement.get("prerequisites") or []
-                if str(prerequisite) != name
-            ],
-            "tags": [requirement["category"]]
-            if isinstance(requirement.get("category"), str)
-            else [],
+            "after": [other for other in prerequisites if str(other) != name],
+            "tags": [category] if isinstance(category, str) else [],
             "label": labels.get(name),
         }
-        for name, requirement in _requirements(task, location)
-    ]
+        items.append(item)
+    return items
 
 
 def _sniff(start: Peek) -> bool:

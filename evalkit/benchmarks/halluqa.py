@@ -187,6 +187,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         """Yield a published judgment of a model's answer as a record."""
         name = str(row["question_id"])
         verdict = str(row["is_hallucination"])
+        metadata = {}
+        if name in questions:
+            metadata["Category"] = questions[name].get("Category")
         yield {
             "id": name,
             "prompt": row["question"],
@@ -196,9 +199,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             "judge": "gpt-4",
             "score.not_hallucinated": _VERDICTS.get(verdict.lower()),
             "error": verdict,
-            "metadata": {"Category": questions[name].get("Category")}
-            if name in questions
-            else {},
+            "metadata": metadata,
         }
 
     return ParsedFile(

@@ -431,9 +431,9 @@ def _turn_fields(row: LocatedRow, kinds: Json) -> JsonObject:
     """Return what records of one turn of a question share: its id, its facts and the judge."""
     name = str(row["question_id"])
     turn = row.get("turn", 1)
-    metadata = {"question_id": name, "turn": turn} | (
-        {"category": kinds[name]} if name in kinds else {}
-    )
+    metadata = {"question_id": name, "turn": turn}
+    if name in kinds:
+        metadata["category"] = kinds[name]
     return {
         # The first turn is the question itself, so that files of one turn keep its name.
         "id": name if turn == 1 else f"{name} turn {turn}",

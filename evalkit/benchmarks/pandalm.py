@@ -45,16 +45,15 @@ def _read_case(row: Row, at: RowLocation) -> Row:
     ]
     # The models' names in one text; a name with an underscore leaves them open.
     models = str(row.get("cmp_key") or "").split("_")
+    model_cells = {}
+    if len(models) == 2:
+        model_cells = dict(zip(("model_a", "model_b"), models, strict=True))
     return {
         "id": row.get("idx", row.get("index", at.number)),
         "prompt": "\n\n".join(map(str, prompt_parts)),
         "response_a": row["response1"],
         "response_b": row["response2"],
-        **(
-            dict(zip(("model_a", "model_b"), models, strict=True))
-            if len(models) == 2
-            else {}
-        ),
+        **model_cells,
         "labels": {
             name: choice(row[name], meanings, at.place)
             for name in _ANNOTATORS

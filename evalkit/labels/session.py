@@ -361,36 +361,10 @@ class LabelSession:
         ]
         # random, but the same each time, whatever the order of the run
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
-        # A sample must be finished before the next one: probabilities are those of a whole
-        # sample.
         if informative:
-            self._chances = recorded(self.folder) or {}
-            if all(
-                self._answers(key) or has_own_label(self._cases[key[0]])
-                for key in keys
-                if key[0] in self._chances
-            ):
-                # every case of the last sample has a label, or there is none: sample again
-                sample = self._sampler(self._result, count, self._seed)
-                write_files(self.folder, {LABEL_SAMPLE: sample.content()})
-                self._chances = sample.probabilities
-            sampled = [key for key in keys if key[0] in self._chances]
-            tasks = [
-                key
-                for key in sampled
-                if not has_own_label(self._cases[key[0]])
-                # With nothing left, the labeled ones are shown again, so that they can be changed.
-            ] or sampled
+            tasks = self._sampled_tasks(keys, count)
         else:
-            labeled = {*(self._result.manifest.get("own_labels") or ())}
-            tasks = [
-                key
-                for key in keys
-                if not (key[0] in labeled or has_own_label(self._cases[key[0]]))
-            ] or keys
-            # another `count` tasks once these have labels
-            done = sum(map(bool, map(self._answers, tasks)))
-            tasks = tasks[: count * (done // count + 1)]
+            tasks = self._next_tasks(keys, count)
         if not tasks:
             raise ConfigError(
                 "the run has no verdicts to label",
@@ -398,6 +372,39 @@ class LabelSession:
                 remedy="name another run",
             )
         return tasks
+
+    def _sampled_tasks(self, keys: Sequence[Key], count: int) -> list[Key]:
+        """Return the tasks of the last sample of informative cases, or of a new one of `count` cases.
+
+        A sample must be finished before the next one: probabilities are those of a whole sample.
+        """
+        self._chances = recorded(self.folder) or {}
+        is_finished = all(
+            self._answers(key) or has_own_label(self._cases[key[0]])
+            for key in keys
+            if key[0] in self._chances
+        )
+        # Also if there is no sample yet.
+        if is_finished:
+            sample = self._sampler(self._result, count, self._seed)
+            write_files(self.folder, {LABEL_SAMPLE: sample.content()})
+            self._chances = sample.probabilities
+        sampled = [key for key in keys if key[0] in self._chances]
+        unlabeled = [key for key in sampled if not has_own_label(self._cases[key[0]])]
+        # With nothing left, the labeled ones are shown again, so that they can be changed.
+        return unlabeled or sampled
+
+    def _next_tasks(self, keys: Sequence[Key], count: int) -> list[Key]:
+        """Return the first tasks without a label of the data, `count` more once these have labels."""
+        labeled = {*(self._result.manifest.get("own_labels") or ())}
+        unlabeled = [
+            key
+            for key in keys
+            if not (key[0] in labeled or has_own_label(self._cases[key[0]]))
+        ]
+        tasks = unlabeled or [*keys]
+        answered = sum(bool(self._answers(key)) for key in tasks)
+        return tasks[: count * (answered // count + 1)]
 
     def _show_task(self, key: Key) -> Task:
         """Return a task with its responses in the order in which this annotator sees them."""

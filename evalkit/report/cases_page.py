@@ -251,6 +251,18 @@ def _row_values(
         reasons: the judge's reasons in each run, by case and unit.
     """
     _, case_id, unit = row.key
+    verdicts = []
+    for position, verdict in row.verdicts.items():
+        state = state_of(verdict, Scale.of(results[position].config.rubric))
+        values = {
+            "run": names[position],
+            "answer": answer_of(verdict),
+            "state": WORDS[state],
+            "tone": state,
+            "orders": _orders(verdict),
+            "reason": reasons[position].get((case_id, unit), ""),
+        }
+        verdicts.append(values)
     return {
         "id": case_id,
         "flags": " ".join(row.flags),
@@ -263,19 +275,7 @@ def _row_values(
         "unit": letters(unit) if len(case.responses) > len(unit) else "",
         "label": label_of(next(iter(row.verdicts.values()))),
         "outcome": " · ".join(answer_of(verdict) for verdict in row.verdicts.values()),
-        "verdicts": [
-            {
-                "run": names[position],
-                "answer": answer_of(verdict),
-                "state": WORDS[
-                    state_of(verdict, Scale.of(results[position].config.rubric))
-                ],
-                "tone": state_of(verdict, Scale.of(results[position].config.rubric)),
-                "orders": _orders(verdict),
-                "reason": reasons[position].get((case_id, unit), ""),
-            }
-            for position, verdict in row.verdicts.items()
-        ],
+        "verdicts": verdicts,
     }
 
 

@@ -170,18 +170,16 @@ def _sweep_facts(
     """Return the facts at the top of the page; those that are not known are omitted."""
     data = ", ".join(dict.fromkeys((facts.datasets or {}).values()))
     entries: list[tuple[str, Words]] = [("jobs", (f"{jobs:,}",) * 2)]
-    entries += [("by", metric_words(board.by))] if board.by else []
-    entries += [("data", (data, data))] if data else []
-    entries += (
-        [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)]
-        if facts.started
-        else []
-    )
-    entries += (
-        [("spent", (dollars(facts.cost_usd),) * 2)]
-        if facts.cost_usd is not None
-        else []
-    )
+    if board.by:
+        entries.append(("by", metric_words(board.by)))
+    if data:
+        entries.append(("data", (data, data)))
+    if facts.started:
+        # To the minute.
+        started = facts.started[:16].replace("T", " ")
+        entries.append(("started", (f"{started} UTC",) * 2))
+    if facts.cost_usd is not None:
+        entries.append(("spent", (dollars(facts.cost_usd),) * 2))
     return entries
 
 
@@ -192,12 +190,11 @@ def _job_row(
     facts: SweepFacts,
 ) -> JsonObject:
     """Return a row of the leaderboard as values of the page."""
+    # A range of ranks only if the rank is open.
+    is_open = row.rank_low != row.rank_high
     return {
         "rank": row.rank,
-        "ranks": None
-        # A range of ranks only if the rank is open.
-        if row.rank_low == row.rank_high
-        else (row.rank_low, row.rank_high),
+        "ranks": (row.rank_low, row.rank_high) if is_open else None,
         "name": row.name if not varying else "",
         "job": row.job,
         "href": f"{quote(row.job)}/report.html" if row.job in facts.pages else None,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
-from evalkit.core.types import Case, Judgment, Verdict
+from evalkit.core.types import Case, Judgment, Verdict, Winner
 from evalkit.core.values import JsonObject
 from evalkit.runs.results import RunResult
 
@@ -50,17 +50,17 @@ def _judgment_row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Ro
         "confidence": judgment.confidence,
         "error": judgment.error,
         "text": judgment.completion.text if judgment.completion else None,
-        "verdict": (
-            verdict
-            and (
-                verdict.winner or verdict.class_name
-                if verdict.score is None
-                else verdict.score
-            )
-        ),
-        "verdict_reason": verdict and verdict.reason,
+        "verdict": None if verdict is None else _decided_value(verdict),
+        "verdict_reason": None if verdict is None else verdict.reason,
         **_label_columns(judgment, case, verdict),
     }
+
+
+def _decided_value(verdict: Verdict) -> Winner | float | str | None:
+    """Return the score of a verdict, or else its winner or class; `None` if it is missing."""
+    if verdict.score is not None:
+        return verdict.score
+    return verdict.winner or verdict.class_name
 
 
 def _response_columns(judgment: Judgment, case: Case) -> Row:
@@ -106,7 +106,11 @@ def _answer_columns(judgment: Judgment) -> Row:
     if value is None:
         return {"winner": None, "margin": None, **margins}
     # A margin near 0 is a tie, since sums of weights are not exact.
-    winner = "A" if value > _CLOSE else "B" if value < -_CLOSE else "TIE"
+    winner = "TIE"
+    if value > _CLOSE:
+        winner = "A"
+    elif value < -_CLOSE:
+        winner = "B"
     return {"winner": winner, "margin": value, **margins}
 
 

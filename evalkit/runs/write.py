@@ -166,25 +166,16 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
 
 def _metrics_content(result: RunResult) -> JsonObject:
     """Return the content of metrics.json; `decisions` only for a run of several judges."""
-    judges = result.decisions
-    return {
-        "metrics": {
-            name: metric_values(metric) for name, metric in result.metrics.items()
-        },
-        "decision": result.decision.json(),
-        **(
-            {
-                "decisions": {
-                    judge: decision.json() for judge, decision in judges.items()
-                }
-            }
-            if judges
-            else {}
-        ),
-        "calls": result.calls,
-        "tokens": result.tokens,
-        "cost_usd": result.cost_usd,
-    }
+    metrics = {name: metric_values(metric) for name, metric in result.metrics.items()}
+    content: JsonObject = {"metrics": metrics, "decision": result.decision.json()}
+    if result.decisions:
+        content["decisions"] = {
+            judge: decision.json() for judge, decision in result.decisions.items()
+        }
+    content["calls"] = result.calls
+    content["tokens"] = result.tokens
+    content["cost_usd"] = result.cost_usd
+    return content
 
 
 def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:

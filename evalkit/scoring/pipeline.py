@@ -402,10 +402,8 @@ def _resolve_run(
     )
     kind = kind_of(config, cases, counted, items)
     panel = _panel(config, counted)
-    by_judge = dict[str, JudgmentColumns]()
-    if panel is not None:
-        # [name]: the judgments of one judge.
-        by_judge = {name: counted.select(name) for name in panel.names}
+    names = () if panel is None else panel.names
+    by_judge = {name: counted.select(name) for name in names}
     judge_verdicts = {name: kind.resolve(judged) for name, judged in by_judge.items()}
     judges = [*judge_verdicts.values()]
     notes = kind.notes
@@ -418,15 +416,7 @@ def _resolve_run(
         verdicts = kind.vote(panel, counted, judges)
     else:
         verdicts = kind.resolve(counted)
-    # Margins of rewards have a scale that is fitted, which a note reports.
-    if config.rubric.real and config.mode.scores:
-        fits = (
-            reward_margins(
-                config, cases, judge_columns.pairs, differences(judge_columns)
-            )[2]
-            for judge_columns in judges or [verdicts]
-        )
-        notes += tuple(dict.fromkeys(fits))
+    notes += _reward_notes(config, cases, judges or [verdicts])
     return _Run(
         kind,
         counted,
@@ -439,6 +429,20 @@ def _resolve_run(
         checklists,
         items_by_judge,
     )
+
+
+def _reward_notes(
+    config: RunConfig, cases: Sequence[Case], judges: Sequence[Any]
+) -> tuple[str, ...]:
+    """Return how the margins of rewards were scaled, once for each scale; empty without rewards."""
+    if not (config.rubric.real and config.mode.scores):
+        return ()
+    notes = []
+    for verdicts in judges:
+        margins = differences(verdicts)
+        _, _, note = reward_margins(config, cases, verdicts.pairs, margins)
+        notes.append(note)
+    return tuple(dict.fromkeys(notes))
 
 
 def _checklist_metrics(
@@ -595,42 +599,58 @@ def _measure_run(
         metrics |= {
             name: widened(metrics[name], again) for name, again in refits.items()
         }
-    # The number of clusters behind each metric, for the number of labels needed.
-    counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     # None is the run itself; each judge has its own decision.
     for judge in (None, *judges_of(metrics)):
-        judge_metrics = metrics_of(metrics, judge)
-        start = "" if judge is None else f"judge/{judge}/"
-        # The same metrics without the prefix, as the decision names them.
-        clusters_of = {
-            name.removeprefix(start): n
-            for name, n in counts.items()
-            if name.startswith(start)
-        }
-        by_name = {
-            statistic.name.removeprefix(start): replace(
-                statistic, name=statistic.name.removeprefix(start)
-            )
-            for statistic in statistics
-            if statistic.name.startswith(start)
-        }
-        decision = decide(judge_metrics, config.scoring.confidence)
-        # The search looks for slices where the decision does not hold.
-        rows = SearchRows(columns, by_name, clusters)
-        # Verdicts on items are searched item by item.
-        if decision.unit == "item" and judge in scored.items:
-            items = scored.items[judge]
-            rows = by_item(items, rows, label_weights(cases)) or rows
-        searched = search_slices(
-            config.scoring, rows.columns, rows.statistics, decision, rows.clusters
+        metrics |= _searched_metrics(
+            config, cases, scored, columns, judge, metrics_of(metrics, judge)
         )
-        for name, metric in searched.items():
-            metrics[start + name] = replace(metric, name=start + name)
-        # Slices that were found may demand more labels.
-        judge_metrics = {**judge_metrics, **searched}
-        needed = labels_needed(judge_metrics, clusters_of, config.scoring.confidence)
-        metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
+
+
+def _searched_metrics(
+    config: RunConfig,
+    cases: Sequence[Case],
+    scored: ScoredRun,
+    columns: SearchedColumns,
+    judge: str | None,
+    judge_metrics: Mapping[str, Metric],
+) -> dict[str, Metric]:
+    """Return the slices where the decision on a judge does not hold, and the labels that it needs.
+
+    Args:
+        config: the config.
+        cases: the cases.
+        scored: the verdicts and statistics of all judges.
+        columns: the columns whose slices are searched.
+        judge: the judge; `None` is the run itself.
+        judge_metrics: the metrics of the judge, without its prefix.
+    """
+    confidence = config.scoring.confidence
+    clusters = scored.clusters
+    prefix = "" if judge is None else f"judge/{judge}/"
+    # The same statistics without the prefix, as the decision names them.
+    by_name = {}
+    for item in scored.measures:
+        if isinstance(item, Statistic) and item.name.startswith(prefix):
+            name = item.name.removeprefix(prefix)
+            by_name[name] = replace(item, name=name)
+    decision = decide(judge_metrics, confidence)
+    rows = SearchRows(columns, by_name, clusters)
+    # Verdicts on items are searched item by item.
+    if decision.unit == "item" and judge in scored.items:
+        items = scored.items[judge]
+        rows = by_item(items, rows, label_weights(cases)) or rows
+    searched = search_slices(
+        config.scoring, rows.columns, rows.statistics, decision, rows.clusters
+    )
+    # The number of clusters behind each metric. Slices that were found may demand more labels.
+    counts = {name: item.clusters(clusters) for name, item in by_name.items()}
+    needed = labels_needed({**judge_metrics, **searched}, counts, confidence)
+    added = {**searched, needed.name: needed}
+    return {
+        prefix + name: replace(metric, name=prefix + name)
+        for name, metric in added.items()
+    }
 
 
 def prefix_judge(

@@ -391,14 +391,7 @@ class Judge:
             judgments: all judgments on it.
             verdicts: its verdicts; one on two responses comes before one on single ones.
         """
-        # The first verdict is about the first unit.
-        main = next(iter(verdicts))
-        if (
-            len(case.responses) > 1 and len(main.unit) == 1
-        ):  # a list has scores and pairs
-            main = next(
-                (verdict for verdict in verdicts if len(verdict.unit) == 2), main
-            )
+        main = _main_verdict(case, verdicts)
         missing = (
             main.winner is None
             and main.score is None
@@ -408,12 +401,7 @@ class Judge:
         error, error_kind = failure_of(judgments) if missing else (None, None)
         # Stored answers cost this caller nothing.
         paid = [judgment for judgment in judgments if not judgment.stored]
-        costs = [
-            completion.cost_usd
-            for judgment in paid
-            for completion in (*judgment.earlier, judgment.completion)
-            if completion is not None
-        ]
+        explanations = (rationale(judgment.answer) for judgment in judgments)
         return JudgeVerdict(
             status="missing" if missing else "ok",
             winner=main.winner,
@@ -421,19 +409,11 @@ class Judge:
             class_name=main.class_name,
             reason=main.reason,
             decided_by=main.decided_by,
-            explanation=next(
-                (
-                    text
-                    for judgment in judgments
-                    if (text := rationale(judgment.answer))
-                ),
-                None,
-            ),
+            # The first one that is not empty.
+            explanation=next(filter(None, explanations), None),
             criteria=main.criteria,
             verdicts=tuple(replace(verdict, case_id=case.id) for verdict in verdicts),
-            cost_usd=None
-            if any(cost is None for cost in costs)
-            else sum(filter(None, costs)),
+            cost_usd=_cost_of(paid),
             stored=not paid,
             error=error,
             error_kind=error_kind,
@@ -549,3 +529,25 @@ def _with_settings(
         return RunConfig.model_validate(values)
     except ValidationError as error:
         raise config_error(error, []) from None
+
+
+def _main_verdict(case: Case, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on the first unit; of a list, which has scores too, that on its first pair."""
+    first, *_ = verdicts
+    if len(case.responses) > 1 and len(first.unit) == 1:
+        pairs = (verdict for verdict in verdicts if len(verdict.unit) == 2)
+        return next(pairs, first)
+    return first
+
+
+def _cost_of(judgments: Sequence[Judgment]) -> float | None:
+    """Return what the answers of judgments cost, `None` if a price is not known."""
+    costs = [
+        completion.cost_usd
+        for judgment in judgments
+        for completion in (*judgment.earlier, judgment.completion)
+        if completion is not None
+    ]
+    if any(cost is None for cost in costs):
+        return None
+    return sum(filter(None, costs))

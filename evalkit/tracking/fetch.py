@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
 from evalkit.core.errors import ConfigError, DatasetError, TrackingError
@@ -202,32 +202,12 @@ def _fetch_records(uri: str, name: str, named: str) -> list[JsonObject]:
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
-    with _use_tracking_uri(
-        uri
-    ):  # a dataset loads its records from the process's current store
+    # A dataset loads its records from the process's current store.
+    with _use_tracking_uri(uri):
         if name.startswith(_ID):
             dataset = client.get_dataset(name)
         else:
-            # MLflow's filters have no way to escape a quote.
-            quote = "'" if '"' in name else '"'
-            several = client.search_datasets(
-                # Two results are enough to know that the name is ambiguous.
-                filter_string=f"name = {quote}{name}{quote}",
-                max_results=2,
-            )
-            if len(several) != 1:
-                if several:
-                    problem = "several datasets have this name"
-                else:
-                    problem = "no such dataset"
-                if several:
-                    remedy = f"name it by its id, {_ID}…"
-                else:
-                    remedy = "set tracking.uri to the store that holds it"
-                raise DatasetError(
-                    f"{problem} in {without_password(uri)}", where=named, remedy=remedy
-                )
-            dataset = several[0]
+            dataset = _dataset_by_name(client, uri, name, named)
         records: list[JsonObject] = dataset.to_df().to_dict("records")
     if not records:
         raise DatasetError(
@@ -268,6 +248,30 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
             where=named,
             remedy="name one that has traces",
         )
+
+
+def _dataset_by_name(client: MlflowClient, uri: str, name: str, named: str) -> Any:
+    """Return the MLflow dataset with a name.
+
+    Raises:
+        DatasetError: if none or several have the name.
+    """
+    # MLflow's filters have no way to escape a quote.
+    quote = "'" if '"' in name else '"'
+    # Two results are enough to know that the name is ambiguous.
+    datasets = client.search_datasets(
+        filter_string=f"name = {quote}{name}{quote}", max_results=2
+    )
+    if len(datasets) == 1:
+        return datasets[0]
+    problem = "no such dataset"
+    remedy = "set tracking.uri to the store that holds it"
+    if datasets:
+        problem = "several datasets have this name"
+        remedy = f"name it by its id, {_ID}…"
+    raise DatasetError(
+        f"{problem} in {without_password(uri)}", where=named, remedy=remedy
+    )
 
 
 def _artifact_source(uri: str, named: str, format_: str | None) -> Source:

@@ -376,34 +376,29 @@ def _different_materials(
     now = _described(config, materials)
     dataset = was.get("dataset") or {}
     prompts = {} if was.get("imported") else now["prompt_hashes"]
-    pairs = [
-        *(
-            (f"prompt {name}", *both)
-            for name, both in _both(was.get("prompt_hashes"), prompts)
-        ),
-        (
-            "dataset fingerprint",
-            dataset.get("fingerprint"),
-            now["dataset"]["fingerprint"],
-        ),
-        ("dataset rows", dataset.get("rows"), now["dataset"]["rows"]),
-        *(
-            (f"judge {name}", *both)
-            for name, both in _both(_models(was.get("judges")), _models(now["judges"]))
-        ),
-        ("evalkit", was.get("evalkit"), now["evalkit"]),
-        ("python", was.get("python"), now["python"]),
-        *(
-            (f"package {name}", *both)
-            for name, both in _both(was.get("packages"), now["packages"])
-        ),
-        ("git commit", was.get("git_commit"), now["git_commit"]),
-    ]
-    yield from (
-        MetricChange(part, before, after)
-        for part, before, after in pairs
-        if before != after
+    # {what: (in the run, now)}
+    parts = _named_pairs("prompt", was.get("prompt_hashes"), prompts)
+    described = now["dataset"]
+    parts["dataset fingerprint"] = (
+        dataset.get("fingerprint"),
+        described["fingerprint"],
     )
+    parts["dataset rows"] = (dataset.get("rows"), described["rows"])
+    parts |= _named_pairs("judge", _models(was.get("judges")), _models(now["judges"]))
+    parts["evalkit"] = (was.get("evalkit"), now["evalkit"])
+    parts["python"] = (was.get("python"), now["python"])
+    parts |= _named_pairs("package", was.get("packages"), now["packages"])
+    parts["git commit"] = (was.get("git_commit"), now["git_commit"])
+    for part, (before, after) in parts.items():
+        if before != after:
+            yield MetricChange(part, before, after)
+
+
+def _named_pairs(
+    kind: str, before: Json | None, after: Json
+) -> dict[str, tuple[Any, Any]]:
+    """Return the values of each name before and after, under the kind and the name."""
+    return {f"{kind} {name}": pair for name, pair in _both(before, after)}
 
 
 def _described(config: RunConfig, materials: Materials) -> JsonObject:

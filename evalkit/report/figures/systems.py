@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import cos, hypot, pi, sin
 
 from markupsafe import Markup
@@ -85,42 +85,48 @@ def cycles(cycles_table: Json) -> Figure | None:
     return figure("cycles", SIDE * across, SIDE * down, elements, wide=True)
 
 
+def _points_on_circle(members: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Return a point for each response, at equal distances clockwise from the top."""
+    center_x = SIDE / 2
+    # Below the middle, since the name of the case is above.
+    center_y = SIDE / 2 + 8
+    points = {}
+    for position, index in enumerate(members):
+        angle = 2 * pi * position / len(members) - pi / 2
+        x = center_x + RADIUS * cos(angle)
+        y = center_y + RADIUS * sin(angle)
+        points[index] = (x, y)
+    return points
+
+
+def _wins_in(cycles: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return the winner and the loser of each pair of neighbors in the cycles, sorted."""
+    wins = set()
+    for cycle in cycles:
+        # The last response of a cycle beats the first.
+        losers = [*cycle[1:], cycle[0]]
+        wins |= set(zip(cycle, losers, strict=True))
+    return sorted(wins)
+
+
 def _draw_graph(case: Json) -> list[Markup]:
     """Draw the cycles of a case: responses on a circle, an arrow from each winner to its loser."""
-    members: list[int] = sorted({k for cycle in case["cycles"] for k in cycle})
-    middle = SIDE / 2, SIDE / 2 + 8
-    angle = {
-        k: 2 * pi * index / len(members) - pi / 2 for index, k in enumerate(members)
-    }
-    point_of = {
-        k: (middle[0] + RADIUS * cos(a), middle[1] + RADIUS * sin(a))
-        for k, a in angle.items()
-    }
-    wins = sorted(
-        {
-            pair
-            for cycle in case["cycles"]
-            for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
-        }
-    )
-    reverse = {tuple(pair) for pair in case["reverse"]}
-    elements = [
-        _arrow(
-            point_of[a], point_of[b], "arrow reverse" if (a, b) in reverse else "arrow"
-        )
-        for a, b in wins
-    ]
-    for k in members:
-        x, y = point_of[k]
-        model = case["models"][k] if k < len(case["models"]) else None
+    # Indices of responses.
+    members: list[int] = sorted({index for cycle in case["cycles"] for index in cycle})
+    point_of = _points_on_circle(members)
+    reversed_pairs = {tuple(pair) for pair in case["reverse"]}
+    elements = []
+    for winner, loser in _wins_in(case["cycles"]):
+        is_reversed = (winner, loser) in reversed_pairs
+        class_ = "arrow reverse" if is_reversed else "arrow"
+        elements.append(_arrow(point_of[winner], point_of[loser], class_))
+    models = case["models"]
+    for index in members:
+        x, y = point_of[index]
+        model = models[index] if index < len(models) else None
         knot = node("circle", cx=x, cy=y, r=NODE, class_="knot")
-        elements.append(
-            hint(
-                f"{letter(k)} {model or ''}",
-                knot,
-                text(x, y + 5, letter(k), "cellvalue"),
-            )
-        )
+        label = text(x, y + 5, letter(index), "cellvalue")
+        elements.append(hint(f"{letter(index)} {model or ''}", knot, label))
     return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *elements]
 
 

@@ -103,20 +103,20 @@ def _draw_table(
         elements.append(
             text(LEFT + width * (index + 0.5), TOP - 12, _named(column, 11), "tick")
         )
-    for i, (row, cells) in enumerate(zip(rows, counts, strict=True)):
-        total = sum(cells)
-        elements.append(
-            text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end")
-        )
-        for j, n in enumerate(cells):
+    for i, (row, row_counts) in enumerate(zip(rows, counts, strict=True)):
+        y = TOP + height * i
+        total = sum(row_counts)
+        name_of_row = text(LEFT - 10, y + height / 2 + 4, _named(row, 13), "tick end")
+        elements.append(name_of_row)
+        for j, n in enumerate(row_counts):
+            x = LEFT + width * j
             share = n / total if total else 0.0
-            class_ = "same" if row == columns[j] else "other"
+            # Even a small count is visible, and even the whole row is not black.
             shade = 0.08 + 0.72 * share if n else 0.0
+            class_ = "same" if row == columns[j] else "other"
             tooltip = f"{n:,} ({100 * share:.0f} %)"
-            at = LEFT + width * j, TOP + height * i
-            elements.append(
-                _draw_cell(*at, f"{n:,}", tooltip, shade, class_, share > STRONG)
-            )
+            cell = _draw_cell(x, y, f"{n:,}", tooltip, shade, class_, share > STRONG)
+            elements.append(cell)
     return figure(
         name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements
     )

@@ -7,7 +7,7 @@ class, and `class/abstained` and `class/split` are the shares of answers that do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -110,6 +110,11 @@ def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | Non
     return one_kind
 
 
+def _sums_of(groups: Sequence[Sequence[Floats]]) -> Floats:
+    """Return the sum of each group of columns, (groups, cases)."""
+    return np.array([np.sum(group, axis=0, dtype=np.float64) for group in groups])
+
+
 class LabeledClasses:
     """The confusion matrix of labels and verdicts by case, and the metrics that follow from it."""
 
@@ -117,22 +122,21 @@ class LabeledClasses:
         self._columns = columns
         self._k = len(columns.names)
         self._confusion = columns.confusion(range(self._k))
+        # [label * k + verdict]: (cases,) how often the label has the verdict.
         cells = self._confusion.cells.columns
-        every = range(self._k)
-        sums = [
-            [cells[c * self._k : (c + 1) * self._k], cells[c :: self._k]] for c in every
-        ]
+        by_label = [cells[c * self._k : (c + 1) * self._k] for c in range(self._k)]
+        by_verdict = [cells[c :: self._k] for c in range(self._k)]
         # (classes, cases) the number of each label and of each verdict.
-        self._labels, self._verdicts = (
-            np.array([np.sum(sums[c][side], axis=0, dtype=np.float64) for c in every])
-            for side in (0, 1)
-        )
+        self._labels = _sums_of(by_label)
+        self._verdicts = _sums_of(by_verdict)
         self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
         # Why nothing about labels is defined; empty if something is.
-        self._why = (
-            "" if columns.read.any() else UNREAD if columns.labeled.any() else UNLABELED
-        )
+        self._why = ""
+        if not columns.labeled.any():
+            self._why = UNLABELED
+        elif not columns.read.any():
+            self._why = UNREAD
 
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""

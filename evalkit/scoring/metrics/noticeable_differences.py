@@ -274,7 +274,7 @@ def _rankings_by_threshold(
     # shape (thresholds, systems)
     rated = np.where(np.isnan(standings.rating), standings.win_rate, standings.rating)
     actual = rated[thresholds.index(configured)]
-    has_ratings = np.isfinite(standings.rating).all(axis=1)
+    has_ratings = np.asarray(np.isfinite(standings.rating).all(axis=1))
     return [
         {
             "threshold": threshold,

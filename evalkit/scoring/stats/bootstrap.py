@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from math import isnan
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,10 @@ MANY = 2**12
 
 UNVARYING = "the same in every resample"
 """Begins the note of a metric that does not vary."""
+
+
+_Interval: TypeAlias = tuple[float | None, float | None, str | None]
+"""The lower and the upper end, `None` without an interval, and a note on how it was found."""
 
 
 def measure(
@@ -355,8 +359,8 @@ def _interval(
     draws: Floats,
     confidence: float,
     clusters: Clusters,
-) -> tuple[float | None, float | None, str | None]:
-    """Return the interval and a note on how it was found; both ends are `None` without one.
+) -> _Interval:
+    """Return the interval of a statistic, by the method that its values allow.
 
     Args:
         statistic: the statistic.
@@ -365,48 +369,63 @@ def _interval(
         confidence: the level of the interval.
         clusters: the clusters of the cases.
     """
-    if isnan(value) or not len(draws) or not (n := statistic.clusters(clusters)):
+    n = statistic.clusters(clusters)
+    if isnan(value) or not len(draws) or not n:
         return None, None, None
     unit = "case" if clusters.number is None else "cluster"
     units = f"one {unit}" if n == 1 else f"{n} {unit}s"
     if statistic.proportion and value in (0.0, 1.0):
         low, high = exact_interval(value, n, confidence)
         agreed = units if n == 1 else f"all {units} agree"
-        return (
-            round_metric(low),
-            round_metric(high),
-            f"{agreed}: exact binomial interval",
-        )
+        note = f"{agreed}: exact binomial interval"
+        return round_metric(low), round_metric(high), note
     defined = draws[np.isfinite(draws)]
-    if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
-        return (
-            None,
-            None,
-            f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval",
-        )
+    undefined_share = 1 - len(defined) / len(draws)
+    if statistic.strict and undefined_share > (1 - confidence) / 2:
+        note = f"not defined in {undefined_share:.0%} of the resamples: no interval"
+        return None, None, note
     if n < 2 or not len(defined) or np.ptp(defined) < 1e-12:
-        ends = statistic.bounds(unlike_share(n, confidence), value)
-        if ends[0] is None or ends[1] is None:
-            return None, None, f"{UNVARYING}, and without limits: no interval"
-        return (
-            round_metric(ends[0]),
-            round_metric(ends[1]),
-            f"{UNVARYING}: exact bound on how many of {units} differ",
-        )
+        return _interval_of_unvarying(statistic, value, n, units, confidence)
+    return _resampled_interval(statistic, value, defined, n, units, confidence)
+
+
+def _interval_of_unvarying(
+    statistic: Statistic, value: float, n: int, units: str, confidence: float
+) -> _Interval:
+    """Return the values that a statistic without variation could have if some of n units differed."""
+    low, high = statistic.bounds(unlike_share(n, confidence), value)
+    if low is None or high is None:
+        return None, None, f"{UNVARYING}, and without limits: no interval"
+    note = f"{UNVARYING}: exact bound on how many of {units} differ"
+    return round_metric(low), round_metric(high), note
+
+
+def _resampled_interval(
+    statistic: Statistic,
+    value: float,
+    draws: Floats,
+    n: int,
+    units: str,
+    confidence: float,
+) -> _Interval:
+    """Return the percentiles of resamples, (resamples,), wider for few units and for unseen values."""
     tail = tail_of(n, confidence)
-    low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
     if n <= FEWEST:
-        half = -expanded_quantile(n, confidence) * defined.std()
-        limits = np.array(statistic.possible, dtype=np.float64)
-        low = np.fmin(low, np.fmax(value - half, limits[0]))
-        high = np.fmax(high, np.fmin(value + half, limits[1]))
+        half = -expanded_quantile(n, confidence) * draws.std()
+        least, most = np.array(statistic.possible, dtype=np.float64)
+        # `fmin` and `fmax` ignore a limit that is NaN: there is none.
+        low = np.fmin(low, np.fmax(value - half, least))
+        high = np.fmax(high, np.fmin(value + half, most))
+    if statistic.unseen is None:
+        return round_metric(low), round_metric(high), None
+    bounds = statistic.bounds(unlike_share(n, confidence), value)
+    lowest, highest = np.array(bounds, dtype=np.float64)
     caveat = None
-    if statistic.unseen is not None:
-        reached = np.array(
-            statistic.bounds(unlike_share(n, confidence), value), dtype=np.float64
+    if lowest < low or highest > high:
+        low = np.fmin(low, lowest)
+        high = np.fmax(high, highest)
+        caveat = (
+            f"{statistic.unseen}: with the exact bound on how many of {units} differ"
         )
-        if reached[0] < low or reached[1] > high:
-            low = np.fmin(low, reached[0])
-            high = np.fmax(high, reached[1])
-            caveat = f"{statistic.unseen}: with the exact bound on how many of {units} differ"
     return round_metric(low), round_metric(high), caveat

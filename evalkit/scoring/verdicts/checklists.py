@@ -400,42 +400,28 @@ def _item_columns(
         order = decision_order(case.checklist)
         inherited_items = [*inherited(case.checklist)]
         for index in range(len(case.responses)):
-            votes = {
-                # One vote for each judge, from its samples.
-                item.id: [
-                    _majority([*judge.get((position, index, item.id), {}).values()])
-                    for judge in judges
-                ]
+            answers = {
+                item.id: _combine_judges(judges, (position, index, item.id))
                 for item, *_ in inherited_items
             }
-            decided = _decide(
-                case.checklist,
-                order,
-                {name: _panel(cast) for name, cast in votes.items()},
-                index,
-            )
+            decided = _decide(case.checklist, order, answers, index)
+            # The index of the response in the run is the number of responses before it.
+            response_number = len(verdicts)
+            for verdict in decided:
+                answer_code = CODES[verdict.answer]
+                judged_code = CODES[verdict.judged]
+                label_code = CODES[verdict.label]
+                codes = (answer_code, judged_code, label_code)
+                rows.append((position, response_number, *codes))
             # `marks` are the tags with those of the item's groups.
-            for (item, _, marks, _), verdict in zip(
-                inherited_items, decided, strict=True
-            ):
-                rows.append(
-                    (
-                        position,
-                        # The index of the response in the run is the number of
-                        # responses before it.
-                        len(verdicts),
-                        CODES[verdict.answer],
-                        CODES[verdict.judged],
-                        CODES[verdict.label],
-                    )
-                )
+            for item, _, marks, _ in inherited_items:
                 items.append(item)
                 tags.append(marks)
             verdicts.append(decided)
             response_case.append(position)
     # (rows, 5) to five columns.
-    case_, response, *codes = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    answer, judged, label = (code.astype(np.int8) for code in codes)
+    case_, response, *code_columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    answer, judged, label = (column.astype(np.int8) for column in code_columns)
     checklists = [cases[position].checklist for position in response_case]
     case_of_response = np.array(response_case, dtype=np.int64)
     columns = ItemColumns(
@@ -468,9 +454,12 @@ def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, st
     return best, "judged", next(reason for answer, reason in votes if answer == best)
 
 
-def _panel(
-    votes: Sequence[tuple[ItemAnswer | None, ItemReason, str]],
+def _combine_judges(
+    judges: Sequence[_Votes], item: tuple[int, int, str]
 ) -> tuple[ItemAnswer | None, ItemReason, str]:
+    """Return the answer on an item, by case, response and id, from the votes of all judges."""
+    # One vote for each judge, from its samples.
+    votes = [_majority([*judge.get(item, {}).values()]) for judge in judges]
     if len(votes) == 1:
         return votes[0]
     # A judge without an answer casts no vote.

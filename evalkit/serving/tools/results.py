@@ -213,12 +213,13 @@ def _criterion_row(
     # mislead.
     best = _fitting(answers, choice, verdict)
     row = _on(best, "comparison", name) if best else {}
+    reasoning = ""
+    if best:
+        reasoning = _noted(best, choice, row.get("reasoning", ""), verdict)
     return CriterionComparison(
         criterion=name,
         winner=verdict.winner,
-        reasoning=_noted(best, choice, row.get("reasoning", ""), verdict)
-        if best
-        else "",
+        reasoning=reasoning,
         a_strength=row.get("aAssessment", ""),
         b_strength=row.get("bAssessment", ""),
     )
@@ -243,16 +244,18 @@ def _criterion_score(
         score,
     )
     row = _on(best, "scores", name) if best else {}
+    justification = row.get("justification", "")
+    examples = row.get("examples", [])
+    if not structured:
+        # Plain text has no parts: all of it is the justification.
+        justification = best.text if best else ""
+        examples = None
     return CriterionScore(
         criterion=name,
         score=score,
         max_score=settings.rubric.max,
-        justification=row.get("justification", "")
-        if structured
-        else best.text
-        if best
-        else "",
-        examples=row.get("examples", []) if structured else None,
+        justification=justification,
+        examples=examples,
     )
 
 
