@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from evalkit.audit.probes import (
 )
 from evalkit.config import RunConfig
 from evalkit.core.errors import ConfigError, PluginError
+from evalkit.core.planners import planner_for
 from evalkit.core.plugins import third_party_errors
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.resources import project
@@ -266,6 +268,19 @@ class ProbedEvaluator:
         }
         self.prompt_hashes = getattr(evaluator, "prompt_hashes", {})
         self.prompt_texts = getattr(evaluator, "prompt_texts", {})
+
+    def for_judge(self, judge: str) -> Evaluator:
+        """Return what plans the requests of edited cases to a judge."""
+        base = planner_for(self._base, judge)
+        if base is self._base:
+            return self
+        planner = copy(self)
+        planner._base = base
+        planner._others = {
+            name: planner_for(evaluator, judge)
+            for name, evaluator in self._others.items()
+        }
+        return planner
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests of a case; a repeat has the sample numbers that follow the run's own."""

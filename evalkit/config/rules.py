@@ -105,16 +105,18 @@ def _scale_problems(config: RunSections) -> list[str]:
 
 def _reward_problems(config: RunSections) -> list[str]:
     """Return the settings that do not apply to reward models and classifiers."""
+    rewards = [judge for judge in config.judges if judge.rewards]
     # The rest applies to this kind of judge only.
-    if not config.judge.rewards:
+    if not rewards:
         return []
-    reason = f"reads text, and judge.endpoint={config.judge.members[0].endpoint}"
+    reason = f"reads text, and judge.endpoint={rewards[0].endpoint}"
     problems = []
     if config.mode.name != "pointwise":
         problems.append(
             f"mode.name: '{config.mode.name}' {reason} judges one response: set mode=pointwise"
         )
-    if config.mode.commit_first:
+    # In a panel, it is for the judges that write.
+    if config.mode.commit_first and not config.judge.writes:
         problems.append(
             f"mode.commit_first: it {reason} answers no tasks: set it to false"
         )
@@ -122,6 +124,12 @@ def _reward_problems(config: RunSections) -> list[str]:
         problems.append(
             f"rubric: a scale {reason} answers with numbers or labels: set rubric=real, or"
             " rubric.classes"
+        )
+    writers = [judge.label for judge in config.judges if judge.writes]
+    if config.rubric.real and writers:
+        problems.append(
+            f"rubric.real: {writers[0]} answers in words, which needs a scale: give it its own"
+            " run, as a sweep does"
         )
     if len(config.criteria) > 1:
         problems.append(
@@ -133,21 +141,31 @@ def _reward_problems(config: RunSections) -> list[str]:
 
 def _decision_problems(config: RunSections) -> list[str]:
     """Return the settings that do not apply to decision models."""
-    arbiter = config.swap.arbiter
-    # The request of a third judgment is planned by the same evaluator.
-    if arbiter is not None and arbiter.decides != config.judge.decides:
-        return [
-            "swap.arbiter: a decision model and another judge cannot share a question"
-        ]
-    if not config.judge.decides:
+    deciders = [judge for judge in config.judges if judge.decides]
+    if not deciders:
         return []
-    reason = f"judge.endpoint={config.judge.members[0].endpoint} answers questions with"
+    reason = f"judge.endpoint={deciders[0].endpoint} answers questions with"
     problems = []
     if config.mode.name not in DECIDED_MODES:
         problems.append(
             f"mode.name: {reason} choices, and mode {config.mode.name} has none: set mode to"
             f" {', '.join(DECIDED_MODES[:-1])} or {DECIDED_MODES[-1]}"
         )
+    if config.rubric.real:
+        problems.append(f"rubric.real: {reason} choices: set rubric.min and rubric.max")
+    elif not config.rubric.classes and len(Scale.of(config.rubric)) > MOST_CHOICES:
+        problems.append(
+            f"rubric: {reason} at most {MOST_CHOICES} choices: choose a larger rubric.step"
+        )
+    # In a panel, what concerns texts is for the judges that write them.
+    if not any(judge.writes for judge in config.judges):
+        problems += _unused_by_deciders(config, reason)
+    return problems
+
+
+def _unused_by_deciders(config: RunSections, reason: str) -> list[str]:
+    """Return the settings that concern texts, which decision models do not write."""
+    problems = []
     if config.mode.commit_first:
         problems.append(f"mode.commit_first: {reason} no text: set it to false")
     if not config.output.structured:
@@ -158,12 +176,6 @@ def _decision_problems(config: RunSections) -> list[str]:
         )
     if config.rubric.examples or config.rubric.examples_path:
         problems.append(f"rubric.examples: {reason} no examples: remove them")
-    if config.rubric.real:
-        problems.append(f"rubric.real: {reason} choices: set rubric.min and rubric.max")
-    elif not config.rubric.classes and len(Scale.of(config.rubric)) > MOST_CHOICES:
-        problems.append(
-            f"rubric: {reason} at most {MOST_CHOICES} choices: choose a larger rubric.step"
-        )
     return problems
 
 
@@ -314,9 +326,7 @@ def _call_problems(config: RunSections) -> list[str]:
     """Return the problems with log-probabilities, criteria and the arbiter."""
     problems = []
     arbiter = config.swap.arbiter
-    if (
-        config.judge.weighs or (arbiter is not None and arbiter.weighs)
-    ) and not config.output.structured:
+    if any(judge.logprobs for judge in config.judges) and not config.output.structured:
         problems.append(
             "judge.logprobs: decisions are located in JSON, but output.format is "
             f"'{config.output.format}': set output=json, or judge.logprobs=false"

@@ -61,6 +61,13 @@ class RunSections(Section):
     objective: Text | tuple[Text, ...] | None = None
     """The metric, or several, that a sweeper such as Optuna optimizes."""
 
+    @property
+    def judges(self) -> tuple[JudgeConfig, ...]:
+        """Every judge that may be asked: the members of the panel, and the arbiter last."""
+        if self.swap.arbiter is None:
+            return self.judge.members
+        return (*self.judge.members, self.swap.arbiter)
+
     def margin_span(self) -> float:
         """Return the largest possible difference between two responses, in the units of `tie.threshold`."""
         by_score = self.mode.scores and self.scoring.normalize != "minmax"

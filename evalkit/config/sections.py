@@ -193,15 +193,6 @@ class JudgeConfig(Section):
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:
-        # One evaluator plans a panel's requests, so all members are asked in the same way.
-        kinds = {
-            (member.rewards, member.decides, member.template) for member in self.members
-        }
-        if len(kinds) > 1:
-            raise ValueError(
-                "judges mixes reward models, decision models and other judges, or templates: give"
-                " each its own run, as a sweep does"
-            )
         if self.judges is not None or self.endpoint == "chat":
             return self
         if self.template is not None and self.endpoint not in ("classify", "pooling"):
@@ -308,6 +299,13 @@ class JudgeConfig(Section):
     def decides(self) -> bool:
         """Whether it, or every judge of the panel, is a decision model."""
         return all(member.endpoint in DECISIONS for member in self.members)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it, or a judge of the panel, answers with a text."""
+        return any(
+            member.endpoint not in (*REWARDS, *DECISIONS) for member in self.members
+        )
 
     @property
     def probabilities(self) -> bool | Literal["fallback"]:

@@ -26,6 +26,7 @@ __all__ = [
     "CompletionCache",
     "DamagePruner",
     "Evaluator",
+    "EvaluatorOfSeveral",
     "FollowUpEvaluator",
     "InstructionWriter",
     "Judge",
@@ -70,6 +71,15 @@ class FollowUpEvaluator(Protocol):
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests, usually none, after all planned `judgments` of one unit by one judge."""
+        ...
+
+
+@runtime_checkable
+class EvaluatorOfSeveral(Protocol):
+    """An optional part of an evaluator: judges of different kinds, each with requests of its own."""
+
+    def for_judge(self, judge: str) -> Evaluator:
+        """Return what plans the requests to a judge, by its name."""
         ...
 
 

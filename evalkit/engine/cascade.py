@@ -8,6 +8,7 @@ from heapq import merge
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from evalkit.core.planners import planner_for
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Unit
@@ -23,6 +24,13 @@ class Escalated:
 
     def __init__(self, inner: Evaluator, units: Units) -> None:
         self._inner, self._units = inner, units
+
+    def for_judge(self, judge: str) -> Evaluator:
+        """Return what plans the requests to a judge about these units."""
+        planner = planner_for(self._inner, judge)
+        if planner is self._inner:
+            return self
+        return Escalated(planner, self._units)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests about these units."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.errors import AccessError
+from evalkit.core.planners import Planners
 from evalkit.core.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
@@ -173,7 +174,8 @@ class Session:
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, Tally(), evaluator=evaluator)
         # not more workers than the requests of these cases
-        workers = len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
+        names = [judge.spec.name for judge in self._own]
+        workers = Planners(evaluator, names).count(cases)
         # The budget is held before any worker starts: a worker that reserves alone could spend
         # the last dollar on half of a question.
         async with self._whole_question(cases, evaluator):

@@ -9,6 +9,7 @@ from itertools import chain
 
 from evalkit.core.causes import USABLE
 from evalkit.core.hashing import text_digest
+from evalkit.core.planners import planner_for
 from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.spool import HashSet, find_new
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
@@ -72,8 +73,15 @@ class SubsetEvaluator:
     """Plans only the sampled requests of another evaluator, without follow-up requests."""
 
     def __init__(self, inner: Evaluator, sample: PilotSample) -> None:
-        self._inner = inner
+        self._inner, self._sample = inner, sample
         self._sampled = {_identity(call.request) for call in sample.calls}
+
+    def for_judge(self, judge: str) -> Evaluator:
+        """Return what plans the sampled requests to a judge."""
+        planner = planner_for(self._inner, judge)
+        if planner is self._inner:
+            return self
+        return SubsetEvaluator(planner, self._sample)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the sampled requests of the inner evaluator."""

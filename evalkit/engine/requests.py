@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
+from evalkit.core.planners import Planners
 from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.tokens import (
     CHARACTERS_PER_TOKEN,
@@ -123,7 +124,8 @@ class PlannedCalls:
         specs: Sequence[JudgeSpec],
         store: CompletionCache | None,
     ) -> None:
-        self._evaluator, self._specs, self._store = evaluator, specs, store
+        self._specs, self._store = specs, store
+        self._planners = Planners(evaluator, (spec.name for spec in specs))
         self._size = len(cases) if isinstance(cases, Sequence) else None
         self._cases_read = self._yielded = self._planned = 0
         self._exhausted = False
@@ -161,7 +163,7 @@ class PlannedCalls:
         """
         until = time.monotonic() + seconds
         for case in self._cases:
-            self._planned += len(self._evaluator.plan(case)) * len(self._specs)
+            self._planned += self._planners.count([case])
             if time.monotonic() > until:
                 return None
         return self._planned
@@ -170,12 +172,14 @@ class PlannedCalls:
         position = 0
         for case in cases:
             self._cases_read += 1
-            planned = self._evaluator.plan(case)
-            whole = len(planned) * len(self._specs)
+            planned_by_judge = self._planners.plan(case)
+            whole = sum(len(planned) for planned in planned_by_judge)
             self._planned += whole
             # The order of positions: by case, then by judge, then as planned. Judgments are put
             # back into this order at the end.
-            for index, spec in enumerate(self._specs):
+            for index, (spec, planned) in enumerate(
+                zip(self._specs, planned_by_judge, strict=True)
+            ):
                 positions = defaultdict[Unit, list[int]](list)
                 for number, request in enumerate(planned, position):
                     positions[request.unit].append(number)

@@ -21,7 +21,12 @@ from evalkit.evaluators.mode_registry import (
     MODES_OF_REWARDS,
 )
 from evalkit.evaluators.prompting import Prompts, foreign_template
-from evalkit.evaluators.wrappers import CommitFirst, explain_turns, guard_evaluator
+from evalkit.evaluators.wrappers import (
+    CommitFirst,
+    JudgeByJudge,
+    explain_turns,
+    guard_evaluator,
+)
 
 
 def make_evaluator(
@@ -43,6 +48,25 @@ def make_evaluator(
         PromptError: If its template cannot be found, parsed or filled.
         ConfigError: If it does not support the rest of the config.
     """
+    kinds = {(judge.rewards, judge.decides, judge.template) for judge in config.judges}
+    if len(kinds) == 1:
+        return _for_one_kind(config, prompt_folders, recorded)
+    # Each judge is asked as if it were alone.
+    evaluators = {
+        judge.label: _for_one_kind(
+            config.with_({"judge": judge}), prompt_folders, recorded
+        )
+        for judge in config.judges
+    }
+    return JudgeByJudge(evaluators, config.swap.arbiter)
+
+
+def _for_one_kind(
+    config: RunConfig,
+    prompt_folders: Sequence[Path],
+    recorded: Mapping[str, str] | None,
+) -> Evaluator:
+    """Return the evaluator of judges that are asked in the same way."""
     name = config.mode.name
     if config.rubric.classes and name in MODES and name != "pointwise":
         problem = f"a class is for one response, and mode {name} shows several"
@@ -89,7 +113,7 @@ def make_evaluator(
     if config.dataset.has_turns and source is None and chats:
         evaluator = explain_turns(evaluator, config, prompts)
     # Outermost, so that the judge's own answer comes before everything that the inner ones add.
-    if config.mode.commit_first:
+    if config.mode.commit_first and chats:
         return CommitFirst(evaluator, prompts)
     return evaluator
 

@@ -298,12 +298,8 @@ class Weighing:
         *,
         answers: Sequence[str] = (),
     ) -> None:
-        judges = [
-            *config.judge.members,
-            *([config.swap.arbiter] if config.swap.arbiter else []),
-        ]
         self._wanted: dict[str, Wanted] = {
-            judge.label: judge.logprobs for judge in judges
+            judge.label: judge.logprobs for judge in config.judges
         }
         self._values = values
         self._answers = tuple(answers)

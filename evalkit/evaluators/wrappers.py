@@ -1,17 +1,17 @@
 """Wrap evaluators: the judge answers the task itself first, or learns how to read numbered turns.
 
-Errors of third-party evaluators become one line.
+Judges of different kinds each have their own. Errors of third-party evaluators become one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from evalkit.config import RunConfig
+from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.errors import PluginError, PromptError
 from evalkit.core.finish_reasons import end_of
 from evalkit.core.plugins import third_party_errors
@@ -222,6 +222,70 @@ class _FollowingExplained(_Explained):
         """Return the inner evaluator's follow-up requests with the note."""
         assert isinstance(self.inner, FollowUpEvaluator)
         return self._with_note(self.inner.follow(case, judgments))
+
+
+class JudgeByJudge:
+    """Asks judges of different kinds, each by an evaluator of its own.
+
+    Args:
+        evaluators: The evaluators by the judge's name; the first one is that of the first judge.
+        arbiter: The judge of third judgments, if it is another one.
+    """
+
+    def __init__(
+        self, evaluators: Mapping[str, Evaluator], arbiter: JudgeConfig | None
+    ) -> None:
+        self._evaluators = evaluators
+        self._arbiter = None if arbiter is None else arbiter.label
+
+    @property
+    def prompt_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each template in use."""
+        return self._templates("prompt_hashes")
+
+    @property
+    def prompt_texts(self) -> dict[str, str]:
+        """The text of each template in use."""
+        return self._templates("prompt_texts")
+
+    @property
+    def most_further(self) -> int:
+        """How many third requests a pair can need."""
+        return max(
+            getattr(evaluator, "most_further", 0)
+            for evaluator in self._evaluators.values()
+        )
+
+    def for_judge(self, judge: str) -> Evaluator:
+        """Return the evaluator of a judge."""
+        return self._evaluators[judge]
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests to the first judge."""
+        first = next(iter(self._evaluators.values()))
+        return first.plan(case)
+
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
+        """Return what the evaluator of the request's judge reads."""
+        return self._evaluators[request.judge].read(request, completion)
+
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
+        """Return the follow-up requests, in the form that the judge of third judgments is asked in."""
+        evaluator = self._evaluators[self._arbiter or judgments[0].judge]
+        if isinstance(evaluator, FollowUpEvaluator):
+            return evaluator.follow(case, judgments)
+        return ()
+
+    def _templates(self, kind: str) -> dict[str, str]:
+        return {
+            name: content
+            for evaluator in self._evaluators.values()
+            for name, content in getattr(evaluator, kind, {}).items()
+        }
 
 
 PAID = "fix the plug-in; answers are stored"

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from evalkit.core.display import letter
 from evalkit.core.errors import EvalkitError
+from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.turns import Unit as Heading
 from evalkit.core.turns import cited_turns, parse, render, unit_of
@@ -235,6 +236,7 @@ def render_prompts(
     """
     # {name of a judge: its specification}.
     by_name = {spec.name: spec for spec in specs}
+    planners = Planners(evaluator, by_name)
 
     def requests(
         case: Case, judgments: Sequence[Judgment]
@@ -242,9 +244,11 @@ def render_prompts(
         """Yield each request of a case that these judges were sent, with the judge's spec."""
         judges = {judgment.judge for judgment in judgments}
         # Only judges that judged this case: a cascade may have asked some of them.
-        for request in evaluator.plan(case):
-            for name in judges & by_name.keys():
-                yield by_name[name], request
+        planned_by_judge = zip(specs, planners.plan(case), strict=True)
+        for spec, planned in planned_by_judge:
+            if spec.name in judges:
+                for request in planned:
+                    yield spec, request
         # Third passes depend on the answers of the first two.
         if any(judgment.arbiter is not None for judgment in judgments) and isinstance(
             evaluator, FollowUpEvaluator

@@ -23,6 +23,7 @@ from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
 from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
+from evalkit.core.planners import Planners
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.regular_files import read_file
 from evalkit.core.values import Json
@@ -203,9 +204,11 @@ def _schemas(judge: JudgeFolder, result: RunResult) -> dict[str, Any]:
     """Return the schemas of the judge's answers by name; those of checklists depend on the case."""
     if judge.config.mode.name == CHECKLIST or not result.cases:
         return {}
-    requests = build_evaluator(judge.config, judge.templates).plan(result.cases[0])
+    evaluator = build_evaluator(judge.config, judge.templates)
+    names = (member.label for member in judge.config.judge.members)
     return {
         request.answer.name: dict(request.answer.schema)
+        for requests in Planners(evaluator, names).plan(result.cases[0])
         for request in requests
         if request.answer is not None
     }

@@ -18,6 +18,7 @@ from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.core.plain_errors import awaits_plainly, check_type, raises_plainly
+from evalkit.core.planners import Planners, planner_for
 from evalkit.core.plugins import allowing_code
 from evalkit.core.protocols import Evaluator
 from evalkit.core.turns import UNIT_KEYS
@@ -260,14 +261,15 @@ class Judge:
             self._evaluator = evaluator
         bare = replace(case, metadata=of_unit(case))
         # A cascade asks its first judge about all, and the others only if needed.
-        judges = len(self.config.judge.in_turn[0].members)
-        planned = len(evaluator.plan(bare))
+        first = self.config.judge.in_turn[0].members
+        calls = Planners(evaluator, (judge.label for judge in first)).count([bare])
+        planned = len(planner_for(evaluator, first[0].label).plan(bare))
         orders = 1
         if self.config.mode.name == "pairwise" and self.config.swap.policy == "both":
             orders = 2
         # A pair or a response counts once, with all its orders, samples and judges.
         for_each = orders * self.config.mode.samples
-        return QuestionSize(planned * judges, max(1, ceil(planned / for_each)))
+        return QuestionSize(calls, max(1, ceil(planned / for_each)))
 
     def stop(self, why: str) -> None:
         """Send nothing more: answers on their way are stored, and all other verdicts are missing."""

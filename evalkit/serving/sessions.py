@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evalkit.config import RunConfig, refuse_cascade
+from evalkit.core.planners import Planners
 from evalkit.core.resources import project
 from evalkit.core.types import Case, Judgment, Verdict
 from evalkit.datasets import with_examples
@@ -108,8 +109,9 @@ class JudgingSession:
         expected = 0
         asked_judges = set[str]()
         for judge in self.config.judge.in_turn:
-            expected += sum(len(evaluator.plan(case)) for case in cases)
-            asked_judges |= {member.label for member in judge.members}
+            names = [member.label for member in judge.members]
+            expected += Planners(evaluator, names).count(cases)
+            asked_judges.update(names)
             units = self._escalated(
                 cases,
                 [judgment for judgment in judgments if judgment.judge in asked_judges],

@@ -12,6 +12,7 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.config.table_reading import TableReading
 from evalkit.core.errors import DatasetError
+from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.splits import Split
@@ -97,7 +98,8 @@ def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
     """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
     if config.dataset.fit is None:
         return None
-    plan = build_evaluator(config).plan
+    names = (judge.label for judge in config.judge.members)
+    planners = Planners(build_evaluator(config), names)
     room = (
         3
         * min(
@@ -110,7 +112,8 @@ def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
         fit_ends,
         fits=lambda case: all(
             message_tokens(request.messages) + image_tokens(request.messages) <= room
-            for request in plan(case)
+            for planned in planners.plan(case)
+            for request in planned
         ),
     )
 

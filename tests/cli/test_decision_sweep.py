@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from math import log
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from tests.support.decision_server import MODEL, DecisionServer
 from tests.support.fake_provider import Reply, completion
 
 CASES = 160
+WORDS = (
+    *("mode=pointwise", "dataset=file", "dataset.path=data.jsonl", "criteria=overall"),
+    *("rubric=pass_fail", "swap=none", "tracking=none", "store.mode=off"),
+)
 
 
 def row(number):
@@ -63,25 +68,26 @@ def study(provider, tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     common = {"api_base": provider.api_base, "transport": "direct"}
     decide = {"name": "decide", "model": f"hosted_vllm/{MODEL}", "endpoint": "systemone", **common}
+    decide["price"] = {"input": 0.004, "output": 0.0}
     llm = {"name": "llm", "model": "openai/m", "logprobs": True, **common}
-    for name, option in (("decide", decide), ("llm", llm)):
+    both = {"name": "both", "vote": "cascade", "last": "answer", "judges": [decide, llm]}
+    for name, option in (("decide", decide), ("llm", llm), ("both", both)):
         (folder / f"{name}.yaml").write_text(json.dumps(option), "utf-8")
     rows = (json.dumps(row(number)) + "\n" for number in range(CASES))
     Path("data.jsonl").write_text("".join(rows), "utf-8")
     return provider
 
 
-def test_one_leaderboard_has_the_right_winner_and_asks_both_for_their_claim(study, capfd):
+def test_one_leaderboard_of_both_and_their_cascade_has_the_right_winner(study, capfd):
     call_main(
         capfd,
-        *("run", "-m", "judge=decide,llm", "mode=pointwise", "dataset=file"),
-        *("dataset.path=data.jsonl", "criteria=overall", "rubric=pass_fail", "swap=none"),
-        *("tracking=none", "store.mode=off", "scoring.bootstrap=50", "hydra.sweep.dir=sweep"),
+        *("run", "-m", "judge=decide,llm,both", *WORDS, "scoring.bootstrap=200"),
+        "hydra.sweep.dir=sweep",
     )
     board = json.loads(Path("sweep/leaderboard.json").read_text("utf-8"))
-    assert [line["name"] for line in board["rows"]] == ["judge=llm", "judge=decide"]
-    assert board["choices"][0]["text"].startswith("Use judge=llm (single verdicts)")
-    llm, decide = (line["metrics"] for line in board["rows"])
+    assert [line["name"] for line in board["rows"]] == ["judge=both", "judge=llm", "judge=decide"]
+    assert board["choices"][0]["text"].startswith("Use judge=both (single verdicts)")
+    both, llm, decide = (line["metrics"] for line in board["rows"])
     # The LLM says 90% and is right in 90%; the decision model says 55% where it is always wrong.
     assert llm["calibration/right_at_90"]["value"] == 0.9
     assert llm["calibration/claim"]["value"] > 0.5
@@ -90,14 +96,14 @@ def test_one_leaderboard_has_the_right_winner_and_asks_both_for_their_claim(stud
     assert decide["calibration/covered_90"]["value"] == 0.75
     findings = Path("sweep/0/findings.md").read_text("utf-8")
     assert "When it says 90% or more, it is right in" in findings
-
-
-def test_a_cascade_of_both_is_refused_in_one_line(study, capfd):
-    folder = Path("conf/judge")
-    members = [json.loads((folder / f"{name}.yaml").read_text()) for name in ("decide", "llm")]
-    option = {"name": "both", "vote": "cascade", "judges": members}
-    (folder / "both.yaml").write_text(json.dumps(option), "utf-8")
-    words = ("dataset=file", "dataset.path=data.jsonl", "rubric=pass_fail", "swap=none")
-    done = call_main(capfd, "run", "judge=both", "mode=pointwise", *words, status=1)
-    assert "give each its own run, as a sweep does" in done.line()
-    assert not study.requests
+    # The LLM is asked only where the decision model is not sure, and is right there.
+    assert both["agreement/accuracy"]["value"] == 1
+    assert both["cost/per_case"]["value"] < llm["cost/per_case"]["value"]
+    asked = Counter("questions" in body for body in study.requests)
+    assert asked == {True: 2 * CASES, False: CASES + CASES // 4}
+    # The same answers are read again, each in the way of its judge.
+    done = call_main(capfd, "reproduce", "sweep/2")
+    assert "200 of 200 prompts have the same content keys" in done.out
+    assert "Reproduced" in done.out
+    templates = json.loads(Path("sweep/2/manifest.json").read_text("utf-8"))["prompt_hashes"]
+    assert {"en/decision.md.j2", "en/pointwise_class.md.j2"} <= templates.keys()

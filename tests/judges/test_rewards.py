@@ -248,7 +248,7 @@ WRONG = {
                 {"model": "a/c", "endpoint": "score", "api_base": "http://x"},
             ]
         },
-        "mixes",
+        "b answers in words, which needs a scale",
     ),
 }
 

@@ -38,7 +38,6 @@ from evalkit.scoring.verdicts.pairs import (
     WEIGHED,
     at_threshold,
     given_by,
-    judges_asked,
     pair_margins,
     useful_thresholds,
     weigh,
@@ -254,7 +253,7 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Sta
         config: the run's config.
         judgments: the judgments.
     """
-    judges = {judge.label for judge in judges_asked(config) if judge.probabilities}
+    judges = {judge.label for judge in config.judges if judge.probabilities}
     if not judges or (len(judgments) and not given_by(judgments, judges).any()):
         return []
     judgments = judgments.asked

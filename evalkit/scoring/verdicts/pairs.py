@@ -6,13 +6,13 @@ passes into the pair. Tie rules come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from evalkit.config import CHECKLIST, JudgeConfig, RunConfig, TieConfig
+from evalkit.config import CHECKLIST, RunConfig, TieConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
 from evalkit.core.types import Case
@@ -192,7 +192,7 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
         return judgments
     requested = {
         judge.label: judge.probabilities
-        for judge in judges_asked(config)
+        for judge in config.judges
         if judge.probabilities
     }
     unweighted = {
@@ -219,12 +219,6 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
         value=value,
         criteria=np.where(replaced[:, None], expected[:, 1:], judgments.criteria),
     )
-
-
-def judges_asked(config: RunConfig) -> Iterable[JudgeConfig]:
-    """Return the judges of a run, and the arbiter if there is one."""
-    arbiter = config.swap.arbiter
-    return (*config.judge.members, *((arbiter,) if arbiter is not None else ()))
 
 
 def given_by(judgments: JudgmentColumns, names: Set[str]) -> Bools:
