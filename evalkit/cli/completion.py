@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from evalkit.cli.parser import COMMANDS, config_groups, option_names, subparsers
@@ -16,7 +16,7 @@ from evalkit.core.resources import project, shipped
 
 AUDIT: Final = "audit"
 """What may follow `evalkit plan`."""
-_KEY: Final = re.compile(r"(?m)^\| `([a-z_]+\.[a-z_.]+)` \|")
+_KEY: Final = re.compile(r"(?m)^`([a-z_]+\.[a-z_.]+)`(?: \(|$)")
 
 
 def complete(words: Sequence[str]) -> int:
@@ -28,8 +28,9 @@ def complete(words: Sequence[str]) -> int:
     if remaining is None:
         return 0
     # Files first: they answer without importing Hydra.
-    if names := sorted(_overrides(remaining[-1])):
-        print(" ".join(names))
+    names = _overrides(remaining[-1])
+    if names is not None:
+        print(" ".join(sorted(names)))
         return 0
     # Hydra reads the line from the environment.
     # Without the command's name and study, which Hydra does not know.
@@ -86,17 +87,31 @@ def _for_overrides(typed: Sequence[str]) -> list[str] | None:
     return remaining
 
 
-def _overrides(start: str) -> Iterator[str]:
-    """Yield the overrides that begin with `start`, as far as files tell: options of groups, and keys."""
-    groups = config_groups(installed=True)
-    group, equals, _ = start.partition("=")
+def _overrides(start: str) -> set[str] | None:
+    """Return the overrides that begin with `start`, or `None` if files do not tell: options of groups, and keys."""
+    groups = _groups()
+    group, equals, value = start.partition("=")
     if equals:
-        choices = [f"{group}={option}" for option in groups.get(group, ())]
-    else:
-        reference = shipped("docs") / "reference" / "config.md"
-        keys = _KEY.findall(reference.read_text("utf-8"))
-        choices = [f"{name}=" for name in {*groups, *keys}]
-    yield from (choice for choice in choices if choice.startswith(start))
+        if group not in groups:
+            return None
+        # In a sweep, options follow each other after commas.
+        written = start[: len(start) - len(value.rpartition(",")[2])]
+        choices = {written + option for option in groups[group]}
+        return {choice for choice in choices if choice.startswith(start)}
+    reference = shipped("docs") / "reference" / "config.md"
+    keys = _KEY.findall(reference.read_text("utf-8"))
+    names = {f"{name}=" for name in {*groups, *keys}}
+    return {name for name in names if name.startswith(start)} or None
+
+
+def _groups() -> dict[str, set[str]]:
+    """Return the options of each group; one in a folder of the group is named with the folder, `simulated/good`."""
+    groups: dict[str, set[str]] = {}
+    for path, options in config_groups(installed=True).items():
+        group, _, folder = path.partition("/")
+        names = {f"{folder}/{option}" if folder else option for option in options}
+        groups.setdefault(group, set()).update(names)
+    return groups
 
 
 def _study_names() -> list[str]:

@@ -20,7 +20,7 @@ from hydra.errors import CompactHydraException, MissingConfigException
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from evalkit.cli.console import CommandSettings, log, log_style, reported
+from evalkit.cli.console import CommandSettings, is_verbose, log, log_style, reported
 from evalkit.cli.language import ENGLISH, speaker
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_leaderboard, print_recording, print_report
@@ -52,8 +52,10 @@ from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
 from evalkit.core.values import JsonObject, frozen
 from evalkit.runs import claim_run, claim_unused_run, read_config
+from evalkit.runs.folders import read_status
 from evalkit.runs.results import RunResult, Spent
 from evalkit.scoring.catalog.removed import metric_remedy
+from evalkit.tracking import MLFLOW
 from evalkit.workflows import sweeps
 from evalkit.workflows.sweeps import (
     leaderboard_of,
@@ -200,7 +202,11 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
             path=str(files[0]),
         )
     else:
-        print_leaderboard(board, files, speaker(read_config(folder / jobs[0])))
+        config = read_config(folder / jobs[0])
+        recorded = config.tracking.tracker == MLFLOW and any(
+            read_status(folder / job).recorded for job in jobs
+        )
+        print_leaderboard(board, files, speaker(config), recorded=recorded)
     statuses: list[int] = [ExitStatus.DONE]
     # A tracker that cannot be reached must not hide the leaderboard, which is written.
     with reported(statuses):
@@ -241,7 +247,7 @@ class BackgroundRecordings:
         self._open = None
         with reported(self.statuses), self._claim or nullcontext():
             manifest = end().manifest
-            if not log_style():
+            if is_verbose() and not log_style():
                 print_recording(manifest, self._say)
 
 

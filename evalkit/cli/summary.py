@@ -25,9 +25,9 @@ from evalkit.core.regular_files import read_text
 from evalkit.core.translation import Message, gettext, joined, ngettext, pgettext
 from evalkit.core.translation import Text as Translatable
 from evalkit.core.types import Metric
-from evalkit.core.values import Json
+from evalkit.core.values import Json, frozen
 from evalkit.report.comparison import with_interval
-from evalkit.report.findings import TABLES, conclusion, findings_of
+from evalkit.report.findings import TABLES, Finding, conclusion, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.report.sweep_names import folded_names, no_effect
@@ -54,6 +54,12 @@ BRIEF_ROWS = 6
 """The most metrics that it shows without."""
 BRIEF_NOTES = 2
 """The most notes that it shows without `-v`."""
+LINES = 20
+"""The most lines that it has without `-v`, unless there is a datasheet, many judges or a long gate."""
+LEAST_FINDINGS = 2
+"""The findings that are shown before any metric."""
+HEADING, FRAME = 2, 3
+"""The lines of a heading, and of a table in addition to its rows, with the empty lines."""
 BRIEF_FINDINGS = 5
 """The most findings that it shows without `-v`, in addition to the decision."""
 WIDTH = 100
@@ -207,46 +213,8 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     console = plain_console()
     say = speaker(result.config)
     manifest = result.manifest
-    heading = (
-        f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
-    )
-    rows = ngettext("{n} case", "{n} cases", manifest["dataset"]["rows"])
-    console.print(print_heading(heading, f" ({say(rows)})"))
     # Details are only in the files of a run folder.
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
-    _print_findings(console, result, details, say)
-    limit = ROWS if is_verbose() else BRIEF_ROWS
-    confidence = result.config.scoring.confidence
-    main = metric_table(result.metrics, confidence, limit, say)
-    console.print("", *([main, ""] if main.row_count else []))
-    if judges := judge_table(result.metrics, confidence, say):
-        console.print(judges, "")
-    subsets = details.get("panel", {}).get("subsets")
-    if subsets and is_verbose():
-        console.print(subset_table(subsets, say), "")
-    if result.config.probe.probes and result.folder:
-        sheet = Path(result.folder) / f"{DATASHEET}.json"
-        print_audit(console, json.loads(read_text(sheet)), say)
-    if gate := manifest.get(GATE):
-        console.print("\n".join([*gate_lines(gate), ""]))
-    _print_calls(console, result, say)
-    if CAUSES in details and result.folder:
-        folder = shlex.quote(str(relative(Path(result.folder))))
-        command = f"evalkit export {folder} --to csv"
-        console.print(say(gettext("unusable answers: {command}", command=command)))
-    notes = [note for note in manifest.get("notes", []) if note not in noted]
-    # What an import could not use is part of its result.
-    everything = is_verbose() or "imported" in manifest
-    shown_notes = notes if everything else notes[:BRIEF_NOTES]
-    for note in shown_notes:
-        console.print(say(gettext("note: {note}", note=note_text(note))))
-    _print_places(console, result, len(notes) - len(shown_notes), say)
-
-
-def _print_findings(
-    console: Console, result: RunResult, details: Json, say: Speaker
-) -> None:
-    """Print the decision, then the findings: all of them with `-v`, else those that change what one does."""
     decision = conclusion(result)
     findings = [
         # The decision is printed first, and must not be repeated as a finding.
@@ -254,13 +222,74 @@ def _print_findings(
         for finding in findings_of(result, details)
         if finding not in decision
     ]
-    if not is_verbose():
-        urgent = [finding for finding in findings if finding.tone == "bad"]
-        urgent += [finding for finding in findings if finding.tone == "warn"]
-        findings = urgent[:BRIEF_FINDINGS]
-    for finding in (*decision, *findings):
+    judges = judge_table(result.metrics, result.config.scoring.confidence, say)
+    gate = gate_lines(manifest[GATE]) if manifest.get(GATE) else []
+    calls = _calls(result, details, say)
+    notes = [note for note in manifest.get("notes", []) if note not in noted]
+    fixed = len(decision) + len(calls) + len(_places(result, 0, say))
+    fixed += judges.row_count + FRAME - 1 if judges else 0
+    fixed += len(gate) + 1 if gate else 0
+    sizes = _sizes(result, findings, len(notes), LINES - HEADING - fixed)
+
+    heading = (
+        f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
+    )
+    rows = ngettext("{n} case", "{n} cases", manifest["dataset"]["rows"])
+    console.print(print_heading(heading, f" ({say(rows)})"))
+    for finding in (*decision, *sizes.findings):
         symbol = (SYMBOLS[finding.tone], STYLES[finding.tone])
         console.print(Text.assemble("  ", symbol, f" {say.finding(finding)}"))
+    console.print()
+    main = metric_table(
+        result.metrics, result.config.scoring.confidence, sizes.metrics, say
+    )
+    if main.row_count:
+        console.print(main, "")
+    if judges:
+        console.print(judges, "")
+    subsets = details.get("panel", {}).get("subsets")
+    if subsets and is_verbose():
+        console.print(subset_table(subsets, say), "")
+    if result.config.probe.probes and result.folder:
+        sheet = Path(result.folder) / f"{DATASHEET}.json"
+        print_audit(console, json.loads(read_text(sheet)), say)
+    if gate:
+        console.print("\n".join([*gate, ""]))
+    for line in calls:
+        console.print(line)
+    for note in notes[: sizes.notes]:
+        console.print(say(gettext("note: {note}", note=note_text(note))))
+    for place in _places(result, max(0, len(notes) - sizes.notes), say):
+        console.print(place)
+
+
+@frozen
+class _Sizes:
+    """What a summary shows: which findings, and how many metrics and notes."""
+
+    findings: Sequence[Finding]
+    metrics: int
+    notes: int
+
+
+def _sizes(
+    result: RunResult, findings: Sequence[Finding], notes: int, room: int
+) -> _Sizes:
+    """Return what of a run fits into `room` lines: all of it with `-v`, else what changes what one does."""
+    if is_verbose():
+        return _Sizes(findings, ROWS, notes)
+    urgent = [finding for finding in findings if finding.tone == "bad"]
+    urgent += [finding for finding in findings if finding.tone == "warn"]
+    # A datasheet has findings of its own below.
+    if result.config.probe.probes:
+        room = LINES
+    kept = max(LEAST_FINDINGS, room - BRIEF_ROWS - FRAME)
+    shown = urgent[: min(BRIEF_FINDINGS, kept)]
+    metrics = min(BRIEF_ROWS, max(0, room - len(shown) - FRAME))
+    remaining = max(0, room - len(shown) - metrics - FRAME)
+    # What an import could not use is part of its result.
+    brief = notes if "imported" in result.manifest else min(BRIEF_NOTES, remaining)
+    return _Sizes(shown, metrics, brief)
 
 
 def print_changes(before: RunResult, after: RunResult) -> None:
@@ -331,7 +360,8 @@ def link(path: Path) -> tuple[str, str]:
     return str(relative(path)), f"link {path.resolve().as_uri()}"
 
 
-def _print_calls(console: Console, result: RunResult, say: Speaker) -> None:
+def _calls(result: RunResult, details: Json, say: Speaker) -> list[str]:
+    """Return the lines about what a run has asked, or from where its judgments come."""
     if brought := result.manifest.get("imported"):
         layout = f" ({brought['format']})" if brought.get("format") else ""
         text = ngettext(
@@ -340,18 +370,23 @@ def _print_calls(console: Console, result: RunResult, say: Speaker) -> None:
             brought["judgments"],
             source=f"{brought['source']}{layout}",
         )
-        console.print(say(text))
-        return
-    calls = result.calls
-    text = gettext(
-        "calls: {planned} planned, {stored} stored, {sent} sent, {failed} failed; {cost}",
-        planned=f"{calls.planned:,}",
-        stored=f"{calls.stored:,}",
-        sent=f"{calls.sent:,}",
-        failed=f"{calls.failed:,}",
-        cost=_cost(result),
-    )
-    console.print(say(text))
+        lines = [say(text)]
+    else:
+        calls = result.calls
+        text = gettext(
+            "calls: {planned} planned, {stored} stored, {sent} sent, {failed} failed; {cost}",
+            planned=f"{calls.planned:,}",
+            stored=f"{calls.stored:,}",
+            sent=f"{calls.sent:,}",
+            failed=f"{calls.failed:,}",
+            cost=_cost(result),
+        )
+        lines = [say(text)]
+    if CAUSES in details and result.folder:
+        folder = shlex.quote(str(relative(Path(result.folder))))
+        command = f"evalkit export {folder} --to csv"
+        lines.append(say(gettext("unusable answers: {command}", command=command)))
+    return lines
 
 
 def _cost(result: RunResult) -> Message:
@@ -361,10 +396,9 @@ def _cost(result: RunResult) -> Message:
     return dollars(result.cost_usd)
 
 
-def _print_places(
-    console: Console, result: RunResult, notes: int, say: Speaker
-) -> None:
-    """Print where the report is; `notes` is the number of notes that were not printed."""
+def _places(result: RunResult, notes: int, say: Speaker) -> list[Text]:
+    """Return the lines that say where the report is; `notes` is the number of notes that were not printed."""
+    lines: list[Text] = []
     if result.folder:
         count = sum(metric.value is not None for metric in result.metrics.values())
         content = gettext("all {count} metrics", count=count)
@@ -377,18 +411,19 @@ def _print_places(
             )
         page = link(Path(result.folder) / "report.html")
         heading = say(gettext("report: {path}", path=""))
-        console.print(Text.assemble(heading, page, f" ({say(content)})"))
+        lines.append(Text.assemble(heading, page, f" ({say(content)})"))
         if result.config.probe.probes:
             page = link(Path(result.folder) / f"{DATASHEET}.html")
-            console.print(Text.assemble(say(gettext("datasheet: ")), page))
+            lines.append(Text.assemble(say(gettext("datasheet: ")), page))
     if run_id := result.manifest.get("mlflow_run_id"):
         text = gettext("MLflow: run {run}; `evalkit ui` opens it", run=run_id)
-        console.print(say(text))
+        lines.append(Text(say(text)))
     if tracked := result.manifest.get("tracked"):
         text = gettext(
             "{tracker}: run {run}", tracker=tracked["tracker"], run=tracked["id"]
         )
-        console.print(say(text))
+        lines.append(Text(say(text)))
+    return lines
 
 
 def print_job(result: RunResult) -> None:
@@ -443,9 +478,20 @@ NAME, DECISION = 26, 16
 
 
 def print_leaderboard(
-    board: Leaderboard, files: Sequence[Path], say: Speaker = ENGLISH
+    board: Leaderboard,
+    files: Sequence[Path],
+    say: Speaker = ENGLISH,
+    *,
+    recorded: bool = False,
 ) -> None:
-    """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use."""
+    """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use.
+
+    Args:
+        board: The leaderboard.
+        files: The files that it was written to.
+        say: What speaks the language.
+        recorded: Whether MLflow has a run of a job.
+    """
     console = plain_console()
     heading = ngettext(
         "Leaderboard of {n} job", "Leaderboard of {n} jobs", len(board.rows)
@@ -488,6 +534,8 @@ def print_leaderboard(
     # Without the last separator.
     links = [part for file in files for part in (link(file), ", ")][:-1]
     console.print(Text.assemble(say(gettext("leaderboard: ")), *links))
+    if recorded:
+        console.print(say(gettext("MLflow: `evalkit ui` opens the runs")))
     console.print()
     for finding in conclusions:
         console.print(

@@ -493,7 +493,7 @@ def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run, provid
     out = " ".join(sweep(run, provider, "perfect", "coin", "same").out.split())
     last = out.rpartition("leaderboard: ")[2]
     assert re.search(
-        r"! Use judge.model=openai/perfect \(.*\): it is the only one shown to be useful; Spearman 1\.00 \[|"
+        r"! Use judge.model=openai/perfect \(.*\): the only one shown to be useful; Spearman 1\.00 \[|"
         r"✓ Use judge.model=openai/perfect \(single verdicts\): .*Spearman 1\.00 \[",
         last,
     )

@@ -186,7 +186,7 @@ def test_a_perfect_judge_is_recommended_in_one_statement(mode):
         for one in contest_findings(leaderboard, {row.job: row.job for row in leaderboard.rows}, {})
     ]
     assert first.startswith(
-        "Use perfect (single verdicts): it is the only one shown to be useful; "
+        "Use perfect (single verdicts): the only one shown to be useful; "
     )
     limits, *others = others
     assert limits.startswith("Limits of perfect: ")  # it equals the labels everywhere

@@ -200,7 +200,7 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     if cost is not None:
         cost_per_case = dollars(cost.value or 0.0)
         return gettext(
-            "{finding}; it costs {each} per case.", finding=text, each=cost_per_case
+            "{finding}; {each} per case.", finding=text, each=cost_per_case
         )
     return gettext("{finding}.", finding=text)
 
@@ -233,7 +233,7 @@ def _why(
     """Return why a job is chosen."""
     if choice.reason == "only":
         return gettext(
-            "it is the only one shown to be useful; {evidence}",
+            "the only one shown to be useful; {evidence}",
             evidence=evidence(job.decision),
         )
     # The metric that the jobs are ranked by.
@@ -241,20 +241,19 @@ def _why(
     values = {"what": _measure(by), "value": interval(choice.top.metrics[by])}
     if choice.reason == "best":
         text = gettext(
-            "it is best by {what}, {value}; every other is significantly worse or not to be trusted"
+            "best by {what}, {value}; every other is significantly worse or not to be trusted"
         )
         return text.fill(**values)
     if choice.reason == "highest":
         text = gettext(
-            "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may"
-            " be better"
+            "highest by {what}, {value}, of those shown to be useful; {n} of {all} others may be"
+            " better"
         )
         return text.fill(**values, n=len(choice.rivals), all=rivals)
     # The reason is cost: the chosen job and the best one both have a price.
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
-        "it costs {share} of what {top} costs, which is highest by {what}, {value}, and is not"
-        " worse by more than {margin}: difference {behind}"
+        "{share} of the cost of {top} ({what} {value}), not worse by more than {margin}: {behind}"
     )
     # The paired difference from the best job, with its interval.
     behind = "-" if job.behind is None else interval(job.behind, 3)
@@ -333,7 +332,7 @@ def _missing_share(row: Standing, by: str) -> float:
 def _measure(by: str) -> Text | str:
     """Return the name of a metric within a sentence."""
     within = {
-        ACCURACY: pgettext("within a sentence", "accuracy (agreement with labels)"),
+        ACCURACY: pgettext("within a sentence", "accuracy"),
         CONSISTENCY: pgettext("within a sentence", "same verdict in both orders"),
     }
     return within.get(by) or metric_title(by)
