@@ -228,7 +228,8 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     notes = [note for note in manifest.get("notes", []) if note not in noted]
     fixed = len(decision) + len(calls) + len(_places(result, 0, say))
     fixed += judges.row_count + FRAME - 1 if judges else 0
-    fixed += len(gate) + 1 if gate else 0
+    # After the gate's rules comes an empty line, and at the end how many of them passed.
+    fixed += len(gate) + 2 if gate else 0
     sizes = _sizes(result, findings, len(notes), LINES - HEADING - fixed)
 
     heading = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from evalkit.core.translation import Joined, Text, gettext, joined
 from evalkit.scoring.leaderboard import Leaderboard
 
+MARK: Final = " (simulated)"
+"""What the name of a job ends with if its judge is simulated and its settings do not say so."""
 # Names of criteria can have spaces.
 _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")
 
@@ -15,7 +18,7 @@ _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")
 def settings_of(name: str) -> dict[str, str]:
     """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
     settings = {}
-    for part in _OVERRIDE.split(name):
+    for part in _OVERRIDE.split(name.removesuffix(MARK)):
         key, sign, value = part.partition("=")
         if not sign:
             return {}
@@ -37,6 +40,8 @@ def folded_names(board: Leaderboard) -> dict[str, str]:
         # Twins without a common setting keep their own names.
         if shared:
             common_name = ", ".join(shared)
+            if names[group[0]].endswith(MARK):
+                common_name += MARK
             names |= dict.fromkeys(group, common_name)
     return names
 

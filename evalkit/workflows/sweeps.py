@@ -29,7 +29,7 @@ from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.cases_page import cases_page
 from evalkit.report.findings.sweeps import choice_text
 from evalkit.report.page import language_of
-from evalkit.report.sweep_names import folded_names
+from evalkit.report.sweep_names import MARK, folded_names
 from evalkit.runs import (
     layout,
     read_cases,
@@ -143,7 +143,7 @@ def leaderboard_of(
         overrides = _overrides(manifest)
         name = ", ".join(overrides) or str(manifest.get("judge") or job)
         if simulated_judges(manifest) and SIMULATED not in name:
-            name += " (simulated)"
+            name += MARK
         dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
         scoring = scoring or outcome.config.scoring
         if dataset not in clusters:

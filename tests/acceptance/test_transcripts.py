@@ -12,6 +12,8 @@ TABLE = "id,verdict,label\n1,A,A\n2,B,B\n3,A,B\n4,B,B\n5,A,A\n6,A,B\n"
 LABELS = "id,annotator,label\naustralia-capital,ann,A\nmountain-boiling,ann,B\n"
 HEADING = "pairwise · simulated_good · evalkit:quick (12 "
 SWEEP = ("judge=simulated/good,simulated/length_biased", "swap=both,none")
+PANEL = "judge.judges=[{model: simulated/good},{model: simulated/noisy}]"
+GATE = "gate={tie_rate: {value: '<= 1'}}"
 TWINS = "tie.threshold=0,0.3"
 JOBS = {
     # the words, the most lines on standard output, then the first and the last line by language
@@ -19,6 +21,12 @@ JOBS = {
         ("run", *FAST, *GOOD, "hydra.run.dir=new"),
         20,
         {"en": (HEADING, "report: new/report.html"), "zh": (HEADING, "报告：new/report.html")},
+    ),
+    # A panel and a gate take the room of findings, metrics and notes.
+    "panel": (
+        ("run", *FAST, "dataset=quick", PANEL, GATE, "hydra.run.dir=panel"),
+        20,
+        {"en": ("pairwise · panel · ", "gate: 1 rule passed")},
     ),
     "sweep": (
         ("run", "-m", *FAST, "dataset=quick", *SWEEP, TWINS, "hydra.sweep.dir=sweep"),

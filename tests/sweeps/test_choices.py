@@ -185,9 +185,7 @@ def test_a_perfect_judge_is_recommended_in_one_statement(mode):
         one.text
         for one in contest_findings(leaderboard, {row.job: row.job for row in leaderboard.rows}, {})
     ]
-    assert first.startswith(
-        "Use perfect (single verdicts): the only one shown to be useful; "
-    )
+    assert first.startswith("Use perfect (single verdicts): the only one shown to be useful; ")
     limits, *others = others
     assert limits.startswith("Limits of perfect: ")  # it equals the labels everywhere
     assert not any("perfect" in text for text in others if "order is swapped" not in text)

@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 
 from evalkit import tracking
+from evalkit.cli.console import CommandSettings
 from evalkit.cli.hydra_runner import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.core.errors import TrackingError
@@ -132,14 +133,16 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
     recordings, sweep = BackgroundRecordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
     jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
     for job, uri in zip(jobs, (None, "away", None), strict=True):
-        recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
+        with CommandSettings(verbose=True).applied():
+            recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
     assert [read_status(Path(job.folder)).recorded is not None for job in jobs] == [
         True,
         False,
         False,
     ]
-    recordings.settle()
-    recordings.settle()
+    with CommandSettings(verbose=True).applied():
+        recordings.settle()
+        recordings.settle()
     runs = [read_status(Path(job.folder)).recorded for job in jobs]
     assert recordings.statuses == [3]
     out, err = capsys.readouterr()

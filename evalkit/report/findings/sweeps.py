@@ -199,9 +199,7 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     cost = known(job.metrics, COST)
     if cost is not None:
         cost_per_case = dollars(cost.value or 0.0)
-        return gettext(
-            "{finding}; {each} per case.", finding=text, each=cost_per_case
-        )
+        return gettext("{finding}; {each} per case.", finding=text, each=cost_per_case)
     return gettext("{finding}.", finding=text)
 
 
