@@ -19,6 +19,7 @@ from evalkit.datasets.sources import TRACES
 from evalkit.runs import write_manifest
 from evalkit.runs.results import RunResult, Tracker
 from evalkit.tracking.connection import (
+    PAGE_SERVER,
     VIEW,
     check_tracking,
     server_environment,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
 __all__ = [
+    "PAGE_SERVER",
     "TRACES",
     "VIEW",
     "check_tracking",

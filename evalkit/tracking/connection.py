@@ -295,6 +295,10 @@ def refuse_files(uri: str) -> None:
         )
 
 
+PAGE_SERVER = Path(__file__).with_name("page_server.py")
+"""What serves MLflow's pages with the options of `mlflow ui`."""
+
+
 def server_environment() -> dict[str, str]:
     """Return the environment for a process that serves MLflow's pages.
 
