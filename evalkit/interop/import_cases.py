@@ -33,6 +33,7 @@ from evalkit.interop.layouts.records import (
 _WHOLE = 0.9
 """If at least this share of all pairs is judged, a question is one case with all its responses."""
 _LONGEST = 60
+_SINGLE: Unit = (0,)
 LABEL = "label"
 """The annotator for a file's labels of pairs other than the first, whose label is the case's."""
 APART = (
@@ -390,17 +391,21 @@ def _judgments(
     # {(order shown, judge): sample numbers}: repeats are numbered within these.
     taken: dict[tuple[Any, ...], set[int]] = {}
     judgments = []
+    # One text and one tuple for all: a large file has hundreds of thousands of judgments.
+    read_by = f"import {source}"
     for record in question.records:
         # Indices of the responses in the case, in the order in which the judge saw them.
         order = tuple([keys.index(answer.key) for answer in record.shown])
         # The same pair in ascending order identifies the unit.
-        unit = tuple(sorted(order))
+        unit = _SINGLE if order == _SINGLE else tuple(sorted(order))
         # An equal tuple is shared, because a large file has one for each judgment.
         order = unit if order == unit else order
         for judgment in (record.said, *record.others):
             samples = taken.setdefault((order, judgment.judge), set())
             sample = judgment.sample
-            if sample is None or sample in samples:
+            if sample is None and not samples:
+                sample = 0
+            elif sample is None or sample in samples:
                 # The lowest free number; the count of those in use is where the search begins.
                 sample = next(
                     number for number in count(len(samples)) if number not in samples
@@ -410,7 +415,7 @@ def _judgments(
                 tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
             judgments.append(
-                _judgment(question.name, judgment, unit, order, sample, source)
+                _judgment(question.name, judgment, unit, order, sample, read_by)
             )
     return judgments
 
@@ -421,7 +426,7 @@ def _judgment(
     unit: Unit,
     order: Unit,
     sample: int,
-    source: str,
+    read_by: str,
 ) -> Judgment:
     value = recorded.value
     read = recorded.read
@@ -439,7 +444,7 @@ def _judgment(
         recorded.confidence if read else None,
         recorded.scores,
         recorded.answer if read else None,
-        f"import {source}" if read else None,
+        read_by if read else None,
         None if read else recorded.error or "the file has no verdict",
         None
         if read

@@ -36,7 +36,9 @@ def describe_settings(
     samples = 1 + max(judgment.sample for judgment in judgments)
     named: dict[str, None] = {}
     for judgment in judgments:
-        named |= dict.fromkeys(judgment.criteria)
+        # Most judgments of a large file have no criteria, or those of the one before.
+        if not named.keys() >= judgment.criteria.keys():
+            named |= dict.fromkeys(judgment.criteria)
     # Judgments without criteria are on one.
     names_of_criteria = named or (CRITERION,)
     criteria = {name: _criterion(parsed, name) for name in names_of_criteria}

@@ -441,7 +441,9 @@ class PageBudget:
         case_flags = flags(verdicts, judgments)
         # The position of the case in the run, from 0.
         position = self._counts["all"]
-        self._counts.update(["all", *case_flags])
+        # Not `update`, which asks each time what it is given.
+        for name in ("all", *case_flags):
+            self._counts[name] += 1
         # Flagged cases first: False sorts before True.
         rank = (not case_flags, 0, position)
         texts = (case.prompt, *(response.text for response in case.responses))

@@ -86,9 +86,9 @@ class RunCounts:
                 self.lengths[ratio_class].clusters += 1
             if cluster is not None:
                 self._counted.add((ratio_class, cluster))
-        self.grades.update(
-            response.grade for response in case.responses if response.grade is not None
-        )
+        for response in case.responses:
+            if response.grade is not None:
+                self.grades[response.grade] += 1
         for judgment in judgments:
             self._count_spending(judgment)
 

@@ -392,6 +392,9 @@ def number(value: Any) -> float | None:
 
 def is_infinite(word: str) -> bool:
     """Return whether a word is a number that is not finite, such as `inf` or `1e999`."""
+    # Hardly any word begins as a number, or as `inf` or `nan`.
+    if word[:1].isalpha() and word[0] not in "iInN":
+        return False
     try:
         return not isfinite(float(word))
     except ValueError:

@@ -476,7 +476,8 @@ def record_of(
         context=text(cells.get("context")) or None,
         reference=text(cells.get("reference")) or None,
         metadata=metadata
-        if isinstance(metadata, Mapping)
+        # `type` first: a row of a table has a dict, and `Mapping` takes longer to ask.
+        if type(metadata) is dict or isinstance(metadata, Mapping)
         else below("metadata", cells),
         others=tuple(further),
         **labels,

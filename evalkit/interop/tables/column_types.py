@@ -160,7 +160,13 @@ class TypedColumn:
     def __init__(self, name: str, cells: Sequence[Any]) -> None:
         self.name = name
         self.cells = cells
-        self.texts = [None if cell is None else cell_text(cell) for cell in cells]
+        kinds = {*map(type, cells)}
+        # A file of texts has hardly a cell of another type.
+        if kinds <= {str, type(None)}:
+            self.texts = [*cells]
+        else:
+            self.texts = [None if cell is None else cell_text(cell) for cell in cells]
+        self._has_objects = any(issubclass(kind, list | dict) for kind in kinds)
         # {text: rows}; each distinct text is read once.
         self.counts = Counter(text for text in self.texts if text is not None)
         if len(self.counts) <= MOST_CLASSES and not all(
@@ -211,7 +217,7 @@ class TypedColumn:
 
     def share(self, levels: Mapping[str, Any]) -> float:
         """Return the share of cells with a level in `levels`."""
-        if not self.total:
+        if not (levels and self.total):
             return 0.0
         covered = sum(count for text, count in self.words.items() if text in levels)
         return covered / self.total
@@ -428,7 +434,7 @@ class TypedColumn:
         if not self.total:
             return "empty"
         # JSON columns are objects: their texts mean nothing as words.
-        if any(isinstance(cell, list | dict) for cell in self.cells):
+        if self._has_objects:
             return "list"
         # Numbers before flags, unless more cells are flags: 0 and 1 are both.
         if self.is_numeric and self.share(self.numbers) >= self.share(self.flags):

@@ -356,7 +356,7 @@ def _object(cell: Any) -> dict[str, Any] | None:
         is_message = is_conversation([cell])
         # A message is a text with its role, not an object to open.
         return None if is_message else cell
-    if not isinstance(cell, str):
+    if not isinstance(cell, str) or "{" not in cell:
         return None
     text = cell.strip()
     # Models write JSON in a code block.

@@ -134,6 +134,8 @@ Places: TypeAlias = NDArray[np.integer[Any]]
 STEP = 16.0
 """The K-factor."""
 SCALE = 400.0
+_GAMES = 1024
+"""So many games of all orders are looked up at once."""
 ORDERS = 200
 WORK = 4_000_000
 """The maximum number of games over all orders; beyond it, each order is a random subset."""
@@ -152,17 +154,31 @@ def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
         score: (sequences, games) 1 if the first system won, 0 if it lost, 0.5 for a tie, NaN for no
             game.
     """
-    ratings = np.zeros((len(i), systems))
-    # Game by game, in all sequences at once: a rating depends on every game before.
-    row = np.arange(len(i))
-    for first, second, result in zip(i.T, j.T, score.T, strict=True):
-        expected = 1 / (
-            1 + 10 ** ((ratings[row, second] - ratings[row, first]) / SCALE)
+    ratings = np.zeros(len(i) * systems)
+    # sequence -> its first rating; one index finds a rating in half the time of two
+    row = np.arange(len(i)) * systems
+    for start in range(0, i.shape[1], _GAMES):
+        block = slice(start, start + _GAMES)
+        # shape (games, sequences)
+        result = score[:, block].T
+        played = ~np.isnan(result)
+        step = np.where(played, STEP, 0.0)
+        games = zip(
+            row + i[:, block].T,
+            row + j[:, block].T,
+            np.where(played, result, 0.0),
+            step,
+            strict=True,
         )
-        move = np.where(np.isnan(result), 0.0, STEP * (result - expected))
-        ratings[row, first] += move
-        ratings[row, second] -= move
-    return ratings
+        # Game by game, in all sequences at once: a rating depends on every game before.
+        for first, second, points, most in games:
+            of_first = ratings[first]
+            of_second = ratings[second]
+            expected = 1 / (1 + 10 ** ((of_second - of_first) / SCALE))
+            move = most * (points - expected)
+            ratings[first] = of_first + move
+            ratings[second] -= move
+    return ratings.reshape(len(i), systems)
 
 
 def elo_over_orders(

@@ -74,7 +74,8 @@ class Parts:
         keys: dict[str, int] = {}
         rows = []
         for position, case in enumerate(cases):
-            number, of = (case.metadata.get(name) for name in (TURN, TURNS))
+            number = case.metadata.get(TURN)
+            of = case.metadata.get(TURNS)
             numbered = (
                 # `type` and not isinstance: True is an int, and no number of a turn.
                 type(number) is int and type(of) is int and 1 <= number <= of < MOST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final
 
@@ -316,6 +317,7 @@ def _words(name: str) -> list[str]:
     return [word.casefold() for word in _TOKENS.findall(name)]
 
 
+@lru_cache(maxsize=1024)
 def _is_of_rating(name: str) -> bool:
     """Return whether a name is that of a verdict, a label, or what labels were sampled by."""
     words = _words(name)

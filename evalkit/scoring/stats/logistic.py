@@ -158,8 +158,10 @@ class Penalized:
 
     def maximize(self, start: Floats, free: Bools) -> Floats:
         """Return the coefficients with the largest likelihood, varying those that are `free` from `start`."""
-        b = start
-        best = self.likelihood(start)
+        return self._climbed(start, self.likelihood(start), free)[0]
+
+    def _climbed(self, b: Floats, best: float, free: Bools) -> tuple[Floats, float]:
+        """Return the coefficients with the largest likelihood, and that likelihood, from a start and its own."""
         for _ in range(STEPS):
             p = expit(self.design @ b)
             leverage = self._leverage(p)
@@ -182,7 +184,7 @@ class Penalized:
                 step = step / 2
             if np.abs(step).max() < SMALL * max(1.0, float(np.abs(b).max())):
                 break
-        return b
+        return b, best
 
     def interval(self, fitted: Floats, index: int, z: float) -> tuple[float, float]:
         """Return the profile interval of a coefficient.
@@ -215,12 +217,11 @@ class Penalized:
             nonlocal latest
             start = latest.copy()
             start[index] = value
-            if (
-                self.likelihood(start) == -inf
-            ):  # so far off that the information vanishes
+            likelihood = self.likelihood(start)
+            if likelihood == -inf:  # so far off that the information vanishes
                 return z
-            latest = self.maximize(start, free)
-            return sqrt(max(0.0, 2 * (top - self.likelihood(latest)))) - z
+            latest, highest = self._climbed(start, likelihood, free)
+            return sqrt(max(0.0, 2 * (top - highest))) - z
 
         inside = float(fitted[index])
         outside = float(fitted[index]) + step
