@@ -13,6 +13,7 @@ from evalkit.cli.label_samples import TASK_COUNT, choose_next, record_sample
 from evalkit.cli.parser import UsageError
 from evalkit.cli.tables import read_label_file
 from evalkit.core.errors import ConfigError, Signaled
+from evalkit.core.translation import Message, joined, ngettext
 from evalkit.runs.results import RunResult
 
 if TYPE_CHECKING:
@@ -126,10 +127,16 @@ def _label(
             for label in read
         }.values()
     )
-    notes = [f"note: {reason}, omitted: {count}" for reason, count in omitted.items()]
+    notes: list[Message] = [
+        f"note: {reason}, omitted: {count}" for reason, count in omitted.items()
+    ]
     if older := len(read) - len(labels):
         notes.append(
-            f"note: {older} older labels omitted: an annotator's last label of an item counts"
+            ngettext(
+                "note: {n} older label omitted: an annotator's last label of an item counts",
+                "note: {n} older labels omitted: an annotator's last label of an item counts",
+                older,
+            )
         )
     return _add(result, folder, labels, source, notes)
 
@@ -139,10 +146,11 @@ def _add(
     folder: Path,
     labels: Sequence[Label],
     source: str,
-    notes: Sequence[str] = (),
+    notes: Sequence[Message] = (),
 ) -> int:
     """Score a run again with labels, and print the result and what they changed."""
     from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.language import speaker
     from evalkit.cli.summary import print_changes, print_summary
     from evalkit.labels.sample import recorded
     from evalkit.workflows.import_run import add_labels
@@ -151,11 +159,16 @@ def _add(
     print_summary(again)
     print_changes(result, again)
     counts = Counter(label.annotator for label in labels)
-    counted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    print(
-        f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})"
+    say = speaker(again.config)
+    text = ngettext(
+        "labels: {labels} by {n} annotator ({counts})",
+        "labels: {labels} by {n} annotators ({counts})",
+        len(counts),
+        labels=len(labels),
+        counts=joined([f"{name} {count}" for name, count in sorted(counts.items())]),
     )
-    print(*notes, sep="\n", end="\n" * bool(notes))
+    for line in (text, *notes):
+        print(say(line))
     return print_gate(again)
 
 

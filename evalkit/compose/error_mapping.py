@@ -157,6 +157,13 @@ def _unresolved(cause: BaseException) -> ConfigError | None:
     if link := re.search(r"Interpolation key '([^']+)' not found", str(cause)):
         remedy = "write a key from the top of the config, such as ${judge.name}"
         return ConfigError(f"${{{link[1]}}} does not exist", where=where, remedy=remedy)
+    if of_job := re.search(r"interpolation '(\$\{hydra:[^']+)'", str(cause)):
+        remedy = "leave out --resolve, or add -m if the config needs it"
+        return ConfigError(
+            f"{of_job[1]} has a value only in a job of a sweep",
+            where=where,
+            remedy=remedy,
+        )
     return None
 
 
@@ -179,6 +186,9 @@ def _not_composed(error: ConfigCompositionException, problem: str) -> ConfigErro
     if several := re.match(r"Multiple values for ([^.]+)\.", text):
         remedy = f"write {several[1]}=NAME without +, or in a file: override /{several[1]}: NAME"
         return ConfigError("is chosen twice", where=several[1], remedy=remedy)
+    if kept := re.match(r"Could not delete '(([^'=]+)=[^']*)'", text):
+        remedy = f"write {kept[2]}=NAME for another option"
+        return ConfigError("is not chosen", where=f"~{kept[1]}", remedy=remedy)
     if deleted := re.match(r"Could not delete from config\. '([^']+)'", text):
         return _unknown_key(deleted[1])
     key = re.search(r"override '([^']+)'", text)
@@ -189,8 +199,12 @@ def _not_composed(error: ConfigCompositionException, problem: str) -> ConfigErro
         if re.match(r"Key '.+' (is )?not in ", str(cause)) and where.startswith(
             "hydra."
         ):
+            parent, _, last = where.rpartition(".")
             siblings = [str(name) for name in cause.parent_node or ()]
-            return no_such("key", where, where.rpartition(".")[2], siblings)
+            if not siblings:
+                remedy = f"leave it out: {parent} has no keys"
+                return ConfigError("no such key", where=where, remedy=remedy)
+            return no_such("key", where, last, siblings)
         if "is not in struct" not in str(cause):
             return ConfigError(str(cause).partition("\n")[0], where=where)
     if key and "is not in struct" in str(cause or error):

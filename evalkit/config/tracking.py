@@ -32,7 +32,7 @@ class TrackingConfig(PluginSection):
     traces: Annotated[int, Field(ge=0)] = 10
     """How many judgments become MLflow traces."""
     metrics: Literal["main", "all"] = "main"
-    """Which metrics are logged: `all`, or the `main` ones, at most 40 numbers with their intervals,
+    """Which metrics are logged: `all`, or the `main` ones, at most 45 numbers with their intervals,
     and in an audit one metric for each probe."""
     background: bool = True
     """Import MLflow and record in a second process while this one judges."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,11 +19,13 @@ from evalkit.core.types import Judgment, Unit, Verdict
 from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.runs.results import RunResult
 from evalkit.runs.side_by_side import letters
-from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
+from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS, SHORT_TITLES
 from evalkit.tracking.applicable import applicable, flat
 
 MAIN = 12
 """The metrics that are recorded unless `tracking.metrics` is `all`."""
+SHORT = 6
+"""The metrics that are also recorded under a short name, which a narrow column shows in full."""
 MAX_PARAM = 6_000
 MAX_KEY = 250
 MAX_ROWS = 1_000
@@ -80,16 +83,20 @@ def param_name(key: str) -> str:
 
 
 def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
-    """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 40.
+    """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 45.
 
-    An audit has one more metric for each of its probes. The metrics of a leaderboard come first,
-    then other headline metrics, so that runs of one sweep have the same ones and MLflow shows its
-    columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
-    `every`, all metrics, calls and tokens are returned.
+    An audit has one more metric for each of its probes. First come the values of six under short
+    names, which narrow columns tell apart. The metrics of a leaderboard follow, then other headline
+    metrics, so that runs of one sweep have the same ones and MLflow shows its columns in this
+    order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With `every`, all
+    metrics, calls and tokens are returned.
     """
     # MLflow has no intervals, so the ends of one are metrics of their own.
-    values: dict[str, float | int | None] = {}
-    for name in _ordered_names(result, every):
+    names = _ordered_names(result, every)
+    values: dict[str, float | int | None] = {
+        short: result.metrics[name].value for short, name in short_names(names).items()
+    }
+    for name in names:
         metric = result.metrics[name]
         values |= {
             name: metric.value,
@@ -110,6 +117,17 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
         for key, value in values.items()
         if value is not None and isfinite(value)
     }
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the first metrics that have a short name, by that name."""
+    short: dict[str, str] = {}
+    for name in names:
+        title = SHORT_TITLES.get(name, name)
+        # A name that MLflow would have to change is not short for anything.
+        if title != name and param_name(title) == title:
+            short.setdefault(title, name)
+    return dict(islice(short.items(), SHORT))
 
 
 def _ordered_names(result: RunResult, every: bool) -> list[str]:

@@ -24,6 +24,7 @@ from evalkit.tracking.contents import (
     USER,
     param_name,
     param_text,
+    short_names,
     user,
 )
 
@@ -221,10 +222,11 @@ def tags_of(board: Json) -> dict[str, str]:
 
 
 def best_metrics(board: Json) -> dict[str, float]:
-    """Return the best job's metrics in the leaderboard, by their names in the job's own run."""
+    """Return the best job's metrics in the leaderboard, by their names in the job's own run: short ones first."""
     best = _best(board) or {"metrics": {}}
     main = dict(islice(best["metrics"].items(), MAIN))
-    ends = {
+    ends = {short: main[name].get("value") for short, name in short_names(main).items()}
+    ends |= {
         f"{name}{end}": values.get(key)
         for name, values in main.items()
         for end, key in _ENDS

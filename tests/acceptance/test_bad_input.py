@@ -137,6 +137,18 @@ MISTAKES = {
         ("run", "~judge.modell"),
         "judge.modell: no such key; did you mean 'model'?",
     ),
+    "deletion of an option that is not chosen": (
+        ("run", "~judge=foo"),
+        "~judge=foo: is not chosen; write judge=NAME for another option",
+    ),
+    "key of Hydra's that has no keys": (
+        ("run", "hydra.callbacks.x=1"),
+        "hydra.callbacks.x: no such key; leave it out: hydra.callbacks has no keys",
+    ),
+    "value of a job where there is none": (
+        ("run", "--cfg", "all", "--resolve"),
+        "${hydra:job.num} has a value only in a job of a sweep; leave out --resolve",
+    ),
     "variable that is not set": (
         ("run", "judge.model=${oc.env:NOT_SET}"),
         "$NOT_SET is not set; export NOT_SET=VALUE, or write ${oc.env:NOT_SET,DEFAULT}",

@@ -59,12 +59,12 @@ JOBS = {
         20,
         {"en": (HEADING, "report: one/report.html"), "zh": (HEADING, "报告：one/report.html")},
     ),
-    # Not about one run or sweep: in English only.
     "label": (
         ("label", "one", "labels.csv"),
         26,
-        {"en": (HEADING, "labels: 2 by 1 annotator")},
+        {"en": (HEADING, "labels: 2 by 1 annotator"), "zh": (HEADING, "标注：1 名标注者的 2 个")},
     ),
+    # Not about one run or sweep: in English only.
     "plan": (("plan", *FAST, *GOOD), 5, {"en": ("job ", "--pilot 20 ")}),
     "compare": (
         ("compare", "one", "two"),

@@ -188,7 +188,7 @@ FOR_DEVELOPERS = {
 
 def licenses_listed() -> dict[str, str]:
     table = (CONTRIBUTING / "dependencies.md").read_text("utf-8")
-    rows = re.findall(r"^\| (.+?) \| .+ \| (.+?) \|$", table, re.MULTILINE)
+    rows = re.findall(r"^- (.+?): .+ \(([^()]+)\)$", table, re.MULTILINE)
     return {
         name.strip(): license_name
         for cell, license_name in rows
@@ -263,7 +263,7 @@ def test_the_commands_of_the_table_in_readme_are_read():
 def test_each_file_that_a_change_goes_into_exists():
     changes = (CONTRIBUTING / "changes.md").read_text("utf-8")
     table = changes.split("## Files of each change")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)[2:]  # without its head
+    rows = re.findall(r"^- (.+?): (.+)$", table, re.MULTILINE)
     assert len(rows) >= 10
     for change, files in rows:
         named = [name for name in re.findall(r"`([\w./]+)`", files) if "/" in name]

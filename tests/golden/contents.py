@@ -15,6 +15,7 @@ from zlib import crc32
 from evalkit.report.findings import findings_of
 from evalkit.runs.read import read_run
 from evalkit.runs.results import RunResult
+from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.tracking import contents
 
 _LONG, _LINE = 60, 120
@@ -168,6 +169,7 @@ def _mlflow(result: RunResult, *, whole: bool) -> dict[str, Any]:
         "verdicts": contents.verdict_table(result),
     }
     params = contents.params(result)
+    short = {*SHORT_TITLES.values()}
     volatile = (
         *("evalkit.run_id", "evalkit.version", "evalkit.config_hash", "evalkit.git_commit"),
         "mlflow.user",
@@ -175,9 +177,12 @@ def _mlflow(result: RunResult, *, whole: bool) -> dict[str, Any]:
     return {
         "run_name": contents.run_name(result, None),
         "metrics": [
-            name for name in contents.metrics(result) if not name.endswith(("/low", "/high"))
+            name
+            for name in contents.metrics(result)
+            # Short names repeat the values of others.
+            if name not in short and not name.endswith(("/low", "/high"))
         ],
-        "all metrics": _digest(sorted(contents.metrics(result, every=True))),
+        "all metrics": _digest(sorted({*contents.metrics(result, every=True)} - short)),
         "tags": {
             name: text for name, text in contents.tags(result, {}).items() if name not in volatile
         },

@@ -487,7 +487,7 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
     assert label(ran, "labels.csv") == 0
     said = capsys.readouterr().out
     assert (
-        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older labels omitted: an annotator's last label of an item counts"
+        "labels: 2 by 1 annotator (ann 2)\nnote: 1 older label omitted: an annotator's last label of an item counts"
         in said
     )
     assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {

@@ -128,6 +128,7 @@ def test_a_board_becomes_params_tags_and_metrics():
     assert tags["evalkit.sweep.swept"] == "judge=x,y"
     assert tags["evalkit.sweep.best"] == "judge=x (job x)"
     assert parent_runs.best_metrics(found) == {
+        "accuracy": 0.9,
         "agreement/accuracy": 0.9,
         "agreement/accuracy/low": pytest.approx(0.8),
     }
