@@ -162,7 +162,7 @@ def align(
     # the choice.
     store_split(folder, labels.split)
     if asking is not None and CRITERIA in settings.tune and settings.criteria is None:
-        alignment = _proposed(labels, settings, asking, tell)
+        alignment = _propose_criteria(labels, settings, asking, tell)
         return _finished(alignment, folder, settings, asking, begun)
     search = _Search(labels, settings, asking, tell)
     chosen, dev, reached = search.choose(
@@ -173,7 +173,7 @@ def align(
     )
     if chosen.settings:
         alignment = replace(
-            _with_prompt(alignment, result, chosen),
+            _add_prompt(alignment, result, chosen),
             dev=prove(labels, chosen, search.dev, dev, side="dev"),
         )
         # Answers for test come before its labels are opened: a run without money must not use
@@ -183,7 +183,7 @@ def align(
         if answered is None:
             alignment = replace(alignment, outcome="unpaid")
         else:
-            alignment = _proved(labels, alignment, chosen, test, answered)
+            alignment = _prove_on_test(labels, alignment, chosen, test, answered)
     # The run's own settings stay.
     elif reached or search.unpaid:
         alignment = replace(alignment, outcome="reached" if reached else "unpaid")
@@ -210,7 +210,7 @@ def _finished(
     alignment = replace(
         alignment, calls=spent.calls, cost_usd=spent.usd, seconds=seconds
     )
-    _record(folder, alignment, settings)
+    _append_record(folder, alignment, settings)
     return alignment
 
 
@@ -255,7 +255,7 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
             )
 
 
-def _proposed(
+def _propose_criteria(
     labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]
 ) -> Alignment:
     """Have criteria proposed and tried on dev, and write those that were kept; test labels stay closed."""
@@ -278,7 +278,7 @@ def _proposed(
     return replace(alignment, settings=chosen.settings, preset=path)
 
 
-def _proved(
+def _prove_on_test(
     labels: Labels, alignment: Alignment, chosen: Candidate, before: Side, after: Side
 ) -> Alignment:
     """Open the labels of test, and compare the chosen settings with the run's own."""
@@ -403,7 +403,7 @@ class _Search:
         # The run's own settings come first, so that they win against equally good ones.
         yield Candidate({}, 0.0)
         if PROMPT in tune:
-            yield from self._written(train)
+            yield from self._written_prompts(train)
             return
         if settings.criteria is not None:
             yield read_criteria(config, Path(settings.criteria))
@@ -417,7 +417,7 @@ class _Search:
         )
         yield from (Candidate({SHOWN: tuple(examples)}, 0.0) for examples in sets)
 
-    def _written(self, train: Side) -> Iterator[Candidate]:
+    def _written_prompts(self, train: Side) -> Iterator[Candidate]:
         """Yield the prompts that were written and tried on all of dev."""
         assert self.asking is not None, "the budget was checked"
         labels = self.labels
@@ -446,7 +446,7 @@ class _Search:
         self.unpaid = trials.unpaid
 
 
-def _with_prompt(
+def _add_prompt(
     alignment: Alignment, result: RunResult, chosen: Candidate
 ) -> Alignment:
     """Add the chosen prompt, and its difference from the run's own."""
@@ -521,7 +521,7 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
     return replace(alignment, preset=path)
 
 
-def _record(folder: Path, alignment: Alignment, settings: AlignConfig) -> None:
+def _append_record(folder: Path, alignment: Alignment, settings: AlignConfig) -> None:
     """Append the result to the run's alignments."""
     path = folder.absolute() / layout.ALIGNMENTS
     if path.is_file():

@@ -126,7 +126,7 @@ class Proposals:
                 remedy=remedy,
             )
         # Step 1: have criteria proposed from mistakes on train. Dev has had no part in them.
-        distinct = self._proposed()
+        distinct = self._propose_new()
         sides: dict[str, Side] = {}
         # Step 2: answers on dev with each proposal alone, so that gains do not depend on their
         # order.
@@ -140,7 +140,7 @@ class Proposals:
             sides[proposal.name] = side
         # Step 3: fewer tests give each of them more power, so duplicates are not tested.
         compared = [self._duplicate(proposal, sides) for proposal in distinct]
-        tried = self._tested(
+        tried = self._test_proposals(
             [proposal for proposal in compared if proposal.result != "duplicate"], sides
         )
         self.tried += [
@@ -148,13 +148,13 @@ class Proposals:
             *(proposal for proposal in compared if proposal.result == "duplicate"),
         ]
         # Step 4: those that help alone may say the same, so each must add to those before it.
-        return self._joined(
+        return self._join_kept(
             [proposal for proposal in tried if proposal.result == "kept"],
             sides,
             len(tried),
         )
 
-    def _proposed(self) -> list[Proposal]:
+    def _propose_new(self) -> list[Proposal]:
         """Return what the model proposes, without what the run has."""
         config = self.result.config
         described = shown_cases(config, self.kind, self.train)
@@ -243,13 +243,13 @@ class Proposals:
             return replace(proposal, result="duplicate", of=of)
         return proposal
 
-    def _tested(
+    def _test_proposals(
         self, distinct: Sequence[Proposal], sides: Mapping[str, Side]
     ) -> list[Proposal]:
         """Return the proposals with their gains, adjusted for their number (Holm), and whether each is kept."""
         baseline = Candidate({}, 0.0)
         gains = [
-            self._gain(
+            self._gain_on_dev(
                 baseline,
                 self.dev,
                 with_proposals(self.result.config, [proposal]),
@@ -269,7 +269,7 @@ class Proposals:
             tested.append(replace(proposal, gain=gain, p=p, result=result))
         return tested
 
-    def _joined(
+    def _join_kept(
         self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int
     ) -> Candidate:
         """Add the kept ones to each other, largest gain first, if each adds to those before it."""
@@ -291,7 +291,7 @@ class Proposals:
             answered = self._answered(after)
             if answered is None:
                 return Candidate({}, 0.0)
-            gain = self._gain(before, side, after, answered)
+            gain = self._gain_on_dev(before, side, after, answered)
             # Bonferroni, for all proposals that were tried
             if self._shown(
                 gain, None if gain is None or gain.p is None else gain.p * tried
@@ -303,7 +303,7 @@ class Proposals:
                 self.tried[index] = replace(proposal, result="covered")
         return with_proposals(config, chosen)
 
-    def _gain(
+    def _gain_on_dev(
         self, before: Candidate, before_side: Side, after: Candidate, side: Side
     ) -> Difference | None:
         """Return the paired difference on dev, `None` if the answers have no agreement."""

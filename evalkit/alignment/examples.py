@@ -54,7 +54,7 @@ def _labeled_examples(
     """Yield the labeled pairs or responses as examples, each with its case."""
     for case in cases:
         if config.mode.name == "pairwise":
-            examples = [_pair(config, case)]
+            examples = [_pair_example(config, case)]
         else:
             examples = [
                 _graded_example(config, case, response) for response in case.responses
@@ -89,7 +89,7 @@ def _with_alternating_winners(examples: Sequence[Example], first: int) -> list[E
     ]
 
 
-def _pair(config: RunConfig, case: Case) -> Example | None:
+def _pair_example(config: RunConfig, case: Case) -> Example | None:
     """Return a labeled pair as an example; `None` for other cases, and for ties that the judge may not choose."""
     if (
         len(case.responses) != 2

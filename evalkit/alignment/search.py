@@ -153,7 +153,9 @@ def candidates(
     for size in range(1, len(tune) + 1):
         for knobs in combinations(tune, size):
             # The threshold is fitted below: its best values follow from the margins.
-            choices = [_choices(knob, config) for knob in knobs if knob != "threshold"]
+            choices = [
+                _other_values(knob, config) for knob in knobs if knob != "threshold"
+            ]
             best: Candidate | None = None
             for values in product(*choices):
                 settings = {
@@ -173,7 +175,7 @@ def candidates(
                 yield best
 
 
-def _choices(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
+def _other_values(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
     """Return the other values of a setting."""
     if knob == "weights":
         current = config.weights()
@@ -291,21 +293,18 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
         if isinstance(label, str) and verdict:
             labels.append(label)
             verdicts.append(verdict)
-    # the codes of the labels, then those of the verdicts
-    codes = np.unique([*labels, *verdicts], return_inverse=True)[1]
     # Labels and verdicts share one coding, so that equal codes mean equal names.
-    first = codes[: len(labels)]
-    second = codes[len(labels) :]
-    if len(np.unique(first)) < 2:
+    _, codes = np.unique([*labels, *verdicts], return_inverse=True)
+    label_codes = codes[: len(labels)]
+    verdict_codes = codes[len(labels) :]
+    if len(np.unique(label_codes)) < 2:
         return -1.0
-    by_chance = (
-        float(
-            np.bincount(first, minlength=len(codes))
-            @ np.bincount(second, minlength=len(codes))
-        )
-        / len(labels) ** 2
-    )
-    kappa = (float(np.mean(first == second)) - by_chance) / (1 - by_chance)
+    # How often each code is a label, and how often a verdict.
+    label_counts = np.bincount(label_codes, minlength=len(codes))
+    verdict_counts = np.bincount(verdict_codes, minlength=len(codes))
+    by_chance = float(label_counts @ verdict_counts) / len(labels) ** 2
+    observed = float(np.mean(label_codes == verdict_codes))
+    kappa = (observed - by_chance) / (1 - by_chance)
     if kappa > 0:
         # A judge that answers only the easy cases must not look better.
         return kappa * side.usable

@@ -80,7 +80,7 @@ def datasheet(
     data = manifest.get("dataset") or {}
     clusters = manifest.get("clusters") or {}
     texts = worst_texts(result.cases, edits, outcomes)
-    lengths = _lengths(result, outcomes, edits)
+    lengths = _length_sentences(result, outcomes, edits)
     notes = [
         {"text": note.text, "text_zh": note.text_zh}
         for note in simulated(simulated_judges(manifest))
@@ -175,7 +175,7 @@ def _reviews(outcome: Outcome, edits: Sequence[Case]) -> dict[str, int]:
     return {"reviewed": len(reviewed), "rejected": sum(map(is_rejected, reviewed))}
 
 
-def _lengths(
+def _length_sentences(
     result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]
 ) -> dict[str, Text]:
     """Return what to say about the length that each probe adds, by its name."""

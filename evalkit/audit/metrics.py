@@ -287,7 +287,8 @@ def contrasts(
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
         rows = [
-            _answer(config, decided.get(key)) for key in zip(names, units, strict=True)
+            _answer_numbers(config, decided.get(key))
+            for key in zip(names, units, strict=True)
         ]
         # shape (4, cases); NaN where an answer is missing
         value, verdict, first, second = (
@@ -309,7 +310,7 @@ def contrasts(
             ]
         )
         if probe.name == "order":
-            base, repeat, edited, sign = _orders(config, base, repeat, edited)
+            base, repeat, edited, sign = _order_contrast(config, base, repeat, edited)
         measured.append(contrast(probe, base, repeat, edited, sign, scale))
     return measured
 
@@ -330,7 +331,9 @@ def _scale(config: RunConfig) -> Scale | None:
     )
 
 
-def _answer(config: RunConfig, verdict: Verdict | None) -> tuple[float | None, ...]:
+def _answer_numbers(
+    config: RunConfig, verdict: Verdict | None
+) -> tuple[float | None, ...]:
     """Return what `Answers` has of a verdict: value, verdict, and the winner in each order alone."""
     rubric = config.rubric
     pair = config.mode.name not in SINGLE
@@ -361,7 +364,7 @@ def _answer(config: RunConfig, verdict: Verdict | None) -> tuple[float | None, .
     return winner if verdict.margin is None else verdict.margin, winner, *turns
 
 
-def _orders(
+def _order_contrast(
     config: RunConfig, base: Answers, repeat: Answers, edited: Answers
 ) -> tuple[Answers, Answers, Answers, Floats]:
     """Return what the probe `order` compares: the shift is toward the response shown first.
@@ -509,7 +512,7 @@ def outcomes(
         )
         # A mean of exactly 0 has no direction to report.
         falls = falls and (mean or 0.0) != 0
-        detectable = _detectable(
+        detectable = _detectable_shift(
             contrast, clusters, scoring.confidence, len(effects), unit
         )
         results.append(
@@ -556,7 +559,7 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
     return 1.0
 
 
-def _detectable(
+def _detectable_shift(
     contrast: Contrast, clusters: Clusters, confidence: float, family: int, unit: float
 ) -> float | None:
     """Return the smallest mean shift that would be found with a power of 0.8; `None` if no shift can be.

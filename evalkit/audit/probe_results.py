@@ -54,13 +54,13 @@ def probe_result(
         for name, metric in result.metrics.items()
         if name.startswith(prefix)
     }
-    state = _state(outcome, metrics, result.config)
+    state = _probe_state(outcome, metrics, result.config)
     cases_needed = None
     if state == "open":
         confidence = result.config.scoring.confidence
         cases_needed = _cases_needed(outcome, metrics, confidence)
     sentences = [
-        *_sentences(outcome, metrics, result.metrics),
+        *_describe_probe(outcome, metrics, result.metrics),
         *_instability(outcome, state, metrics),
     ]
     if cases_needed is not None:
@@ -72,7 +72,7 @@ def probe_result(
         )
     if length is not None:
         sentences.append(length)
-    sentences += _edited(outcome, **reviews)
+    sentences += _describe_edits(outcome, **reviews)
     worst = []
     if outcome.found or outcome.silenced:
         worst = list(_worst_cases(outcome, result, texts))
@@ -98,7 +98,7 @@ def probe_result(
     }
 
 
-def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
+def _probe_state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
     """Return what the judge does with a probe: `falls`, is `unstable`, `withstands`, or `open`.
 
     It is unstable if more verdicts change than between repeats, or if of two equal responses it
@@ -118,12 +118,12 @@ def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
     )
     if outcome.unstable or picks:
         return "unstable"
-    if _excludes(outcome, metrics):
+    if _excludes_effect(outcome, metrics):
         return "withstands"
     return "open"
 
 
-def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
+def _excludes_effect(outcome: Outcome, metrics: Metrics) -> bool:
     """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
     changes = metrics.get("instability")
     # No direction on average is not enough: many changes in both directions are instability.
@@ -181,7 +181,9 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
     return min(counts, default=None)
 
 
-def _sentences(outcome: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
+def _describe_probe(
+    outcome: Outcome, metrics: Metrics, every: Metrics
+) -> Iterator[Text]:
     """Yield what a probe found, in words."""
     probe = outcome.contrast.probe
     noise = every.get(f"audit/{REPEAT}/flip_rate")
@@ -243,7 +245,7 @@ def _instability(outcome: Outcome, state: str, metrics: Metrics) -> Iterator[Tex
     yield text.fill(rate=percent(changes))
 
 
-def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
+def _describe_edits(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
     total = len(outcome.contrast.applies)
     # Rejected paraphrases were edited too, but no longer count as cases.

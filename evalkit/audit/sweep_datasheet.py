@@ -42,7 +42,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
     if len(jobs) < 2:
         return {}
     sheets = {job: json.loads(read_file(folder / job / file_name)) for job in jobs}
-    compared = _compare(folder, sheets)
+    compared = _compare_jobs(folder, sheets)
     rows = [_job_row(job, names[job], sheets[job], compared) for job in jobs]
     rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
     probes = list(
@@ -74,7 +74,7 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
     return effects
 
 
-def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
+def _compare_jobs(folder: Path, sheets: Json) -> list[JsonObject]:
     """Return the test of each pair of jobs in each probe that both have."""
     effects = {job: _effects(folder, job) for job in sheets}
     tests: list[JsonObject] = []

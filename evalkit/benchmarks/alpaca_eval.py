@@ -312,14 +312,14 @@ def length_controlled(
         credit: The preference for the model in [0, 1], by case; NaN if missing.
         missing: The number of the model's cases without a preference.
     """
-    data = _data(cases, rows, longer, credit)
+    data = _regression_rows(cases, rows, longer, credit)
     if data is None:
         return None
-    fitted = _fit(data)
+    fitted = _fit_by_folds(data)
     return Statistic(
         name,
         np.ones((len(cases), 1)),
-        lambda weights: _resampled(data, fitted, weights[:, data.case]),
+        lambda weights: _resampled_win_rates(data, fitted, weights[:, data.case]),
         int(np.isfinite(data.y[data.gamed :]).sum()),
         missing,
         proportion=True,
@@ -329,7 +329,7 @@ def length_controlled(
     )
 
 
-def _data(
+def _regression_rows(
     cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats
 ) -> _Data | None:
     """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
@@ -372,7 +372,7 @@ def _data(
     return _Data(x, y, weight, case, difficulty)
 
 
-def _fit(data: _Data) -> Floats:
+def _fit_by_folds(data: _Data) -> Floats:
     """Return the coefficients at the penalty selected by five-fold cross-validation, as in scikit-learn.
 
     A preference p counts as two outcomes: 1 with weight p and 0 with weight 1 - p. Folds consist of
@@ -394,7 +394,9 @@ def _fit(data: _Data) -> Floats:
         twice, outcome, np.tile(np.arange(len(y)), 2)
     ):
         # Coefficients at each strength, fitted on the other folds.
-        path = _path(twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS)
+        path = _coefficient_path(
+            twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS
+        )
         # The preference that each held-out row should have: p for outcome 1, 1 - p for outcome 0.
         truth = np.where(outcome == 1, share, 1 - share)[held_out]
         scores.append(
@@ -405,10 +407,12 @@ def _fit(data: _Data) -> Floats:
         )
     # (folds, strengths) to the strength with the highest mean.
     best = _STRENGTHS[int(np.mean(scores, axis=0).argmax())]
-    return _path(twice, outcome, share * weights, np.array([best]))[0]
+    return _coefficient_path(twice, outcome, share * weights, np.array([best]))[0]
 
 
-def _path(x: Floats, outcome: Ints, weights: Floats, strengths: Floats) -> list[Floats]:
+def _coefficient_path(
+    x: Floats, outcome: Ints, weights: Floats, strengths: Floats
+) -> list[Floats]:
     """Return the coefficients for each strength, using the solver's random numbers in sequence."""
     from sklearn.linear_model import LogisticRegression
 
@@ -435,7 +439,7 @@ def _likelihood(truth: Floats, predicted: Floats, weights: Floats) -> float:
     return float(np.mean((truth * np.log(p) + (1 - truth) * np.log(1 - p)) * weights))
 
 
-def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
+def _resampled_win_rates(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     """Return the win rate of each resample; `counts` is the frequency of each of the model's rows in it.
 
     Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that
@@ -524,7 +528,7 @@ def _margin(row: Row) -> float | None:
     return None
 
 
-def _words(row: Row) -> str | None:
+def _completion_text(row: Row) -> str | None:
     """Return the text of a completion, of a chat completion's choice, or the arguments of a function call."""
     raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
@@ -551,7 +555,7 @@ _ANNOTATION: Final[Mapping[str, Field]] = {
     "key_a": ("generator_1", lambda _: "1"),
     "key_b": ("generator_2", lambda _: "2"),
     "margin": _margin,
-    "text": _words,
+    "text": _completion_text,
     "error": lambda row: f"preference is {row.get('preference')}",
 }
 

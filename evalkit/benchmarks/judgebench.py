@@ -97,7 +97,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     # Several prompts of one model need the name of the judge to be separate.
     kinds = {str(row.get("judge_name")) for row in rows}
     judges = {
-        group[0].file: _judge(group, several=len(kinds) > 1)
+        group[0].file: _judge_of_file(group, several=len(kinds) > 1)
         for group in grouped(rows, lambda row: row.file)
     }
     records = records_of(
@@ -130,7 +130,7 @@ def _judgment_records(row: LocatedRow, judge: str) -> Iterator[Cells]:
             **pair,
             "order": "ba" if index % 2 else "ab",
             # The decision is about the responses as shown.
-            **_decision(entry, -1.0 if index % 2 else 1.0),
+            **_decision_cells(entry, -1.0 if index % 2 else 1.0),
         }
 
 
@@ -141,7 +141,7 @@ def _entries(row: Json) -> Sequence[Any]:
     return []
 
 
-def _judge(rows: Sequence[LocatedRow], *, several: bool) -> str:
+def _judge_of_file(rows: Sequence[LocatedRow], *, several: bool) -> str:
     """Return the judge of a file: its model by the first judgment, or else the file's name.
 
     One model with several prompts counts as several judges.
@@ -169,7 +169,7 @@ def _judge(rows: Sequence[LocatedRow], *, several: bool) -> str:
     return judge
 
 
-def _decision(entry: Any, sign: float) -> Cells:
+def _decision_cells(entry: Any, sign: float) -> Cells:
     """Return the decision and the text of one judgment, `sign` -1 if the responses are exchanged."""
     if not isinstance(entry, Mapping):
         return {"failure": "the judgment is null"}

@@ -103,7 +103,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             remedy="use the file of human votes, human-….parquet",
         )
     for group in grouped(votes, _pair):
-        yield group[0].place, {**_case(group[0]), "labels": _votes(group)}
+        yield group[0].place, {**_pair_case(group[0]), "labels": _votes(group)}
 
 
 def _pair(row: LocatedRow, sides: tuple[str, str] = ("model_a", "model_b")) -> Pair:
@@ -121,7 +121,7 @@ def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
     """Return the votes on a pair by voter, with models sorted by name; additional votes of one voter are numbered."""
     votes: dict[str, str | None] = {}
     for row in rows:
-        voter = _named(row["judge"])
+        voter = _judge_name(row["judge"])
         # One voter may have voted on a pair more than once, under names such as expert_1#2.
         again = sum(name.partition("#")[0] == voter for name in votes)
         votes[f"{voter}#{again + 1}" if again else voter] = _winner(row)
@@ -136,7 +136,7 @@ def _winner(row: LocatedRow) -> str | None:
     return vote
 
 
-def _case(row: LocatedRow) -> Row:
+def _pair_case(row: LocatedRow) -> Row:
     """Return the two responses in a row, the models sorted by name."""
     question, turn, model_a, model_b = _pair(row)
     # The conversation of the model that sorts first is response A.
@@ -364,7 +364,7 @@ def _is_joined(row: Json) -> bool:
     if not all(key in row for key in _HUGGING_FACE):
         return False
     # A judge in this file is a model; people's names begin with a known prefix.
-    return not _named(row["judge"]).startswith((*PEOPLE, *USERS))
+    return not _judge_name(row["judge"]).startswith((*PEOPLE, *USERS))
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
@@ -416,7 +416,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     )
 
 
-def _named(judge: Any) -> str:
+def _judge_name(judge: Any) -> str:
     # FastChat writes a judge as [model, prompt], of which the model is the name.
     return str((judge[0] if isinstance(judge, list) and judge else judge) or "")
 
@@ -438,7 +438,7 @@ def _turn_fields(row: LocatedRow, kinds: Json) -> JsonObject:
         # The first turn is the question itself, so that files of one turn keep its name.
         "id": name if turn == 1 else f"{name} turn {turn}",
         "metadata": metadata,
-        "judge": _named(row.get("judge")),
+        "judge": _judge_name(row.get("judge")),
     }
 
 
@@ -502,12 +502,12 @@ def _label_cells(
 
 
 def _joined(row: LocatedRow) -> Iterator[Cells]:
-    case = _case(row)
+    case = _pair_case(row)
     metadata = {key: case[key] for key in ("question_id", "turn")}
     yield {
         **case,
         "metadata": metadata,
-        "judge": _named(row["judge"]),
+        "judge": _judge_name(row["judge"]),
         **decided("winner", _winner(row)),
     }
 
@@ -518,7 +518,7 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
         iter(sorted(path.parent.glob("human-*.parquet"))), None
     )
     rows = [] if file is None else list(located_rows(file))
-    people = [row for row in rows if _named(row.get("judge")).startswith(PEOPLE)]
+    people = [row for row in rows if _judge_name(row.get("judge")).startswith(PEOPLE)]
     # A winner that is none of these cannot be compared.
     votes = [row for row in people if str(row.get("winner")) in _VOTES]
     notes = _omitted("human votes without a winner", len(people) - len(votes))

@@ -381,7 +381,7 @@ def _sniff(start: Peek) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each pair, or with `--scores` for each response; in a folder, each file is one judge."""
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
-    rows = [row for file in files for row in _rows(file)]
+    rows = [row for file in files for row in _rows_of_columns(file)]
     if options.scores:
         if not all(f"scores_{side}" in row for row in rows[:1] for side in _SIDES):
             raise ConfigError(
@@ -397,7 +397,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     )
 
 
-def _rows(path: Path) -> Iterator[LocatedRow]:
+def _rows_of_columns(path: Path) -> Iterator[LocatedRow]:
     """Yield rows, also from an object of columns."""
     if (
         path.suffix != ".json"

@@ -47,7 +47,7 @@ _ANNOTATED: Final = shape(
 _ARTICLE: Final = "text"
 
 
-def _case(rows: Sequence[Row], **fields: Any) -> Row:
+def _question_case(rows: Sequence[Row], **fields: Any) -> Row:
     """Return the case of one question, with the outputs and the grades of all systems."""
     outputs = [
         {
@@ -89,7 +89,9 @@ def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         prompt = for_the_next_turn(rows[0]["source"])
         yield (
             rows[0].place,
-            _case(rows, id=str(index), prompt=prompt, context=rows[0]["context"]),
+            _question_case(
+                rows, id=str(index), prompt=prompt, context=rows[0]["context"]
+            ),
         )
 
 
@@ -100,15 +102,21 @@ def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         # UniEval's file has doc_id, SummEval's own has id.
         lambda row: (row.file, row.get("doc_id", row.get("id"))),
     ):
-        rows = [_annotated(row) if row.keys() >= _ANNOTATED else row for row in group]
+        rows = [
+            _convert_annotations(row) if row.keys() >= _ANNOTATED else row
+            for row in group
+        ]
         fields = {
             "id": str(rows[0]["doc_id"]),
             "prompt": for_a_summary(rows[0]["source"]),
         }
-        yield group[0].place, _case(rows, **fields, reference=rows[0].get("reference"))
+        yield (
+            group[0].place,
+            _question_case(rows, **fields, reference=rows[0].get("reference")),
+        )
 
 
-def _annotated(row: LocatedRow) -> Row:
+def _convert_annotations(row: LocatedRow) -> Row:
     """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
     if _ARTICLE not in row:
         remedy = (

@@ -71,7 +71,7 @@ def with_labels(
 
     def labeled(case: Case) -> Case:
         if case.id in answers:
-            case = _with_answers(case, answers[case.id])
+            case = _add_item_answers(case, answers[case.id])
         if case.id in values:
             keeps_own_label = case.id in with_own_label or has_own_label(case)
             case = _add_annotations(case, values[case.id], keeps_own_label)
@@ -109,7 +109,7 @@ def _response_of(label: Label, case: Case) -> int:
     return unit[0]
 
 
-def _with_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
+def _add_item_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
     """Return a case with annotators' answers to its checklist items added."""
     # item -> annotator -> an answer for each response
     labels = {

@@ -70,14 +70,14 @@ def row_labels(
         row.get("data"), Mapping
     ):
         task = row["data"]
-        answers = _label_studio(row["annotations"])
+        answers = _read_label_studio(row["annotations"])
         unnamed = "task has no data.case_id"
     elif isinstance(row.get("fields"), Mapping) and "responses" in row:
         task = row.get("metadata") or {}
         answers = _argilla(row["responses"] or {})
         unnamed = "record has no metadata.case_id"
     else:
-        task, answers = _plain(row, location)
+        task, answers = _read_plain_row(row, location)
         unnamed = ""
     if task.get("case_id") is None:
         raise DatasetError(
@@ -91,7 +91,7 @@ def row_labels(
             left_out[EMPTY] += 1
         elif question not in (BETTER, GRADE, CLASS):
             left_out[OTHERS] += 1
-        elif (label := _label(task, annotator, value, location, classes)) is None:
+        elif (label := _read_label(task, annotator, value, location, classes)) is None:
             left_out[EMPTY] += 1
         else:
             # A row without the probability was picked by the annotator's tool, in a way nobody
@@ -99,7 +99,7 @@ def row_labels(
             yield replace(label, probability=task.get(INCLUSION, UNKNOWN))
 
 
-def _plain(row: Row, location: str) -> tuple[Row, Answers]:
+def _read_plain_row(row: Row, location: str) -> tuple[Row, Answers]:
     """Return the task and the label in a row: columns id, annotator, label (or better, grade), and shown if not 0,1.
 
     For a case with more responses, `shown` lists the two labeled responses in the order shown. A
@@ -128,7 +128,7 @@ def _plain(row: Row, location: str) -> tuple[Row, Answers]:
     return task, [(str(annotator), first("label", CLASS, BETTER, GRADE), GRADE, True)]
 
 
-def _label(
+def _read_label(
     task: Row, annotator: str, value: Any, location: str, classes: Labels | None
 ) -> Label | None:
     """Return a label: of a pair if it is a winner, of one response if it is a number or a class; `None` if it is none.
@@ -188,7 +188,7 @@ def _argilla(responses: Row) -> Answers:
             )
 
 
-def _label_studio(annotations: Iterable[Row]) -> Answers:
+def _read_label_studio(annotations: Iterable[Row]) -> Answers:
     """Yield the answers to a Label Studio task: choices, numbers or ratings by annotator."""
     for annotation in annotations:
         if annotation.get("was_cancelled"):

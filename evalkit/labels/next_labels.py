@@ -116,12 +116,12 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     levels = _apart(
         strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled)
     )
-    members, before = next(_fitting(levels, labeled, total))
+    members, before = next(_affordable_strata(levels, labeled, total))
     # From here on all are by the name of a stratum: sizes, labels before and after, and the
     # spread.
     sizes = {name: len(cases) for name, cases in members.items()}
-    spread, single = _spreads(members, residuals)
-    after = _allocated(sizes, before, spread, total)
+    spread, single = _residual_variances(members, residuals)
+    after = _allocate_labels(sizes, before, spread, total)
     chosen = dict[str, float]()
     new = list[str]()
     for name, cases in members.items():
@@ -197,7 +197,7 @@ def _apart(
         yield {name: cases for name, cases in parts.items() if cases}
 
 
-def _fitting(
+def _affordable_strata(
     levels: Iterable[dict[str, list[str]]], labeled: Set[str], total: int
 ) -> Iterator[tuple[dict[str, list[str]], dict[str, int]]]:
     """Yield the strata for which so many labels are enough, each with at least one, and their labels so far."""
@@ -254,7 +254,7 @@ def _residual(verdict: Verdict, target: str, span: float) -> float:
     )
 
 
-def _spreads(
+def _residual_variances(
     members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]
 ) -> tuple[dict[str, float], float]:
     """Return the variance of the residuals of each stratum, with a prior, and that of all of them together."""
@@ -293,7 +293,7 @@ def _spreads(
     )
 
 
-def _allocated(
+def _allocate_labels(
     sizes: Mapping[str, int],
     before: Mapping[str, int],
     spread: Mapping[str, float],

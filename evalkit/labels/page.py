@@ -105,13 +105,13 @@ class LabelPage:
             raise Refusal(403, "forbidden")
         body = await self._admission.body(request)
         try:
-            return reply(self._act(json.loads(body)))
+            return reply(self._do_action(json.loads(body)))
         except EvalkitError as error:
             raise Refusal(400, str(error)) from None
         except (ValueError, RecursionError, KeyError, TypeError):
             raise Refusal(400, "the request is invalid: reload the page") from None
 
-    def _act(self, request: Any) -> JsonObject:
+    def _do_action(self, request: Any) -> JsonObject:
         """Return what the page shows after `open`, `label`, `next`, `back`, `again` or `finish`.
 
         Raises:

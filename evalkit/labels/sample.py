@@ -104,18 +104,20 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
     # the number of cases that have about `count` units
     unit_count = max(1, sum(map(len, by_case.values())))
     case_count = max(1, count * len(by_case) // unit_count)
-    chosen, strata = _stratified(result, open_cases, case_count + len(earlier), seed)
+    chosen, strata = _sampling_probabilities(
+        result, open_cases, case_count + len(earlier), seed
+    )
     # The new sample does not contain the earlier one, so the two together are no random sample:
     # only the open cases are sampled.
     if not earlier <= chosen.keys():
         open_cases = [name for name in open_cases if name not in earlier] or open_cases
-        chosen, strata = _stratified(result, open_cases, case_count, seed)
+        chosen, strata = _sampling_probabilities(result, open_cases, case_count, seed)
     new = [name for name in chosen if name not in earlier] or chosen
     units = [(name, unit) for name in new for unit in by_case[name]]
     return LabelSample(units, chosen, strata, seed)
 
 
-def _stratified(
+def _sampling_probabilities(
     result: RunResult, names: Sequence[str], count: int, seed: int
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
     """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""

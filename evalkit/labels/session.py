@@ -107,7 +107,7 @@ class LabelSession:
         self.file = self.folder / f"labels-{annotator}.jsonl"
         # Positions in `tasks`. They are of this page only, so a reload shows the tasks again.
         self.skipped: set[int] = set()
-        self.question = _question(result)
+        self.question = _question_of(result)
         self._result, self._seed, self._sampler = result, seed, sampler
         # The probability of each sampled case; empty unless the most informative ones are
         # sampled.
@@ -121,7 +121,7 @@ class LabelSession:
         # claimed first, so that two pages never write to one file
         self._claim = claim_file(self.file, _OTHER_PAGE)
         try:
-            self._stream = _opened(self.file)
+            self._stream = _open_to_append(self.file)
         except BaseException:
             self._claim.release()
             raise
@@ -130,7 +130,7 @@ class LabelSession:
                 # An empty file has no labels, which a reader of labels would call an error.
                 rows_of(self.file) if os.fstat(self._stream).st_size else ()
             ):
-                self._add(where, row)
+                self._add_row(where, row)
             self.tasks = self._choose_tasks(count, informative)
         except BaseException:
             self.close()
@@ -226,23 +226,25 @@ class LabelSession:
             "case_id": task.case_id,
             "annotator": self.annotator,
             "shown": ",".join(map(str, task.shown)),
-            # the chance is written with the label, so that metrics can weight it
-            **({INCLUSION: task.probability} if self._chances else {}),
-            "note": note,
-            "texts": _fingerprint(self._cases[task.case_id], task.unit),
-            "labeled_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+        # The chance is written with the label, so that metrics can weight it.
+        if self._chances:
+            row[INCLUSION] = task.probability
+        row["note"] = note
+        row["texts"] = _fingerprint(self._cases[task.case_id], task.unit)
+        row["labeled_at"] = datetime.now(UTC).isoformat(timespec="seconds")
         # A note alone is a row whose label is empty.
         labels: Json = {"": None} if answer is None else answer
-        rows = [
-            row | ({"item": item} if item else {}) | {"label": label}
-            for item, label in labels.items()
-        ]
+        rows = []
+        for item, label in labels.items():
+            # Only checklists have items.
+            named = {"item": item} if item else {}
+            rows.append({**row, **named, "label": label})
         # One write for all items: a task is labeled completely or not at all. Only then is it
         # added to what the session knows.
         self._write(b"".join(map(encode_line, rows)))
         for written in rows:
-            self._add(str(self.file), written)
+            self._add_row(str(self.file), written)
         if answer is not None:
             self.skipped.discard(at)
 
@@ -262,7 +264,7 @@ class LabelSession:
                 remedy=_REMEDY,
             ) from None
 
-    def _add(self, where: str, row: Json) -> None:
+    def _add_row(self, where: str, row: Json) -> None:
         """Add the labels and the note in a row of the file."""
         for label in row_labels(where, row, Counter(), self._reader):
             case = self._cases.get(label.case_id)
@@ -422,7 +424,7 @@ class LabelSession:
         )
 
 
-def _question(result: RunResult) -> JsonObject:
+def _question_of(result: RunResult) -> JsonObject:
     """Return what to answer: `kind` is pair, items, class or grade; `options` are the answers, or scores with a key."""
     rubric = result.config.rubric
     scale = rubric.scale
@@ -458,7 +460,7 @@ def _fingerprint(case: Case, unit: Unit) -> str:
     )[:16]
 
 
-def _opened(file: Path) -> int:
+def _open_to_append(file: Path) -> int:
     """Open a file to add lines; a line that was not written completely is removed.
 
     Raises:

@@ -249,7 +249,10 @@ def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
         "title": " · ".join(_title(result)),
         "findings": findings_of(result, details),
         # What became of the gate comes before the run's own notes.
-        "notes": [*_gate(result), *map(note_words, result.manifest.get("notes") or [])],
+        "notes": [
+            *_gate_facts(result),
+            *map(note_words, result.manifest.get("notes") or []),
+        ],
         "judges": list(_judges(result)),
         "subsets": ((details or {}).get("panel") or {}).get("subsets", ()),
         "judge_columns": [
@@ -289,7 +292,7 @@ def _judges(result: RunResult) -> Iterator[JsonObject]:
         }
 
 
-def _gate(result: RunResult) -> Iterator[Words]:
+def _gate_facts(result: RunResult) -> Iterator[Words]:
     """Yield what became of each rule of the run's gate, if it has one."""
     states = {
         "held": pgettext("gate", "held"),
@@ -444,16 +447,14 @@ def run_files(
     page, figures = draw_report(result, details, _prompt_renderer(config, evaluator))
     language = language_of(result.config)
     texts = getattr(evaluator, "prompt_texts", {})
-    return {
-        "report.html": page,
-        FINDINGS: _in_words(result, details, language),
-        **{
-            f"{FIGURES}/{figure.name}.svg": alone(figure, language)
-            for figure in figures
-        },
-        **{f"{name}.json": _json(value) for name, value in details.items()},
-        **({PROMPTS: _json(texts)} if texts else {}),
-    }
+    files = {"report.html": page, FINDINGS: _in_words(result, details, language)}
+    for figure in figures:
+        files[f"{FIGURES}/{figure.name}.svg"] = alone(figure, language)
+    for name, value in details.items():
+        files[f"{name}.json"] = _json(value)
+    if texts:
+        files[PROMPTS] = _json(texts)
+    return files
 
 
 def _in_words(result: RunResult, details: Json, language: str) -> str:
@@ -532,7 +533,7 @@ def alone(figure: Figure, language: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img"'
         # The view starts at negative coordinates, so that the drawing needs no shift.
-        f' lang="{language}"><style>{_style()}\nsvg .{hidden} {{ display: none; }}</style><rect'
+        f' lang="{language}"><style>{_drawing_style()}\nsvg .{hidden} {{ display: none; }}</style><rect'
         f' class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}"'
         f' height="{height}"/><text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
@@ -541,7 +542,7 @@ def alone(figure: Figure, language: str) -> str:
 
 
 @cache
-def _style() -> str:
+def _drawing_style() -> str:
     """Return the page's style rules for drawings, with light colors."""
     sheet = asset("report.css")
     colors = dict(_COLOR.findall(sheet))

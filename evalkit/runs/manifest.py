@@ -90,7 +90,7 @@ def describe_run(
         imported: The source of imported judgments, for which no template was used.
         run_id: The identity of the run; by default a new one.
     """
-    return {
+    manifest: JsonObject = {
         "run_id": run_id or uuid4().hex,
         **environment_versions(),
         "config_hash": config.hash(),
@@ -108,8 +108,10 @@ def describe_run(
         "mlflow_run_id": None,
         "notes": [*notes],
         **(judging or {}),
-        **({"imported": {**imported}} if imported else {}),
     }
+    if imported:
+        manifest["imported"] = {**imported}
+    return manifest
 
 
 def describe_scoring(

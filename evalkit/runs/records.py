@@ -143,21 +143,23 @@ def decoder(hint: Any) -> Decoder:
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator, ValidationError
 
-    validate = SchemaValidator(_strict(TypeAdapter(hint).core_schema)).validate_python
+    validate = SchemaValidator(
+        _make_strict(TypeAdapter(hint).core_schema)
+    ).validate_python
 
     def decode(value: Any) -> Any:
         try:
             return validate(value)
         except ValidationError as bad:
-            raise _malformed(bad.errors(include_url=False), hint) from None
+            raise _describe_malformed(bad.errors(include_url=False), hint) from None
 
     return decode
 
 
-def _strict(schema: Any) -> Any:
+def _make_strict(schema: Any) -> Any:
     """Make a pydantic schema strict: convert only integers and `NOT_FINITE` to numbers, and lists to tuples."""
     if isinstance(schema, list | tuple):
-        return type(schema)(_strict(part) for part in schema)
+        return type(schema)(_make_strict(part) for part in schema)
     if not isinstance(schema, dict) or schema.get("type") == "literal":
         return schema
     # `encode_line` writes NaN and infinities as these three texts; no other text is a number.
@@ -171,7 +173,7 @@ def _strict(schema: Any) -> Any:
         }
         choices = [({**schema, "strict": True}, _CHOICE), (text, _CHOICE)]
         return {"type": "union", "mode": "left_to_right", "choices": choices}
-    strict = {key: _strict(part) for key, part in schema.items()}
+    strict = {key: _make_strict(part) for key, part in schema.items()}
     match schema.get("type"):
         case "str" | "int" | "bool":
             # Else pydantic would read "1" as a number and 1 as true.
@@ -186,7 +188,7 @@ def _strict(schema: Any) -> Any:
     return strict
 
 
-def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
+def _describe_malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     """Return a pydantic error on one line, with the path of keys."""
     # A misspelled key is also a missing one: report the unknown key.
     error = next(

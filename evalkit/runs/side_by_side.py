@@ -53,10 +53,10 @@ def side_by_side(folder: Path, names: Mapping[str, str]) -> str:
 
 def unique_names(names: Mapping[str, str]) -> dict[str, str]:
     """Return the name of each job; one that jobs share, or that a column has, is followed by the job."""
-    shown = list(names.values())
+    job_names = list(names.values())
     return {
         job: name
-        if shown.count(name) == 1 and name not in COLUMNS
+        if job_names.count(name) == 1 and name not in COLUMNS
         else f"{name} ({job})"
         for job, name in names.items()
     }

@@ -360,9 +360,9 @@ class ScoreColumns:
         grades = self.grade[np.isfinite(self.grade)]
         if not ((scale.min <= grades) & (grades <= scale.max)).all():
             return f"grades are not on the judge's scale, {scale.name()}"
-        return self._other_units(scale)
+        return self._describe_unlike_units(scale)
 
-    def _other_units(self, scale: Scale) -> str:
+    def _describe_unlike_units(self, scale: Scale) -> str:
         """Return that grades and scores use different parts of the scale, as if their units differed; or nothing.
 
         Grades from 1 to 5 lie on a scale from 0 to 100, and mean nothing there. It shows if one of

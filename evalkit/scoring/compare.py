@@ -213,7 +213,7 @@ def compare_runs(
         between=tuple(
             d
             for first_run, second_run in pairs
-            for d in _between(first_run, second_run, scoring)
+            for d in _agreement_of_runs(first_run, second_run, scoring)
         ),
         clusters=clusters.note(),
         stops=tuple(
@@ -338,7 +338,7 @@ def _difference(
             statistic, statistic.observed(), draws, scoring, first.clusters
         )
     else:
-        resampled = _lead(name, first_run, second_run)
+        resampled = _difference_of_values(name, first_run, second_run)
         draws = resampled.draws
         metric = resampled.difference(name, scoring)
         test = resampled.test
@@ -374,7 +374,9 @@ def _difference(
     )
 
 
-def _lead(name: str, first_run: _Measured, second_run: _Measured) -> ResampledLead:
+def _difference_of_values(
+    name: str, first_run: _Measured, second_run: _Measured
+) -> ResampledLead:
     """Return the difference of values only: each run's metric covers the units that it read."""
     first = first_run.metrics[name]
     second = second_run.metrics[name]
@@ -432,7 +434,7 @@ def _entries(
             )
 
 
-def _between(
+def _agreement_of_runs(
     first_run: _Measured, second_run: _Measured, scoring: ScoringConfig
 ) -> list[Difference]:
     """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
@@ -461,7 +463,7 @@ def _between(
     # One run compares, and the other one scores: only then can they contradict.
     if first_run.implied != second_run.implied:
         statistics += contradiction_statistics(first, second, tally)[:1]
-    statistics += _halo(first_run.entry, second_run.entry)
+    statistics += _halo_effect(first_run.entry, second_run.entry)
     metrics = measure(statistics, scoring, first_run.verdicts.clusters)
     return [
         Difference(first_run.entry.name, second_run.entry.name, metric)
@@ -469,7 +471,7 @@ def _between(
     ]
 
 
-def _halo(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
+def _halo_effect(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
     """Return `checklist/halo` if one run asked for each item of the same checklists alone, and the other did not."""
     checklists = (
         run for run in (first_run, second_run) if run.config.mode.name == CHECKLIST

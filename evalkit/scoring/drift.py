@@ -269,7 +269,7 @@ def measure_drift(
     Raises:
         ConfigError: if the runs share no case with the same prompt.
     """
-    changes, pairs = _changes(before, after, manifests)
+    changes, pairs = _find_changes(before, after, manifests)
     # Where most answers are the same, only these are compared: then a difference is the judge's.
     same = [pair for pair in pairs if _answers(pair[0]) == _answers(pair[1])]
     if separable := 2 * len(same) >= len(pairs):
@@ -297,17 +297,21 @@ def measure_drift(
         before=decide(metrics[0], scoring.confidence),
         after=decide(metrics[1], scoring.confidence),
         metrics=metrics[1],
-        agreement=_agreement(kind, metrics, comparison),
+        agreement=_agreement_change(kind, metrics, comparison),
         shift=None if (shift := comparison.difference(SCORE)) is None else shift.metric,
     )
     if separable:
-        drift = replace(drift, **_flips(first, second, kind.unit, scoring))
-    state, reason = _state(drift)
-    needed = _needed(drift, reason, scoring.confidence) if state == "unknown" else None
+        drift = replace(drift, **_count_flips(first, second, kind.unit, scoring))
+    state, reason = _drift_state(drift)
+    needed = (
+        _more_labels_needed(drift, reason, scoring.confidence)
+        if state == "unknown"
+        else None
+    )
     return replace(drift, state=state, reason=reason, labels_needed=needed)
 
 
-def _changes(
+def _find_changes(
     before: RunEntry, after: RunEntry, manifests: Sequence[Json]
 ) -> tuple[Changes, list[tuple[Case, Case]]]:
     """Return what changed, and the shared cases with the same prompts and number of responses."""
@@ -336,7 +340,7 @@ def _changes(
             remedy="name two runs on one dataset",
         )
     changes = Changes(
-        tuple(_settings((before, after), manifests)),
+        tuple(_differing_settings((before, after), manifests)),
         len(before.cases) - len(shared),
         len(after.cases) - len(shared),
         len(shared),
@@ -392,7 +396,9 @@ def _labels(case: Case) -> tuple[Any, ...]:
     )
 
 
-def _settings(runs: Sequence[RunEntry], manifests: Sequence[Json]) -> Iterator[Setting]:
+def _differing_settings(
+    runs: Sequence[RunEntry], manifests: Sequence[Json]
+) -> Iterator[Setting]:
     """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
     flat = [dict(_flat(run.config.dump())) for run in runs]
     answered = [
@@ -442,7 +448,7 @@ def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", setting
 
 
-def _agreement(
+def _agreement_change(
     kind: Kind, metrics: Sequence[Metrics], comparison: Comparison
 ) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
@@ -467,27 +473,24 @@ def _agreement(
     return ()
 
 
-def _flips(
+def _count_flips(
     first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig
 ) -> JsonObject:
     """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
-    # verdict -> code; -1: no verdict; a class or score that is new gets the next code
-    codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
-    samples = [list(_outcomes(run, unit)) for run in (first, second)]
+    samples = [list(_sampled_verdicts(run, unit)) for run in (first, second)]
     if not all(samples):
         return {}
     units = list(samples[0][0])
+    # verdict -> code; -1: no verdict; a class or score that is new gets the next code
+    codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
+
+    def coded(verdict_of: Mapping[Any, object]) -> Ints:
+        verdicts = (verdict_of.get(key) for key in units)
+        numbers = [codes.setdefault(verdict, len(codes)) for verdict in verdicts]
+        return np.array(numbers, dtype=np.int64)
+
     # [run][sample]: shape (units,), the code of each unit's verdict
-    rows: list[list[Ints]] = [
-        [
-            np.array(
-                [codes.setdefault(outcomes.get(key), len(codes)) for key in units],
-                dtype=np.int64,
-            )
-            for outcomes in run_samples
-        ]
-        for run_samples in samples
-    ]
+    rows = [[coded(sample) for sample in run_samples] for run_samples in samples]
     # case id -> its position in both runs
     positions = {case.id: position for position, case in enumerate(first.cases)}
     tally = Tally(
@@ -544,7 +547,9 @@ def _exact(changed: Floats, read: Bools, covered: Bools) -> OwnInterval:
     )
 
 
-def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object]]:
+def _sampled_verdicts(
+    run: RunEntry, unit: str
+) -> Iterator[dict[tuple[Any, ...], object]]:
     """Yield the verdict of each unit for each sample; `None` for a missing one."""
     config = run.config.with_({"mode.samples": 1})
     for sample in sorted({judgment.sample for judgment in run.judgments}):
@@ -579,7 +584,7 @@ def _share(
     return np.nan_to_num(divide(hits, count)), count > 0
 
 
-def _state(drift: Drift) -> tuple[State, str]:
+def _drift_state(drift: Drift) -> tuple[State, str]:
     """Return the state, and what it follows from; an end of an interval at the margin is within it.
 
     Agreement changes by no more than the share of verdicts that change, so the exact interval of
@@ -587,12 +592,13 @@ def _state(drift: Drift) -> tuple[State, str]:
     """
     margin = drift.margin
     flips = drift.flips
-    low, high = (
-        (drift.agreement[2].low, drift.agreement[2].high)
-        if drift.agreement
-        else (None, None)
-    )
-    few = bool(drift.agreement) and drift.agreement[2].n < FEW
+    low = high = None
+    few = False
+    if drift.agreement:
+        _, _, difference = drift.agreement
+        low = difference.low
+        high = difference.high
+        few = difference.n < FEW
     if high is not None and high < -margin and not few:
         return "worse", "agreement"
     if flips is not None and drift.lost > margin * (flips.n + flips.missing):
@@ -608,7 +614,7 @@ def _state(drift: Drift) -> tuple[State, str]:
     return ("not_worse" if drift.changed or high > margin else "same"), "agreement"
 
 
-def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
+def _more_labels_needed(drift: Drift, reason: str, confidence: float) -> int | None:
     """Return how many more labels would probably show whether agreement is worse; `None` if that is unknown.
 
     Without labels, for a judge that is as good as before: the difference then varies as much as

@@ -153,11 +153,13 @@ def available_names(
                 "class": tuple(config.rubric.classes),
                 "probe": tuple(probe_names(config)),
             }
-            names += _expanded(spec, spec.name, spec.placeholders, configured, values)
+            names += _expand_name(
+                spec, spec.name, spec.placeholders, configured, values
+            )
     return names
 
 
-def _expanded(
+def _expand_name(
     spec: MetricSpec,
     name: str,
     placeholders: Sequence[str],
@@ -177,7 +179,7 @@ def _expanded(
         # One placeholder at a time; the last call returns complete names.
         match
         for value in values
-        for match in _expanded(
+        for match in _expand_name(
             spec,
             name.replace(f"{{{placeholder}}}", value),
             remaining,
@@ -294,7 +296,7 @@ def judge_metrics(
                 )
             # Only a bound on the value can be decided by the interval.
             elif number == "value" and (rule.by or gate.by) == "interval":
-                state, why = _by_interval(metric, sign, limit)
+                state, why = _rule_by_interval(metric, sign, limit)
                 # More labels narrow an interval; they help only while it is undecided.
                 if state == "undecided":
                     needed = labels_for(metric, limit, confidence)
@@ -386,7 +388,7 @@ def _by_number(
     ), f"{_ENDS[number]} {value:.4g}"
 
 
-def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
+def _rule_by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
     """Rule by the whole interval: held if both ends meet the bound, failed if neither does, otherwise undecided."""
     if metric.value is None:
         return _by_number(metric, "value", sign, limit)
@@ -470,7 +472,7 @@ def judge_lead(
     if by == "value" or UNVARYING in (metric.note or ""):
         state, why = _by_number(metric, "value", sign, limit)
     else:
-        state, why = _by_interval(metric, sign, limit)
+        state, why = _rule_by_interval(metric, sign, limit)
     return _ruling(metric, text, state, f"difference {why.removeprefix('value is ')}")
 
 

@@ -413,7 +413,7 @@ class _ColumnBuilder:
                 "this case was judged but is not in the dataset",
                 where=f"case '{judgment.case_id}'",
             )
-        key = _content(judgment) if origin == STATED else None
+        key = _repeatable_content(judgment) if origin == STATED else None
         source = None if key is None else self._known.get(key)
         if source is None:
             source = len(self._rows["sample"])
@@ -569,7 +569,7 @@ _MOST_KNOWN: Final = 10_000
 """The most judgments that are looked up: of verdicts and short scales there are few that differ."""
 
 
-def _content(judgment: Judgment) -> tuple[Any, ...] | None:
+def _repeatable_content(judgment: Judgment) -> tuple[Any, ...] | None:
     """Return what a judgment without a completion says, whatever its case; `None` if it says more."""
     # What identifies or weighs a single answer makes it unlike all others.
     if (

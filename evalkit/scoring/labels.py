@@ -124,7 +124,7 @@ def weigh_labels(
         ):  # its labels are weighted already, and its other columns have no weights
             yield replace(metric, weights=chosen.weights)
         else:
-            yield _weighted(metric, chosen.weights, scaled)
+            yield _with_weights(metric, chosen.weights, scaled)
 
 
 def _compares(spec: MetricSpec) -> bool:
@@ -144,7 +144,7 @@ def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:
         yield Metric("labels/effective", round_metric(chosen.effective), n=n, note=note)
 
 
-def _weighted(
+def _with_weights(
     statistic: Statistic, weights: Floats, scaled: dict[int, Floats]
 ) -> Statistic:
     """Return a statistic under weights of cases; its bounds over missing answers too, if it is a rate.

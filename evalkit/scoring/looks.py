@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from itertools import chain
 from math import exp, isfinite, log
 from typing import Final, Literal
 
@@ -207,30 +208,25 @@ def as_numbers(
     """
     # Without a scale, any two scores are a distance of 1 or more apart.
     unit = span if isfinite(span) and span > 0 else 1e-9
-    # Texts are so far apart, and so far from scores, that their distance is 1.
-    # 10 apart from each other, and negative, so far below any score.
-    codes = {
-        text: -10.0 * k
-        for k, text in enumerate(
-            dict.fromkeys(a for answers in looks for a in answers), 1
-        )
-    }
+    # Texts are 10 apart from each other, and negative, so far below any score: their distance is 1.
+    distinct = dict.fromkeys(chain.from_iterable(looks))
+    codes = {answer: -10.0 * k for k, answer in enumerate(distinct, 1)}
+
+    def as_number(answer: Answer) -> float:
+        if answer is None:
+            return np.nan
+        if isinstance(answer, str):
+            return codes[answer]
+        # Scores in units of the scale, so that their distance is a share of it.
+        return answer / unit
+
+    def agreements(answers: Sequence[Answer]) -> list[float]:
+        pairs = zip(answers, labels, strict=True)
+        return [_agreement_with_label(answer, label, unit) for answer, label in pairs]
+
     # shape (looks, units)
-    values = [
-        [
-            # Scores in units of the scale, so that their distance is a share of it.
-            np.nan if a is None else codes[a] if isinstance(a, str) else a / unit
-            for a in answers
-        ]
-        for answers in looks
-    ]
-    right = [
-        [
-            _agreement_with_label(a, label, unit)
-            for a, label in zip(answers, labels, strict=True)
-        ]
-        for answers in looks
-    ]
+    values = [[as_number(answer) for answer in answers] for answers in looks]
+    right = [agreements(answers) for answers in looks]
     return np.array(values, dtype=float), np.array(right, dtype=float)
 
 
@@ -298,7 +294,7 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
     """
     last = len(values) - 1
     share = partial(
-        _metric, cluster=cluster, ends=(0.0, 1.0), confidence=1 - FALSE_ALARMS
+        _mean_metric, cluster=cluster, ends=(0.0, 1.0), confidence=1 - FALSE_ALARMS
     )
     agreement = share("watch/agreement", right[-1])
     if last < BASELINE:
@@ -318,11 +314,11 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
     return LookFacts(
         share("watch/flips", differ),
         share("watch/noise", noisy),
-        _metric(
+        _mean_metric(
             "watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks
         ),  # by the triangle inequality
         agreement,
-        _metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
+        _mean_metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
         # Capped, so that the number stays finite.
         exp(min(change_evidence(values, cluster), 100.0)),
     )
@@ -337,7 +333,7 @@ def _looks_like(t: int) -> int:
     return (t - BASELINE + 1) * (t - BASELINE + 2)
 
 
-def _metric(
+def _mean_metric(
     name: str,
     values: Floats,
     cluster: Ints,

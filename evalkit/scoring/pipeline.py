@@ -206,7 +206,7 @@ def score_without_intervals(
             fitted = kind.refit(panel, run.verdicts, judges)
         else:
             fitted = None
-        best, subsets, table = _subsets(run, panel, clusters, weights)
+        best, subsets, table = _subset_metrics(run, panel, clusters, weights)
         measures += best
         details |= {"panel": table} if table else {}
     # Verdicts as objects, which custom metrics read.
@@ -520,7 +520,7 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     return None
 
 
-def _subsets(
+def _subset_metrics(
     run: _Run, panel: Panel, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], list[Statistic], Json]:
     """Return the metrics of the best subset of a panel's judges, the accuracies of each subset, and their table."""

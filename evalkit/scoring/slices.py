@@ -138,7 +138,7 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
             if count == values_present:
                 numbers = [np.nan if number is None else number for number in parsed]
                 numbers_of_cases = np.array(numbers, dtype=float)
-                return _bins(column, numbers_of_cases, scale is day_of, bins)
+                return _parts_by_number(column, numbers_of_cases, scale is day_of, bins)
     if len(distinct) > MOST:
         raise TooManySlicesError(
             f"it has {len(distinct):,} values, and at most {MOST} can be slices"
@@ -293,7 +293,7 @@ def day_of(value: Any) -> float | None:
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _bins(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
+def _parts_by_number(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
     """Return parts of the cases of about equal size by a number, or by the number of a day."""
     # Quantiles that are values of cases; equal ones merge, so that there may be fewer bins.
     edges = np.unique(
@@ -372,7 +372,7 @@ def slice_results(
         for slices in columns
         for whole in chosen
     ]
-    measured = _measured(config, parts, clusters)
+    measured = _measure_slices(config, parts, clusters)
     # Holm's family: all slices of all columns and metrics that are estimated.
     family = len(measured)
     metrics: dict[str, Metric] = {}
@@ -446,7 +446,7 @@ def _number_of_differences(rows: Sequence[JsonObject], confidence: float) -> Met
     )
 
 
-def _measured(
+def _measure_slices(
     config: RunConfig,
     parts: Sequence[tuple[Slices, Statistic, Sequence[Statistic]]],
     clusters: Clusters,
@@ -545,7 +545,7 @@ def _tests(
     )
     generator = np.random.default_rng(config.scoring.seed)
     # (slices,) observed differences, from a single row of members.
-    observed = _differences(whole, members[None])[0]
+    observed = _differences_from_rest(whole, members[None])[0]
     # shape (slices,): extreme permutations, and all; the observed order counts in both
     extreme = np.ones(members.shape[1])
     drawn = np.ones(members.shape[1])
@@ -574,7 +574,7 @@ def _tests(
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
         # shape (permutations, open slices)
         # Members by permutation: (permutations, cases, open slices).
-        differences = np.abs(_differences(whole, members[:, open_][moved]))
+        differences = np.abs(_differences_from_rest(whole, members[:, open_][moved]))
         # 1e-12 absorbs rounding; an undefined difference counts as extreme, which is on the safe
         # side.
         threshold = np.abs(observed[open_]) - 1e-12
@@ -601,7 +601,7 @@ def _blocks(cluster: Ints) -> list[Ints]:
     ]
 
 
-def _differences(whole: Statistic, members: Bools) -> Floats:
+def _differences_from_rest(whole: Statistic, members: Bools) -> Floats:
     """Return the value of each slice less that of the rest, (rows, slices).
 
     Args:

@@ -93,7 +93,7 @@ class VerdictKind:
     pseudo: PseudoCounts | None = None
 
 
-def _comparisons(
+def _comparison_kind(
     config: RunConfig,
     cases: Sequence[Case],
     judgments: JudgmentColumns,
@@ -117,7 +117,9 @@ def _comparisons(
     )
 
 
-def _choices(config: RunConfig, cases: Sequence[Case], classes: Classes) -> VerdictKind:
+def _class_kind(
+    config: RunConfig, cases: Sequence[Case], classes: Classes
+) -> VerdictKind:
     """Return how the classes of responses are chosen."""
     responses = labeled_responses(classes, cases)
     name = config.judge.label
@@ -153,8 +155,8 @@ def kind_of(
     """Return how a run's judgments become verdicts: choices of classes, or comparisons and scores."""
     classes = config.rubric.named_classes
     if classes is None:
-        return _comparisons(config, cases, judgments, items)
-    return _choices(config, cases, classes)
+        return _comparison_kind(config, cases, judgments, items)
+    return _class_kind(config, cases, classes)
 
 
 def resolve(

@@ -117,7 +117,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
             f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run"
         )
     tables = read_details(Path(where), [CASCADE])
-    config = _calibrated(result, tables)
+    config = _with_chosen_thresholds(result, tables)
     runner = result.config.runner
     # Budgets and batches were those of the run.
     limits = RunnerConfig(
@@ -140,7 +140,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     )
 
 
-def _calibrated(result: RunResult, tables: Json) -> RunConfig:
+def _with_chosen_thresholds(result: RunResult, tables: Json) -> RunConfig:
     """Return the config of a run, with the thresholds that its labels chose if its judge is a cascade."""
     if not result.config.judge.calibrates:
         return result.config

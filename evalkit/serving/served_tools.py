@@ -25,11 +25,13 @@ def served_tools(config: RunConfig) -> dict[str, Tool]:
         "direct_score": mode == "pointwise" and not config.rubric.classes,
     }
     return {
-        tool.name: _with_criteria_of(config, tool) for tool in TOOLS if kinds[tool.name]
+        tool.name: _with_optional_criteria(config, tool)
+        for tool in TOOLS
+        if kinds[tool.name]
     }
 
 
-def _with_criteria_of(config: RunConfig, tool: Tool) -> Tool:
+def _with_optional_criteria(config: RunConfig, tool: Tool) -> Tool:
     """Return a tool whose criteria are optional."""
     names = [*config.criteria]
     compares = issubclass(tool.arguments, PairwiseCompareInput)

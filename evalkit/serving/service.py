@@ -223,7 +223,7 @@ class Service:
         self._bounds.check_items("columns of metadata", fields.metadata)
         # Bounds are checked before the case is read, which may decode pictures.
         case = await self._case(self._judge, fields.model_dump(exclude_none=True))
-        (verdict,) = await self._ask(self._judge, case, self._judge.verdicts)
+        (verdict,) = await self._answer_in_time(self._judge, case, self._judge.verdicts)
         self._count(verdict.status, verdict.trust)
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
@@ -285,7 +285,7 @@ class Service:
         case = await self._case(judge, fields)
         # Metadata only says in which slice the case is.
         bare = replace(case, metadata=of_unit(case))
-        judgments, verdicts = await self._ask(judge, bare, judge.judged)
+        judgments, verdicts = await self._answer_in_time(judge, bare, judge.judged)
         make: Any = (
             compared if issubclass(tool.arguments, PairwiseCompareInput) else scored
         )
@@ -375,7 +375,7 @@ class Service:
         judge = self._variants.pop(key, None)
         if judge is None:
             try:
-                config = await self._aside(_config, self._judge, arguments)
+                config = await self._aside(_config_of_request, self._judge, arguments)
                 judge = self._judge.with_config(config)
             except EvalkitError as error:
                 raise Refusal(422, str(error)) from None
@@ -394,7 +394,7 @@ class Service:
                 self._start(oldest.close())
         return judge
 
-    async def _ask(
+    async def _answer_in_time(
         self,
         judge: Judge,
         case: Case,
@@ -462,7 +462,7 @@ class Service:
         return "\n".join([*lines, ""])
 
 
-def _config(judge: Judge, arguments: Any) -> Any:
+def _config_of_request(judge: Judge, arguments: Any) -> Any:
     """Return the judge's config with a tool's arguments; criteria that are the validated ones keep what is known.
 
     Raises:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
+from evalkit.config import JudgeConfig
 from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError
 from evalkit.core.images import apart
@@ -20,7 +21,7 @@ from evalkit.report.findings.decisions import sentence
 from evalkit.runs.records import decoder, metric_values
 from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.decision import USES, Use
+from evalkit.scoring.decision import USES, Metrics, Use
 from evalkit.serving.known_slices import KnownSlices, searched_slices
 from evalkit.workflows.gating import GATE
 
@@ -275,6 +276,36 @@ class Validation:
                 )
 
 
+def _values_of(metrics: Metrics, is_kept: Callable[[str], bool]) -> JsonObject:
+    """Return the values of the metrics whose names are kept."""
+    return {
+        name: metric_values(metric) for name, metric in metrics.items() if is_kept(name)
+    }
+
+
+def _is_of_audit(name: str) -> bool:
+    return name.startswith("audit/")
+
+
+def _describe_judge(
+    member: JudgeConfig, reported: Iterable[tuple[str, str, str]]
+) -> JsonObject:
+    """Return a judge with the models and fingerprints that its provider reported.
+
+    Args:
+        member: the judge.
+        reported: the name of a judge, what was reported, and its value.
+    """
+    described: JsonObject = {"name": member.label, "model": member.model}
+    for part in _REPORTED:
+        described[part] = sorted(
+            value
+            for name, reported_part, value in reported
+            if name == member.label and reported_part == part
+        )
+    return described
+
+
 def describe_trust(result: RunResult) -> JsonObject:
     """Return what a finished run shows about its judge, as a JSON value for `trust.json`."""
     manifest = result.manifest
@@ -290,37 +321,14 @@ def describe_trust(result: RunResult) -> JsonObject:
         "judge": manifest.get("judge"),
         "mode": config.mode.name,
         "decision": {**decision.json(), "sentence": english, "sentence_zh": chinese},
-        "metrics": {
-            name: metric_values(metric)
-            for name, metric in result.metrics.items()
-            if CATALOG.is_headline(name)
-        },
+        "metrics": _values_of(result.metrics, CATALOG.is_headline),
         "searched": searched,
         "dataset": {key: data.get(key) for key in ("name", "rows", "fingerprint")},
         "labels": manifest.get("labels"),
         "gate": manifest.get(GATE),
-        "audit": (
-            {
-                name: metric_values(metric)
-                for name, metric in result.metrics.items()
-                if name.startswith("audit/")
-            }
-            or None
-        ),
+        "audit": _values_of(result.metrics, _is_of_audit) or None,
         "judges": [
-            {
-                "name": member.label,
-                "model": member.model,
-                **{
-                    part: sorted(
-                        value
-                        for *source, value in reported
-                        if source == [member.label, part]
-                    )
-                    for part in _REPORTED
-                },
-            }
-            for member in config.judge.members
+            _describe_judge(member, reported) for member in config.judge.members
         ],
         "validated": {
             "scripts": dict(scripts.most_common()),

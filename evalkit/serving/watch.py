@@ -218,10 +218,10 @@ def take_look(
             judgment.completion is not None or judgment.earlier
             for judgment in result.judgments
         ):
-            raise _unanswered(config, result)
+            raise _error_without_answers(config, result)
         # the look has answers, so it stays
         unanswered.pop_all()
-        baseline = _finished(baseline, look, result)
+        baseline = _finish_look(baseline, look, result)
         _write(folder, (*earlier[:-1], baseline))
     return baseline
 
@@ -254,7 +254,7 @@ def _restore(folder: Path, stored: Sequence[Baseline], run: Path | None) -> None
             (folder / name).unlink(missing_ok=True)
 
 
-def _unanswered(config: RunConfig, result: RunResult) -> ConfigError:
+def _error_without_answers(config: RunConfig, result: RunResult) -> ConfigError:
     """Return the error of a look without answers: the judge's if requests were sent, or else why none was."""
     failed = [
         judgment
@@ -293,7 +293,7 @@ def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
     )
 
 
-def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
+def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
     calls = result.calls
     why = result.manifest.get("stopped")

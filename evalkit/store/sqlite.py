@@ -416,10 +416,10 @@ class SqliteStore(DatabaseStore):
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._file_lock:
             # Before each write: an answer written to a deleted file would be lost.
-            self.guard(self._keep_file)
+            self.guard(self._rewrite_lost_file)
             return self.guard(lambda: work(self._db))
 
-    def _keep_file(self) -> None:
+    def _rewrite_lost_file(self) -> None:
         """Rewrite a file that was deleted or replaced in the meantime: the connection still has its contents."""
         if self.read_only or _is_same(self.path, self._identity):
             return

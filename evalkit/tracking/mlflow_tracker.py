@@ -66,10 +66,10 @@ class MlflowTracker:
                 # A run that was only started is adopted; one whose recording was cut off is
                 # replaced.
                 if run is None or not finished:
-                    return self._send(client, experiment, result, run)
+                    return self._send_run(client, experiment, result, run)
                 # Its numbers may have changed since it was recorded.
                 if result.manifest.get("rescored"):
-                    _renew(client, run, result)
+                    _renew_gate(client, run, result)
                 return run
 
     def start(self, config: RunConfig, run_id: str) -> None:
@@ -107,7 +107,7 @@ class MlflowTracker:
             TrackingError: if the update could not be sent.
         """
         with recording_errors(self.uri, result.folder):
-            _renew(self._client(), run, result)
+            _renew_gate(self._client(), run, result)
 
     def register(self, name: str, text: str, tags: Mapping[str, str]) -> str:
         """Register a prompt of evalkit, and return its name and version; a text that is registered has no new version.
@@ -122,7 +122,7 @@ class MlflowTracker:
             digest = _sha256(text, "utf-8")
             return (
                 f"{registered} version"
-                f" {_version(client, experiment, registered, text, digest, tags)}"
+                f" {_prompt_version(client, experiment, registered, text, digest, tags)}"
             )
 
     def check_surrounding_run(self) -> None:
@@ -196,7 +196,7 @@ class MlflowTracker:
         for some in _chunks(params, 100):
             client.log_batch(run, params=some)
 
-    def _send(
+    def _send_run(
         self,
         client: MlflowClient,
         experiment: str,
@@ -271,7 +271,7 @@ def _share_view(client: MlflowClient, experiment: str) -> None:
         client.set_experiment_tag(experiment, tag, value)
 
 
-def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
+def _renew_gate(client: MlflowClient, run: str, result: RunResult) -> None:
     """Replace the recorded decision and outcome of a run's gate: their tags and the run's files."""
     from mlflow.exceptions import MlflowException
 
@@ -427,7 +427,10 @@ def prompt_tags(
 
     try:
         linked = [
-            {"name": name, "version": _version(client, experiment, name, text, digest)}
+            {
+                "name": name,
+                "version": _prompt_version(client, experiment, name, text, digest),
+            }
             for name, text, digest in _templates(result)
         ]
     except (MlflowException, NotImplementedError) as problem:
@@ -469,7 +472,7 @@ def _sha256(text: str, encoding: str) -> str:
     return hashlib.sha256(text.encode(encoding, "replace")).hexdigest()
 
 
-def _version(
+def _prompt_version(
     client: MlflowClient,
     experiment: str,
     name: str,

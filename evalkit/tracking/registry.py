@@ -134,7 +134,7 @@ def fetch_judge(address: str, loader: str) -> Path:
     """
     uri = tracking_uri(TrackingConfig())
     location = f"{address} in {without_password(uri)}"
-    name, alias, version = _parts_of(address)
+    name, alias, version = _split_address(address)
     # A client would create the database, and then not find the judge in it.
     if (file := sqlite_file(uri)) is not None and not file.exists():
         raise ConfigError(
@@ -172,7 +172,7 @@ def fetch_judge(address: str, loader: str) -> Path:
     return folder
 
 
-def _parts_of(address: str) -> tuple[str, str, str]:
+def _split_address(address: str) -> tuple[str, str, str]:
     """Return the name, the alias and the version in the address of a model; one of the last two is empty.
 
     MLflow's own reader of addresses asks the registry of the process, which may be another one.

@@ -233,7 +233,9 @@ def send_tasks(
             else:
                 earlier = ""
             queues[annotator] = (
-                _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit))
+                _add_to_queue(
+                    uri, experiment, result, annotator, traces, len(tasks[0].unit)
+                )
                 + earlier
             )
         return LabelTarget(name, experiment, queues)
@@ -250,7 +252,7 @@ def _seed(seed: int, annotator: str) -> int:
     return int(hashlib.sha256(f"{seed} {annotator}".encode()).hexdigest()[:12], 16)
 
 
-def _queue(
+def _add_to_queue(
     uri: str,
     experiment: str,
     result: RunResult,
@@ -364,7 +366,9 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         else:
             traces = []
         feedback = [
-            (trace, assessment) for trace in traces for assessment in _given(trace)
+            (trace, assessment)
+            for trace in traces
+            for assessment in _human_assessments(trace)
         ]
     if not feedback:
         if not traces:
@@ -411,7 +415,7 @@ def _traces_of(
             return
 
 
-def _given(trace: LoggedTrace) -> Iterator[Assessment]:
+def _human_assessments(trace: LoggedTrace) -> Iterator[Assessment]:
     for assessment in trace.info.assessments or ():
         human = (
             assessment.source is not None and assessment.source.source_type == "HUMAN"

@@ -102,9 +102,9 @@ def assess(
     assessments = [
         *_judge_assessments(judgment, judge),
         *_verdict_assessments(verdict),
-        *_by_annotators(verdict, case),
+        *_annotator_assessments(verdict, case),
     ]
-    return [*assessments, *_of_items(judgment, case)]
+    return [*assessments, *_item_assessments(judgment, case)]
 
 
 def _judge_assessments(judgment: Judgment, judge: str) -> list[Assessment]:
@@ -141,7 +141,7 @@ def _judge_assessments(judgment: Judgment, judge: str) -> list[Assessment]:
     return assessments
 
 
-def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
+def _item_assessments(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
     """Yield the judge's answer to each checklist item with its reason, and the annotators' answers."""
     from mlflow.entities import AssessmentSource, Feedback
 
@@ -192,7 +192,9 @@ def _verdict_assessments(verdict: Verdict | None) -> list[Assessment]:
     ]
 
 
-def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
+def _annotator_assessments(
+    verdict: Verdict | None, case: Case | None
+) -> list[Assessment]:
     """Return each annotator's label as feedback, and the label of the case as the expectation."""
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
@@ -355,7 +357,7 @@ def log_traces(
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient(uri)
-    judged = _judged(result, chosen, run)
+    judged = _traced_judgments(result, chosen, run)
     for traced in judged:
         client.start_trace(_trace_info(traced, experiment, run))
     # All spans in one request, after the traces that they belong to.
@@ -370,7 +372,7 @@ def log_traces(
     return len(judged)
 
 
-def _judged(
+def _traced_judgments(
     result: RunResult, chosen: Sequence[Judgment], run: str
 ) -> list[TracedJudgment]:
     """Return judgments with their cases and verdicts, found in one pass."""

@@ -149,16 +149,18 @@ def run_manifest(
         imported: where an imported run comes from.
         run_id: the identity of the run; by default a new one.
     """
+    dataset_facts: dict[str, Any] = {
+        "name": name or dataset.name,
+        "source": dataset.source,
+        "fingerprint": dataset.fingerprint,
+        "rows": len(dataset.cases),
+    }
+    if dataset.benchmark:
+        dataset_facts["benchmark"] = {**dataset.benchmark}
     described = describe_run(
         config,
         started=started,
-        dataset={
-            "name": name or dataset.name,
-            "source": dataset.source,
-            "fingerprint": dataset.fingerprint,
-            "rows": len(dataset.cases),
-            **({"benchmark": {**dataset.benchmark}} if dataset.benchmark else {}),
-        },
+        dataset=dataset_facts,
         prompt_hashes=getattr(evaluator, "prompt_hashes", {}),
         judges=describe_judges(config) if judges is None else judges,
         notes=[

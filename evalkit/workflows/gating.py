@@ -200,7 +200,7 @@ def apply_gate(
     if not config.gate:
         return replace(result, manifest=plain), {}
     try:
-        judged = _limited(config, result)
+        judged = _limit_to_cases(config, result)
     except ConfigError as error:
         rule = f"where {choices_text(config.gate.where)}"
         # A limit without any case must not pass: a gate that checks nothing is no gate.
@@ -217,7 +217,7 @@ def apply_gate(
     )
 
 
-def _limited(config: RunConfig, result: RunResult) -> RunResult:
+def _limit_to_cases(config: RunConfig, result: RunResult) -> RunResult:
     """Return a run with only the cases that its gate is limited to, scored by themselves.
 
     Raises:

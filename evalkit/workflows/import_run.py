@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import Label, annotation_classes
@@ -16,7 +17,7 @@ from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
-from evalkit.core.types import Case, JudgeRequest, Judgment, Unit
+from evalkit.core.types import Case, JudgeRequest, Judgment, Response, Unit
 from evalkit.core.values import frozen
 from evalkit.datasets import Dataset
 from evalkit.datasets.labels import (
@@ -182,7 +183,7 @@ def import_run(
         check_free(folder, config, imported=source)
     classes = config.rubric.named_classes
     if classes is not None:
-        brought = _with_classes(config, classes, brought)
+        brought = _spell_classes(config, classes, brought)
     else:
         _check_scale(config, brought.judgments)
     # After the classes have the rubric's names: a majority is counted by name.
@@ -312,7 +313,7 @@ def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
                 )
 
 
-def _with_classes(
+def _spell_classes(
     config: RunConfig, classes: Classes, brought: ImportedJudgments
 ) -> ImportedJudgments:
     """Return judgments and cases with the classes of the rubric, which a file may spell in another way.
@@ -323,9 +324,8 @@ def _with_classes(
     """
     labels = Labels(config.dataset.label_map, classes)
     judgments = []
-    names_in_rubric: dict[
-        str | None, str | None
-    ] = {}  # class in the file -> in the rubric
+    # {class in the file: in the rubric}
+    names_in_rubric: dict[str | None, str | None] = {}
     for judgment in brought.judgments:
         if judgment.readable and judgment.class_name is None:
             problem = "it was not judged by class, and the rubric has classes"
@@ -341,35 +341,41 @@ def _with_classes(
             answer = labels.answer_of(judgment.class_name, location)
             names_in_rubric[judgment.class_name] = answer
         name = names_in_rubric[judgment.class_name]
-        judgments.append(
-            judgment
-            if name == judgment.class_name
-            else replace(judgment, class_name=name)
-        )
-    cases = []
-    for case in brought.cases:
-        location = f"case '{case.id}'"
-        named = (
-            (response, labels.class_of(response.class_name, location))
-            for response in case.responses
-        )
-        responses = tuple(
-            response
-            if name == response.class_name
-            else replace(response, class_name=name)
-            for response, name in named
-        )
-        people = {
-            name: labels.annotations(answered_classes, location)
-            if (answered_classes := annotation_classes(annotation))
-            else annotation
-            for name, annotation in case.labels.items()
-        }
-        same = responses == case.responses and people == case.labels
-        cases.append(
-            case if same else replace(case, responses=responses, labels=people)
-        )
-    return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
+        judgments.append(_with_class(judgment, name))
+    cases = tuple(_spell_classes_of_case(case, labels) for case in brought.cases)
+    return replace(brought, cases=cases, judgments=tuple(judgments))
+
+
+_Classed = TypeVar("_Classed", Judgment, Response)
+
+
+def _with_class(judged: _Classed, name: str | None) -> _Classed:
+    """Return a judgment or a response with a class, the same object if it has this class already."""
+    if name == judged.class_name:
+        return judged
+    return replace(judged, class_name=name)
+
+
+def _spell_classes_of_case(case: Case, labels: Labels) -> Case:
+    """Return a case with its labels in the words of the rubric, the same object if they are.
+
+    Raises:
+        ConfigError: If a class is neither in the rubric nor in `dataset.label_map`.
+    """
+    location = f"case '{case.id}'"
+    responses = tuple(
+        _with_class(response, labels.class_of(response.class_name, location))
+        for response in case.responses
+    )
+    annotations = dict(case.labels)
+    for annotator, annotation in case.labels.items():
+        classes = annotation_classes(annotation)
+        # Grades and choices are no classes.
+        if classes:
+            annotations[annotator] = labels.annotations(classes, location)
+    if responses == case.responses and annotations == case.labels:
+        return case
+    return replace(case, responses=responses, labels=annotations)
 
 
 def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:

@@ -87,14 +87,14 @@ def _reading_options(config: RunConfig) -> dict[str, Any]:
         "describe": _describe,
         "items": config.mode.items,
         "classes": config.rubric.named_classes,
-        "fit": _fit(config),
+        "fit": _shortener(config),
         "sees": partial(check_images, config),
         # Cases that a run recorded are read exactly, without the rules for rows of users.
         "decode": decoder(Case) if config.dataset.format == RECORDED else None,
     }
 
 
-def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
+def _shortener(config: RunConfig) -> Callable[[Case], Case] | None:
     """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
     if config.dataset.fit is None:
         return None

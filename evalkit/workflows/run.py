@@ -177,8 +177,8 @@ def judge_and_score(
         begun = time.perf_counter()
         judged = _judge_run(run, shared)
         seconds = time.perf_counter() - begun
-        run, judged, facts = _until_stop(run, judged)
-        manifest = _manifest(run, judged, sweep, facts, seconds)
+        run, judged, facts = _cut_at_stop(run, judged)
+        manifest = _unscored_manifest(run, judged, sweep, facts, seconds)
         return _score_and_write(run, judged, manifest)
 
 
@@ -227,7 +227,9 @@ def _prepare(
     cases = materials.dataset.cases
     config = with_stop(config, cases)
     design = design_of(config)
-    _check(config, design, materials, folder, in_sweep=in_sweep, overwrite=overwrite)
+    _check_before_judging(
+        config, design, materials, folder, in_sweep=in_sweep, overwrite=overwrite
+    )
     # Read before the run is replaced: annotators' work must survive a second run.
     design.remember(folder)
     rule = None
@@ -257,7 +259,7 @@ def _judge_run(run: _PreparedRun, shared: Circumstances) -> JudgingResult:
     return judged
 
 
-def _until_stop(
+def _cut_at_stop(
     run: _PreparedRun, judged: JudgingResult
 ) -> tuple[_PreparedRun, JudgingResult, JsonObject]:
     """Return the run and its judgments up to its stop, and what the manifest says about that."""
@@ -277,7 +279,7 @@ def _until_stop(
     )
 
 
-def _manifest(
+def _unscored_manifest(
     run: _PreparedRun,
     judged: JudgingResult,
     sweep: Mapping[str, Any] | None,
@@ -447,7 +449,7 @@ def _asked_again(judged: JudgingResult) -> dict[str, Any]:
     return {"asked_again": {"count": judged.again, "share": round(share, 6)}}
 
 
-def _check(
+def _check_before_judging(
     config: RunConfig,
     design: Design,
     materials: Materials,

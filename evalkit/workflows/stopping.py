@@ -231,7 +231,7 @@ class StopRule:
             self._reached += 1
         # The interval holds at every look, so looking often costs no error rate.
         while not self.settled and self._look <= self.complete:
-            self._score(self._look)
+            self._add_values(self._look)
             assert self._sums is not None
             low, high = self._sums.interval(
                 self._look, self._largest, self._config.scoring.confidence
@@ -296,7 +296,7 @@ class StopRule:
         self._checked = position
         return False
 
-    def _score(self, clusters: int) -> None:
+    def _add_values(self, clusters: int) -> None:
         """Add the values of the clusters up to the first `clusters`."""
         # Only the clusters since the last look: each judgment is scored once.
         positions = range(

@@ -24,7 +24,7 @@ from evalkit.audit.metrics import (
     probe_statistics,
 )
 from evalkit.audit.plan import edited
-from evalkit.audit.probe_results import LARGE, _cases_needed, _instability, _state
+from evalkit.audit.probe_results import LARGE, _cases_needed, _instability, _probe_state
 from evalkit.audit.probes import own_probes
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
@@ -125,7 +125,7 @@ def test_verdicts_that_change_in_no_direction_are_unstable():
         metrics = measure(list(probe_statistics(one)), SCORING, Clusters.each(150))
         named = {name.rpartition("/")[2]: metric for name, metric in metrics.items()}
         assert named["instability"].value == pytest.approx(named["flip_rate"].value)
-        state = _state(result, named, RunConfig.model_validate(PLAIN))
+        state = _probe_state(result, named, RunConfig.model_validate(PLAIN))
         assert state == ("unstable" if unstable else "withstands")
 
 
@@ -153,7 +153,7 @@ def test_a_side_of_equal_responses_is_picked_in_no_direction(share, allow, state
     metrics = measure(list(probe_statistics(one)), SCORING, Clusters.each(200))
     named = {name.rpartition("/")[2]: metric for name, metric in metrics.items()}
     config = RunConfig.model_validate({**PLAIN, "tie": {"allow": allow}})
-    assert _state(result, named, config) == state
+    assert _probe_state(result, named, config) == state
     sentences = [in_every_language(text) for text in _instability(result, state, named)]
     assert len(sentences) == (state == "unstable")
     assert all(english != chinese for english, chinese in sentences)

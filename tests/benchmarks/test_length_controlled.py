@@ -170,7 +170,7 @@ def test_rows_without_a_preference_in_the_file_are_left_out_of_the_fit(tmp_path)
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_its_interval_is_as_wide_as_that_of_refits(tmp_path):
-    from evalkit.benchmarks.alpaca_eval import _data, _fit, _resampled
+    from evalkit.benchmarks.alpaca_eval import _fit_by_folds, _regression_rows, _resampled_win_rates
 
     preference = written(tmp_path)
     cases = load_cases(
@@ -179,15 +179,15 @@ def test_its_interval_is_as_wide_as_that_of_refits(tmp_path):
     longer = np.array(
         [len(case.responses[1].text) - len(case.responses[0].text) for case in cases], dtype=float
     )
-    data = _data(cases, np.ones(SIZE, dtype=bool), longer, preference)
+    data = _regression_rows(cases, np.ones(SIZE, dtype=bool), longer, preference)
     assert data is not None
     draw = np.random.default_rng(1)
     drawn = draw.multinomial(SIZE, np.full(SIZE, 1 / SIZE), size=2000).astype(float)
-    quick = _resampled(data, _fit(data), drawn)
+    quick = _resampled_win_rates(data, _fit_by_folds(data), drawn)
     refits = []
     for weights in drawn[:60]:
         again = replace(data, weight=np.concatenate([data.weight[: data.gamed], weights]))
-        b = _fit(again)
+        b = _fit_by_folds(again)
         predicted = 1 / (1 + np.exp(-(b[1] * data.difficulty + b[2])))
         refits.append((weights * predicted).sum() / weights.sum())
     assert quick[:60] == pytest.approx(np.array(refits), abs=0.01)

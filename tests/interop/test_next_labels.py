@@ -18,7 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Judgment, Response
-from evalkit.labels.next_labels import _allocated, _variance, next_labels, sample_next
+from evalkit.labels.next_labels import _allocate_labels, _variance, next_labels, sample_next
 from evalkit.labels.sample import recorded
 from evalkit.labels.session import LabelSession
 from evalkit.runs import read_run
@@ -47,7 +47,7 @@ def test_the_allocation_has_the_smallest_variance(strata, more):
     total = min(sum(before.values()) + more, sum(sizes.values()))
     if total < len(sizes):
         return
-    found = _allocated(sizes, before, spread, total)
+    found = _allocate_labels(sizes, before, spread, total)
     assert sum(found.values()) == total
     assert all(before[name] <= found[name] <= sizes[name] for name in sizes)
     every = product(*(range(before[name], sizes[name] + 1) for name in sizes))

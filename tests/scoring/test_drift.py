@@ -148,7 +148,7 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, 
         "position/consistency": Metric("p", 1.0),
     }
     drift = Drift(**values, metrics=pairs_of, agreement=agreement, flips=flipped, **more)
-    return module._state(drift)
+    return module._drift_state(drift)
 
 
 @pytest.mark.parametrize(

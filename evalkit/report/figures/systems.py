@@ -101,7 +101,7 @@ def _points_on_circle(members: Sequence[int]) -> dict[int, tuple[float, float]]:
 
 def _wins_in(cycles: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
     """Return the winner and the loser of each pair of neighbors in the cycles, sorted."""
-    wins = set()
+    wins: set[tuple[int, int]] = set()
     for cycle in cycles:
         # The last response of a cycle beats the first.
         losers = [*cycle[1:], cycle[0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -247,6 +248,14 @@ def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
     return expit(pairs[0] * _logits(new))
 
 
+class _Pool(NamedTuple):
+    """Adjacent levels of confidence that share one accuracy."""
+
+    hits: float
+    answers: int
+    levels: int
+
+
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
     """Map confidence to the optimal non-decreasing accuracy, interpolated between the confidences seen.
 
@@ -262,21 +271,23 @@ def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
         return new
     # answer -> its level of confidence
     levels, level = np.unique(confidence, return_inverse=True)
-    # Hits, answers and levels of each pool; importing SciPy's regression takes longer than this
-    # loop.
-    pools: list[tuple[float, int, int]] = []
-    for hits, answers in zip(
-        np.bincount(level, weights=right).tolist(),
-        np.bincount(level).tolist(),
-        strict=True,
-    ):
-        pool = (hits, answers, 1)
-        while pools and pools[-1][0] * pool[1] >= pool[0] * pools[-1][1]:
+    hits_by_level = np.bincount(level, weights=right).tolist()
+    answers_by_level = np.bincount(level).tolist()
+    # Importing SciPy's regression takes longer than this loop.
+    pools: list[_Pool] = []
+    for hits, answers in zip(hits_by_level, answers_by_level, strict=True):
+        pool = _Pool(hits, answers, levels=1)
+        # A pool with a higher accuracy than the next violates the order: they become one.
+        while pools and pools[-1].hits * pool.answers >= pool.hits * pools[-1].answers:
             before = pools.pop()
-            pool = (before[0] + pool[0], before[1] + pool[1], before[2] + pool[2])
+            pool = _Pool(
+                before.hits + pool.hits,
+                before.answers + pool.answers,
+                before.levels + pool.levels,
+            )
         pools.append(pool)
-    rates = [pool[0] / pool[1] for pool in pools]
-    sizes = [pool[2] for pool in pools]
+    rates = [pool.hits / pool.answers for pool in pools]
+    sizes = [pool.levels for pool in pools]
     return np.asarray(np.interp(new, levels, np.repeat(rates, sizes)))
 
 

@@ -80,7 +80,7 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
     ]
     if rule == "points":
         measures.append(_mean(UNCLIPPED, items, scores, lambda score: score.unclipped))
-    for name, rows in _groups(items):
+    for name, rows in _rows_by_tag(items):
         why = "no such item has an answer"
         measures.append(
             tally.rate(
@@ -150,7 +150,7 @@ def _mean(
     )
 
 
-def _groups(columns: ItemColumns) -> Iterator[tuple[str, Bools]]:
+def _rows_by_tag(columns: ItemColumns) -> Iterator[tuple[str, Bools]]:
     """Yield the rows of each tag, and of each item that several cases have: those of the most frequent names."""
     tags = _rows([{*tags} for tags in columns.tags])
     items = _rows([set() if item.numbered else {item.id} for item in columns.items])

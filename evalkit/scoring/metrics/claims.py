@@ -32,7 +32,7 @@ def claim_statistics(
     """Return the metrics of the claim of a judge that compares, or rewards, by its stated confidence."""
     if verdicts.passes is None and (verdicts.scores is None or not scale.real):
         return []
-    return _claims(config, stated(verdicts), clusters)
+    return _claim_statistics(config, stated(verdicts), clusters)
 
 
 def class_claim_statistics(
@@ -41,10 +41,10 @@ def class_claim_statistics(
     """Return the metrics of the claim of a judge of classes, by the probability of its verdict."""
     if classes.probabilities is None:
         return []
-    return _claims(config, stated_classes(classes), clusters)
+    return _claim_statistics(config, stated_classes(classes), clusters)
 
 
-def _claims(
+def _claim_statistics(
     config: RunConfig,
     pairs: StatedConfidence,
     clusters: Clusters | None,
@@ -79,7 +79,9 @@ def _claims(
             measures.append(pairs.tally.rate(name, pairs.right > 0, sure))
     chosen = _of_each_cluster(cluster)
     for target in TARGETS:
-        measures += _threshold(pairs, chosen, target, 1 - config.scoring.confidence)
+        measures += _proved_threshold(
+            pairs, chosen, target, 1 - config.scoring.confidence
+        )
     return measures
 
 
@@ -92,7 +94,7 @@ def _of_each_cluster(cluster: Ints) -> Bools:
     return chosen
 
 
-def _threshold(
+def _proved_threshold(
     pairs: StatedConfidence, chosen: Bools, target: float, level: float
 ) -> Measures:
     """Return the lowest threshold with a proved accuracy and the share of verdicts from it on; nothing without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -70,21 +71,30 @@ def class_corrections(
     used = classes.read
     confidence = config.scoring.confidence
     cells = classes.confusion(range(k)).cells.columns
-    judged = tally.columns(*(classes.verdicts == c for c in range(k)))
+    answers = [classes.verdicts == c for c in range(k)]
+    judged = tally.columns(*answers)
     weight = 1.0 if weights is None else weights
     # The labels of responses without an answer, by class: one more answer, for which no rate of
     # answers is solved.
-    lost = tally.columns(*(~classes.present & (classes.labels == c) for c in range(k)))
-    table = Table.of([*judged, *(column * weight for column in (*cells, *lost))])
+    without_answer = [~classes.present & (classes.labels == c) for c in range(k)]
+    lost = tally.columns(*without_answer)
+    of_labels = [column * weight for column in (*cells, *lost)]
+    table = Table.of([*judged, *of_labels])
     # labels by answers
     counts = table.sums[k : k + k * k].reshape(k, k)
-    labels = counts.sum(axis=1) + table.sums[k + k * k :]
+    unread_labels = table.sums[k + k * k :]
     read = counts.sum(axis=1)
+    labels = read + unread_labels
     hits = np.diag(counts)
-    errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
+    labels_of_row = np.repeat(labels[:, None], k, axis=1)
+    errors = divide(counts, labels_of_row)
     # The condition number in the 2-norm, unless a class has no label.
-    condition = round_metric(float(np.linalg.cond(errors))) if labels.all() else None
-    youden = divide(hits, read) - divide(counts.sum(axis=0) - hits, read.sum() - read)
+    condition = None
+    if labels.all():
+        condition = round_metric(float(np.linalg.cond(errors)))
+    false_alarms = counts.sum(axis=0) - hits
+    of_other_classes = read.sum() - read
+    youden = divide(hits, read) - divide(false_alarms, of_other_classes)
     why = UNRELATED if k == 2 else SINGULAR
     if without := ", ".join(
         repr(name) for name, n in zip(names, labels, strict=True) if not n
@@ -93,13 +103,15 @@ def class_corrections(
     # The pseudo-clusters are labels, and change no rate of answers.
     matrix = PseudoCounts.matrix(k, 1.0)
     padding = np.zeros(k)
-    pseudo = replace(matrix, units=np.concatenate([padding, matrix.units, padding]))
+    units = np.concatenate([padding, matrix.units, padding])
+    pseudo = replace(matrix, units=units)
     statistics = []
     for c, name in enumerate(names):
-        facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
-        facts += (
-            [] if k == 2 or condition is None else [f"condition number {condition:.3g}"]
-        )
+        facts = []
+        if np.isfinite(youden[c]):
+            facts.append(f"Youden's J {youden[c]:.2f}")
+        if k != 2 and condition is not None:
+            facts.append(f"condition number {condition:.3g}")
         statistic = Statistic(
             f"corrected/rate/{name}",
             table,
@@ -126,19 +138,19 @@ def class_corrections(
         "targets": label_plans(targets, powered, confidence, clusters),
         "notes": [INVERTED],
         "errors": {
-            label: {
-                verdict: round_metric(share)
-                for verdict, share in zip(names, row, strict=True)
-            }
+            label: _rounded_by_name(names, row)
             for label, row in zip(names, errors, strict=True)
         },
         "condition_number": condition,
-        "youden_j": {
-            name: round_metric(float(value))
-            for name, value in zip(names, youden, strict=True)
-        },
+        "youden_j": _rounded_by_name(names, youden),
     }
     return [*statistics, *powered], {"corrected": details}
+
+
+def _rounded_by_name(names: Sequence[str], values: Floats) -> dict[str, float | None]:
+    """Return a value for each class, (classes,), by the name of the class."""
+    pairs = zip(names, values.tolist(), strict=True)
+    return {name: round_metric(value) for name, value in pairs}
 
 
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
@@ -157,10 +169,12 @@ def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
     judged = totals[:, :k]
     # shape (rows, labels, answers)
     counts = totals[:, k : k + k * k].reshape(-1, k, k)
-    labels = counts.sum(axis=2) + totals[:, k + k * k :]
+    unread_labels = totals[:, k + k * k :]
+    labels = counts.sum(axis=2) + unread_labels
     answers = judged.sum(axis=1)
     rates = np.full((len(totals), k), np.nan)
-    errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
+    labels_of_row = np.repeat(labels[:, :, None], k, axis=2)
+    errors = divide(counts, labels_of_row)
     usable = (labels > 0).all(axis=1) & (answers > 0)
     usable[usable] = np.linalg.det(errors[usable]) > 1e-9
     usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
@@ -171,5 +185,6 @@ def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
         )[:, :, 0]
         # Without missing answers the sum is the number of answers.
         whole = solved.sum(axis=1, keepdims=True)
-        rates[usable] = onto_simplex(divide(solved, np.maximum(whole, 1e-9)))
+        shares = divide(solved, np.maximum(whole, 1e-9))
+        rates[usable] = onto_simplex(shares)
     return np.asarray(rates[:, c])

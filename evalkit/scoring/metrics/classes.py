@@ -51,7 +51,7 @@ def class_statistics(classes: ClassColumns) -> Measures:
         *labeled.overall(),
         *abstained,
         *labeled.agreement(),
-        *_calibration(classes),
+        *_probability_calibration(classes),
     ]
 
 
@@ -141,7 +141,7 @@ class LabeledClasses:
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
         return [
-            self._of_class(f"class/{name}/{contrast}", c, contrast)
+            self._class_statistic(f"class/{name}/{contrast}", c, contrast)
             for c, name in enumerate(self._columns.names)
             for contrast in ("precision", "recall", "f1", "youden_j")
         ]
@@ -159,7 +159,7 @@ class LabeledClasses:
         else:
             of_positive = {}
         first = [
-            self._of_class(f"class/{name}", positive or 0, contrast)
+            self._class_statistic(f"class/{name}", positive or 0, contrast)
             for name, contrast in of_positive.items()
         ]
         labels = unread.table.sum(axis=1)
@@ -180,14 +180,14 @@ class LabeledClasses:
 
         return [
             *first[:2],
-            self._coefficient(
+            self._matrix_statistic(
                 "class/balanced_accuracy",
                 lambda totals: agreement_formulas.recalls(totals).mean(axis=1),
                 unread.balanced_accuracy() if labels.all() else (None, None),
                 per_class=1.0,
                 why=" and ".join(f"no label is {name}" for name in unlabeled),
             ),
-            self._coefficient(
+            self._matrix_statistic(
                 "class/macro_f1",
                 f1_mean,
                 unread.macro_f1(),
@@ -196,7 +196,7 @@ class LabeledClasses:
                 if absent
                 else None,
             ),
-            self._coefficient(
+            self._matrix_statistic(
                 "class/mcc",
                 agreement_formulas.matthews,
                 unread.matthews(),
@@ -222,7 +222,7 @@ class LabeledClasses:
             coefficients_of("ordered classes") if columns.ordered else {}
         )
         agreements = [
-            self._coefficient(
+            self._matrix_statistic(
                 f"agreement/{name}",
                 coefficient.value,
                 coefficient.bounds(unread),
@@ -232,7 +232,7 @@ class LabeledClasses:
         ]
         return [accuracy, *agreements]
 
-    def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
+    def _class_statistic(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
         value, counting, absent = CONTRASTS[contrast]
         # shape (classes,)
@@ -266,7 +266,7 @@ class LabeledClasses:
             pseudo=ONE_CLASS,
         )
 
-    def _coefficient(
+    def _matrix_statistic(
         self,
         name: str,
         value: Callable[[Floats], Floats],
@@ -346,7 +346,7 @@ def stated_classes(columns: ClassColumns) -> StatedConfidence:
     )
 
 
-def _calibration(columns: ClassColumns) -> list[Statistic]:
+def _probability_calibration(columns: ClassColumns) -> list[Statistic]:
     """Return the calibration of the probability of the verdict's class, and of the probability of each class."""
     if columns.probabilities is None:
         return []

@@ -245,7 +245,7 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     al. 2008, Efficient projections).
     """
     of = tuple(share for _, share in targets[0].groups)
-    table = Table.of([column for target in targets for column in _sums(target)])
+    table = Table.of([column for target in targets for column in _sum_columns(target)])
 
     def means(totals: Floats) -> Floats:
         parts = _parts(totals, _COLUMNS + _BY_GROUP * len(of))
@@ -291,7 +291,7 @@ def _note(target: Target) -> str:
     return f"{labels} labels{also} {unlabeled} {unit_name} without a label; {weighted}"
 
 
-def _sums(target: Target) -> list[Floats]:
+def _sum_columns(target: Target) -> list[Floats]:
     """Return the columns of `_corrected_means`: sums over all rows, and by group of weights."""
     labeled = target.labeled
     read = target.read

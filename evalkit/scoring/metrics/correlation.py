@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,7 +51,8 @@ class _GradedScores:
         # Rounded, so that scores that differ by rounding are tied.
         x = np.round(scored.score[both], 9)
         y = scored.grade[both]
-        return cls(scored.tally.where(both), x, y, scored.grade[graded & ~scored_rows])
+        missing_grades = scored.grade[graded & ~scored_rows]
+        return cls(scored.tally.where(both), x, y, missing_grades)
 
     def statistic(
         self,
@@ -90,25 +91,25 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
     """
     graded = _GradedScores.of(scored)
     # The level of each score, and which rows have the higher of both grades.
-    levels = _Levels.of(np.unique(graded.x, return_inverse=True)[1])
-    high = graded.y > graded.y.min(initial=np.inf)
+    _, level_of_x = np.unique(graded.x, return_inverse=True)
+    levels = _Levels.of(level_of_x)
+    lowest_grade = graded.y.min(initial=np.inf)
+    high = graded.y > lowest_grade
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
         """Return the share of pairs in the right order, (resamples,); NaN without both grades."""
-        upper, lower = (
-            # shape (resamples, levels)
-            # `side` selects the rows of one grade: their weights by level of score.
-            levels.counts(weights[:, graded.tally.case] * side)
-            for side in (high, ~high)
-        )
+        weight_of_row = weights[:, graded.tally.case]
+        # (resamples, levels) the weights of the rows of each grade, by level of score.
+        upper = levels.counts(weight_of_row * high)
+        lower = levels.counts(weight_of_row * ~high)
         # For each level, the lower-graded weight below it, and half of that at it.
         below = np.cumsum(lower, axis=1) - lower / 2
-        # (resamples,) pairs in the right order, divided by all pairs of a higher and a
-        # lower grade.
-        return divide(
-            (upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1)
-        )
+        # (resamples,) pairs of a higher and a lower grade: in the right order, and all.
+        right_order = (upper * below).sum(axis=1)
+        higher_total = upper.sum(axis=1)
+        lower_total = lower.sum(axis=1)
+        return divide(right_order, higher_total * lower_total)
 
     statistic = graded.statistic(
         "auc",
@@ -144,7 +145,7 @@ def correlation_statistics(
     """
     graded = _GradedScores.of(scores)
     statistics = [
-        replace(build(graded), reach=_unlike(build, graded))
+        replace(build(graded), reach=_reach_of_unlike(build, graded))
         for build in (_pearson, _spearman, _kendall)
     ]
     if ends is None or not len(graded.missing_grades):
@@ -165,7 +166,7 @@ def correlation_statistics(
     ]
 
 
-def _unlike(
+def _reach_of_unlike(
     build: Callable[[_GradedScores], Statistic], graded: _GradedScores
 ) -> Reach:
     """Return how far a correlation could be if a share of the clusters were unlike those seen.
@@ -178,34 +179,33 @@ def _unlike(
     def reach(share: float) -> Bounds:
         """Return the lowest and the highest value if a share of the cases were at opposite ends."""
         # Every k-th row, so that the bound of a large run costs no more than that of a small one.
-        some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
-        case = graded.tally.case[some]
-        x = graded.x[some]
-        y = graded.y[some]
+        step = 1 + len(graded.x) // EXACT_ROWS
+        case = graded.tally.case[::step]
+        x = graded.x[::step]
+        y = graded.y[::step]
         cases = graded.tally.cases
-        ends = [x.min(), x.max()], [y.min(), y.max()]
+        ends_of_x = [x.min(), x.max()]
+        ends_of_y = [y.min(), y.max()]
         # Two more cases, each with one response at opposite ends.
         added = Tally(np.append(case, [cases, cases + 1]), cases + 2)
         # The seen cases have the weight 1 - share, and the two new ones share the rest.
         weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
-        extremes = []
-        # -1: the lowest score with the highest grade, and the reverse. 1: lowest with lowest.
-        for step in (-1, 1):
-            wider = _GradedScores(
-                added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0]
-            )
-            statistic = build(wider)
-            extremes.append(
-                float(
-                    statistic.value(
-                        weights
-                        if statistic.weighted
-                        else statistic.table.totals(weights)
-                    )[0]
-                )
-            )
-        return extremes[0], extremes[1]
+
+        def value_with(new_grades: Sequence[float]) -> float:
+            wider_x = np.append(x, ends_of_x)
+            wider_y = np.append(y, new_grades)
+            statistic = build(_GradedScores(added, wider_x, wider_y, x[:0]))
+            if statistic.weighted:
+                values = statistic.value(weights)
+            else:
+                values = statistic.value(statistic.table.totals(weights))
+            return float(values[0])
+
+        # The lowest score with the highest grade, and the reverse; then lowest with lowest.
+        lowest = value_with(ends_of_y[::-1])
+        highest = value_with(ends_of_y)
+        return lowest, highest
 
     return reach
 
@@ -220,7 +220,7 @@ def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
     """
     rounded = np.round(score, 9)
     graded = _GradedScores(tally, rounded, grade, np.zeros(0))
-    return replace(_spearman(graded), reach=_unlike(_spearman, graded))
+    return replace(_spearman(graded), reach=_reach_of_unlike(_spearman, graded))
 
 
 def _pearson(graded: _GradedScores) -> Statistic:
@@ -228,22 +228,26 @@ def _pearson(graded: _GradedScores) -> Statistic:
 
     Soc. 58, 240-242).
     """
-    # With mean 0 and deviation 1, sums of squares keep precision.
-    x, y = (
-        (
-            (values - values.mean()) / values.std()
-            if len(values) and np.ptp(values)
-            else np.zeros(len(values))
-        )
-        for values in (graded.x, graded.y)
-    )
+    x = _standardized(graded.x)
+    y = _standardized(graded.y)
     columns = graded.tally.columns(*moments(x, y))
     return graded.statistic("pearson", columns, pearson_r)
 
 
+def _standardized(values: Floats) -> Floats:
+    """Return values with mean 0 and deviation 1, whose sums of squares keep precision; 0 if all are equal."""
+    if len(values) and np.ptp(values):
+        return np.asarray((values - values.mean()) / values.std())
+    return np.zeros(len(values))
+
+
 def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
     """Return the columns whose sums are the moments of x and y: 1, x, y, xx, yy and xy."""
-    return np.ones(len(x)), x, y, x * x, y * y, x * y
+    count = np.ones(len(x))
+    xx = x * x
+    yy = y * y
+    xy = x * y
+    return count, x, y, xx, yy, xy
 
 
 def pearson_r(totals: Floats) -> Floats:
@@ -255,8 +259,11 @@ def pearson_r(totals: Floats) -> Floats:
     negligible = NEGLIGIBLE * n * n
     defined = (spread_x > negligible) & (spread_y > negligible)
     # 0 where x or y does not vary, which `divide` makes NaN.
-    scale = np.sqrt(np.where(defined, spread_x * spread_y, 0.0))
-    return np.clip(divide(n * xy - x * y, scale), -1.0, 1.0)
+    spreads = np.where(defined, spread_x * spread_y, 0.0)
+    scale = np.sqrt(spreads)
+    joint = n * xy - x * y
+    r = divide(joint, scale)
+    return np.clip(r, -1.0, 1.0)
 
 
 def _spearman(graded: _GradedScores) -> Statistic:
@@ -265,13 +272,12 @@ def _spearman(graded: _GradedScores) -> Statistic:
     Psychol. 15, 72-101).
     """
     # (n,) the level of each value, from 0.
-    levels = [
-        np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)
-    ]
+    _, level_of_x = np.unique(graded.x, return_inverse=True)
+    _, level_of_y = np.unique(graded.y, return_inverse=True)
     # Cells are numbered as level of x * width + level of y.
-    width = int(levels[1].max(initial=0)) + 1
+    width = int(level_of_y.max(initial=0)) + 1
     # row -> its cell, a combination of two levels
-    cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
+    cells, cell = np.unique(level_of_x * width + level_of_y, return_inverse=True)
     # Few cells with several rows each: one column of counts for each cell is smaller.
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
         columns = graded.tally.columns(
@@ -282,7 +288,7 @@ def _spearman(graded: _GradedScores) -> Statistic:
         return graded.statistic(
             "spearman", columns, partial(_rank_correlations, of_cells)
         )
-    ranked = [_Levels.of(level) for level in levels]
+    ranked = [_Levels.of(level_of_x), _Levels.of(level_of_y)]
 
     def rho(weights: Floats) -> Floats:
         return _rank_correlations(ranked, weights[:, graded.tally.case])
@@ -332,19 +338,24 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
         # shape (rows, levels)
         counts = values.counts(weights)
         # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
-        middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[
-            :, None
-        ] - 0.5
+        below = np.cumsum(counts, axis=1) - counts / 2
+        total = np.where(n > 0, n, 1.0)
+        middles = below / total[:, None] - 0.5
         # (rows, n) the rank of each value.
         ranks.append(middles[:, values.level])
     x, y = ranks
-    squares = [
-        # Weighted sums over columns: one number for each row of weights.
-        np.einsum("ij,ij,ij->i", weights, first, second)
-        for first, second in ((x, x), (y, y), (x, y))
-    ]
+
+    def weighted_sum(first: Floats, second: Floats) -> Floats:
+        # Over columns: one number for each row of weights.
+        return np.asarray(np.einsum("ij,ij,ij->i", weights, first, second))
+
+    xx = weighted_sum(x, x)
+    yy = weighted_sum(y, y)
+    xy = weighted_sum(x, y)
+    zero = 0 * n
     # With means of 0, the sums of x and y are 0.
-    return pearson_r(np.stack([n, 0 * n, 0 * n, *squares], axis=1))
+    totals = np.stack([n, zero, zero, xx, yy, xy], axis=1)
+    return pearson_r(totals)
 
 
 def _in_blocks(value: Callable[[Floats], Floats], size: int, weights: Floats) -> Floats:
@@ -374,7 +385,8 @@ def _kendall(graded: _GradedScores) -> Statistic:
     def tau(weights: Floats) -> Floats:
         w = weights[:, both]
         # (rows, cases) @ (cases, cases), times w, summed: w' table w for each row.
-        return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
+        sums = [((w @ table) * w).sum(axis=1) for table in tables]
+        return _tau(*sums)
 
     return graded.statistic(
         "kendall", np.zeros((graded.tally.cases, 0)), tau, weighted=True
@@ -390,9 +402,14 @@ def _signs(
     graded: _GradedScores, rows: slice | Ints, columns: slice | Ints
 ) -> tuple[Floats, Floats, Floats]:
     # (rows, columns) signs of the differences of each response to each other.
-    dx = np.sign(graded.x[rows, None] - graded.x[None, columns])
-    dy = np.sign(graded.y[rows, None] - graded.y[None, columns])
-    return dx * dy, np.abs(dx), np.abs(dy)
+    difference_of_x = graded.x[rows, None] - graded.x[None, columns]
+    difference_of_y = graded.y[rows, None] - graded.y[None, columns]
+    dx = np.sign(difference_of_x)
+    dy = np.sign(difference_of_y)
+    agreement = dx * dy
+    untied_x = np.abs(dx)
+    untied_y = np.abs(dy)
+    return agreement, untied_x, untied_y
 
 
 def _pair_tables(graded: _GradedScores) -> list[Floats]:
@@ -400,17 +417,24 @@ def _pair_tables(graded: _GradedScores) -> list[Floats]:
     if not len(graded.x):
         return [np.zeros((0, 0))] * 3
     # The first row of each case: rows are in case order.
-    starts = np.unique(graded.tally.case, return_index=True)[1]
+    _, starts = np.unique(graded.tally.case, return_index=True)
     parts: list[list[Floats]] = [[], [], []]
     # 256 rows at a time, each compared with all columns.
     for start in range(0, len(graded.x), 256):
-        for part, signs in zip(
-            parts, _signs(graded, slice(start, start + 256), slice(None)), strict=True
-        ):
+        block = slice(start, start + 256)
+        every_row = slice(None)
+        signs_of_block = _signs(graded, block, every_row)
+        for part, signs in zip(parts, signs_of_block, strict=True):
             # (256, cases): columns summed by case.
-            part.append(np.add.reduceat(signs, starts, axis=1))
-    # (n, cases) to (cases, cases): rows summed by case.
-    return [np.add.reduceat(np.concatenate(part), starts, axis=0) for part in parts]
+            by_case = np.add.reduceat(signs, starts, axis=1)
+            part.append(by_case)
+    tables = []
+    for part in parts:
+        # (n, cases) to (cases, cases): rows summed by case.
+        rows = np.concatenate(part)
+        table = np.add.reduceat(rows, starts, axis=0)
+        tables.append(table)
+    return tables
 
 
 def _projected_kendall(graded: _GradedScores) -> Statistic:
@@ -423,15 +447,15 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
 
     tau = float(kendalltau(graded.x, graded.y).statistic)
     # A fixed seed: the same data give the same interval.
-    anchors = np.sort(
-        np.random.default_rng(0).choice(len(graded.x), ANCHORS, replace=False)
-    )
-    blocks = range(0, len(graded.x), 1024)
+    generator = np.random.default_rng(0)
+    anchors = generator.choice(len(graded.x), ANCHORS, replace=False)
+    anchors = np.sort(anchors)
     # For each response, the mean sign over the anchors: of S, X and Y.
-    means = [
-        [s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)]
-        for b in blocks
-    ]
+    means = []
+    for start in range(0, len(graded.x), 1024):
+        block = slice(start, start + 1024)
+        signs = _signs(graded, block, anchors)
+        means.append([sign.mean(axis=1) for sign in signs])
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
     # Column 0 counts responses; columns 1 to 3 sum their projections.
@@ -439,7 +463,11 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
 
     def approximate(totals: Floats) -> Floats:
         # First order: twice the mean projection of the resample less the overall mean.
-        return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
+        sums = []
+        for k, centre in enumerate(centres):
+            mean = ratio(k + 1, 0, totals)
+            sums.append(2 * mean - centre)
+        return _tau(*sums)
 
     # The approximation is moved so that the observed value is the exact one.
     totals = np.array([[column.sum() for column in columns]])
@@ -481,17 +509,21 @@ def within_statistics(
     for name, r in correlations.items():
         defined = np.isfinite(r)
         omitted = int((several & ~defined).sum())
+        notes = []
         if omitted:
-            notes = [f"{omitted} cases with equal scores or equal grades are omitted"]
-        else:
-            notes = []
+            notes.append(
+                f"{omitted} cases with equal scores or equal grades are omitted"
+            )
+        unbounded = unbounded_note(missing)
+        if unbounded:
+            notes.append(unbounded)
         statistic = Tally.each(tally.cases).mean(
             f"agreement/{name}_within",
             # NaN is no number even in rows that do not count.
             np.nan_to_num(r),
             defined,
             missing=missing,
-            note="; ".join([*notes, *filter(None, [unbounded_note(missing)])]) or None,
+            note="; ".join(notes) or None,
             ends=(-1.0, 1.0),
             why="no case has two graded scores that differ",
         )
@@ -510,29 +542,33 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     case = tally.case
     # At least 1, so that cases without rows divide by it.
     # shape (cases,)
-    size = np.maximum(tally(np.ones(len(x))), 1.0)
+    count = tally(np.ones(len(x)))
+    size = np.maximum(count, 1.0)
+    mean_x = tally(x) / size
+    mean_y = tally(y) / size
     # Centered within each case.
-    x = x - (tally(x) / size)[case]
-    y = y - (tally(y) / size)[case]
+    x = x - mean_x[case]
+    y = y - mean_y[case]
     counts, _, _, *squares = moments(x, y)
     # (cases, 6) moments; sums of centered values are 0.
     columns = tally.columns(counts, 0 * x, 0 * y, *squares)
-    return pearson_r(np.stack(columns, axis=1))
+    totals = np.stack(columns, axis=1)
+    return pearson_r(totals)
 
 
 def _kendall_by_case(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
     """Return Kendall's tau-b in each case, (cases,); NaN if scores or grades do not vary."""
-    x, y = (
-        verdicts.pairs.differences(values) for values in (scored.score, scored.grade)
-    )
+    x = verdicts.pairs.differences(scored.score)
+    y = verdicts.pairs.differences(scored.grade)
     used = np.isfinite(x) & np.isfinite(y)
     # shape (pairs,): the sign of each difference, 0 for a tie or a missing value
-    dx, dy = (
-        np.where(used & (np.abs(difference) > FUZZ), np.sign(difference), 0.0)
-        for difference in (x, y)
-    )
+    differs_in_x = used & (np.abs(x) > FUZZ)
+    differs_in_y = used & (np.abs(y) > FUZZ)
+    dx = np.where(differs_in_x, np.sign(x), 0.0)
+    dy = np.where(differs_in_y, np.sign(y), 0.0)
     # (cases,) each: sums over the pairs of the case.
     agreement, untied_x, untied_y = verdicts.tally.columns(
         dx * dy, np.abs(dx), np.abs(dy)
     )
-    return divide(agreement, np.sqrt(untied_x * untied_y))
+    scale = np.sqrt(untied_x * untied_y)
+    return divide(agreement, scale)

@@ -18,7 +18,7 @@ def pearson_bounds(
 ) -> Bounds:
     """Return exact bounds of Pearson's r if some scores are missing.
 
-    The largest r is found as in `_largest`. The smallest r, if all possible values are positive, is
+    The largest r is found as in `_largest_r`. The smallest r, if all possible values are positive, is
     that of a pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear
     Programming, ch. 9): each missing score is at one end. Corners with k scores at the upper end
     differ only in their covariance with the grades, so the relevant one has them at the k lowest
@@ -68,7 +68,7 @@ def pearson_bounds(
         return float(correlations.min(initial=1.0))
 
     grades = np.concatenate([y, missing_y])
-    return _bounds(grades, low, high, smallest)
+    return _bounds_of_r(grades, low, high, smallest)
 
 
 def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
@@ -106,7 +106,7 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
     grades = np.concatenate([y, missing_y])
     one_group = np.zeros(n, dtype=np.int64)
     grade_ranks = rank(grades, one_group)
-    return _bounds(grade_ranks, low, high, smallest)
+    return _bounds_of_r(grade_ranks, low, high, smallest)
 
 
 def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
@@ -163,7 +163,7 @@ def _untied(values: Floats) -> float:
     return float(pairs - tied)
 
 
-def _bounds(
+def _bounds_of_r(
     y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]
 ) -> Bounds:
     """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`.
@@ -192,7 +192,7 @@ def _bounds(
     direction = (distinct_grades - mean) / length
 
     def largest(sign: int) -> float:
-        maximum = _largest(sign * direction, least, most, weight)
+        maximum = _largest_r(sign * direction, least, most, weight)
         if maximum is None:
             return -smallest(-sign * centered / length)
         return maximum
@@ -204,7 +204,7 @@ def _bounds(
     return float(low_end), float(high_end)
 
 
-def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
+def _largest_r(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
     """Return the largest r of numbers in a box with a direction, or `None` if no r is positive.
 
     A positive r is a linear function over a convex one and so pseudoconcave: a point that no small

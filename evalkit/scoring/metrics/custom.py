@@ -51,10 +51,10 @@ def _custom_statistic(
 ) -> Statistic | None:
     """Return the metric over all verdicts that it is about; `None` if there are none."""
     index_of = {case.id: index for index, case in enumerate(cases)}
-    rows: list[
-        int
-    ] = []  # the index of the case of each verdict that the metric is about
-    values: list[float | bool] = []  # NaN where the verdict is missing
+    # The index of the case of each verdict that the metric is about.
+    rows: list[int] = []
+    # NaN where the verdict is missing.
+    values: list[float | bool] = []
     named = False
     for verdict in verdicts:
         index = index_of[verdict.case_id]
@@ -66,7 +66,7 @@ def _custom_statistic(
             rows.append(index)
             values.append(float("nan"))
             continue
-        value = _value(metric, verdict, arguments)
+        value = _value_of_verdict(metric, verdict, arguments)
         if value is not None:
             rows.append(index)
             values.append(value)
@@ -75,8 +75,9 @@ def _custom_statistic(
     numbers = np.array(values, dtype=np.float64)
     read = ~np.isnan(numbers)
     tally = Tally(np.array(rows, dtype=np.int64), len(cases))
-    given = [value for value in values if value == value]
-    if all(isinstance(value, bool) for value in given):
+    # Without those that are missing: NaN differs from itself.
+    known_values = [value for value in values if value == value]
+    if all(isinstance(value, bool) for value in known_values):
         return tally.rate(metric.spec.name, numbers == 1, read, ~read, why=NOTHING)
     low = metric.spec.low
     high = metric.spec.high
@@ -105,7 +106,7 @@ def _arguments(
         yield "second", case.responses[second]
 
 
-def _value(metric: CustomMetric, verdict: Verdict, arguments: Json) -> Any:
+def _value_of_verdict(metric: CustomMetric, verdict: Verdict, arguments: Json) -> Any:
     """Return the value of a verdict; `None` if the metric is not about it."""
     name = metric.spec.name
     where = f"{METRICS}: {name}"

@@ -76,14 +76,14 @@ def ranking_results(
     ranked, table = rank_systems(games, config.scoring)
     if len(judgments.by) > 1:
         return ranked, {"ranking": table}
-    noticed = [_from_noise(config, verdicts), _from_labels(verdicts)]
+    noticed = [_margin_of_noise(config, verdicts), _margin_by_labels(verdicts)]
     return [*ranked, *noticed], {
         "ranking": table,
         "jnd": jnd_details(config, verdicts, games, noticed),
     }
 
 
-def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
+def _margin_of_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
     """Return the margin that noise between repeats exceeds with probability 1 - `scoring.confidence`.
 
     It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods
@@ -146,7 +146,7 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
     )
 
 
-def _from_labels(verdicts: VerdictColumns) -> Statistic:
+def _margin_by_labels(verdicts: VerdictColumns) -> Statistic:
     """Return the margin at which the judge's choice equals the label three times out of four.
 
     With P(correct) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labeled pairs with
@@ -174,7 +174,7 @@ def _from_labels(verdicts: VerdictColumns) -> Statistic:
     return Statistic(
         "jnd/labels",
         columns or np.zeros((tally.cases, 0)),
-        lambda totals: _three_in_four(totals, levels),
+        lambda totals: _margin_of_three_in_four(totals, levels),
         limits=(0.0, float(sizes.max(initial=0.0))),
         n=len(sizes),
         missing=int((verdicts.labeled & verdicts.missing).sum()),
@@ -204,7 +204,7 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
     return level, np.asarray(np.bincount(level, weights=sizes) / np.bincount(level))
 
 
-def _three_in_four(totals: Floats, levels: Floats) -> Floats:
+def _margin_of_three_in_four(totals: Floats, levels: Floats) -> Floats:
     """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
     # shape (rows, levels)
     hits = totals[:, : len(levels)]

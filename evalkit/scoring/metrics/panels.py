@@ -219,12 +219,12 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
         [votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape
     )
     why = ALONE if judges < 2 else UNREAD if labeled.any() else unlabeled
-    shared = _correlated(ERRORS, errors, labeled, votes, (why, ALIKE))
+    shared = _error_correlation(ERRORS, errors, labeled, votes, (why, ALIKE))
     effective = partial(effective_votes, judges)
     reach = mixed(
         effective, shared.table.sums, _unlike(errors, judges), float(shared.n)
     )
-    disagreement = _correlated(
+    disagreement = _error_correlation(
         DISAGREEMENT,
         apart,
         np.ones(len(labeled), dtype=bool),
@@ -237,7 +237,7 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
     return [shared, counted, disagreement]
 
 
-def _correlated(
+def _error_correlation(
     name: str, errors: Floats, possible: Bools, votes: PanelVotes, why: tuple[str, str]
 ) -> Statistic:
     """Return the correlation of two judges' errors, pooled over the pairs of judges.

@@ -378,7 +378,7 @@ def rank_systems(
     p_values = _pairwise_p_values(games, scoring, resampled)
     few = rows if len(rows) <= MAX_SYSTEMS else []
     metrics = [row[name] for row in few for name in ("rating", "win_rate")]
-    metrics.append(_separated(games, scoring, resampled, p_values))
+    metrics.append(_separated_share(games, scoring, resampled, p_values))
     return metrics, _ranking_content(games, scoring, resampled, rows, p_values)
 
 
@@ -465,7 +465,7 @@ def _pairwise_p_values(
     return table
 
 
-def _separated(
+def _separated_share(
     games: Games, scoring: ScoringConfig, resampled: Standing, p_values: Floats | None
 ) -> Metric:
     """Return `ranking/separated`: the share of pairs of systems whose ratings differ by Holm's adjusted tests."""

@@ -64,7 +64,9 @@ def sample_statistics(config: RunConfig, single: VerdictColumns) -> list[Statist
     result = np.where(np.isfinite(value), result, np.nan)
     return [
         spread,
-        *_agreement(question, result, repeats.tally, numbers=verdicts.passes is None),
+        *_repeat_agreement(
+            question, result, repeats.tally, numbers=verdicts.passes is None
+        ),
     ]
 
 
@@ -80,12 +82,12 @@ def class_sample_statistics(
     assert judgments.choice is not None  # read with the classes
     question = classes.rows(judgments)
     read = judgments.readable & (judgments.choice != MISSING)
-    return _agreement(
+    return _repeat_agreement(
         question, np.where(read, judgments.choice, np.nan), classes.tally, numbers=False
     )
 
 
-def _agreement(
+def _repeat_agreement(
     question: Ints, result: Floats, tally: Tally, *, numbers: bool
 ) -> list[Statistic]:
     """Return how often two samples of a question differ, are all equal, and agree beyond chance.

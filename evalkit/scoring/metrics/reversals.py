@@ -240,11 +240,11 @@ def list_conflicts(
             strict=True,
         ):
             counts[number] = len(reversals.wins)
-            entries[number] = _conflict(cases[number], matrix, reversals)
+            entries[number] = _case_entry(cases[number], matrix, reversals)
     return counts, [entries[number] for number in sorted(entries)]
 
 
-def _conflict(case: Case, wins: Bools, reversals: Reversals) -> JsonObject:
+def _case_entry(case: Case, wins: Bools, reversals: Reversals) -> JsonObject:
     """Return the entry of a case with a cycle: who is in one, the cycles, and what to reverse.
 
     Args:
@@ -294,7 +294,7 @@ def cycles_among(
 def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
     """Return up to `limit` simple cycles, shortest first, each starting at its smallest response."""
     walks = chain.from_iterable(
-        _walk(wins, knot, (start,), length)
+        _extend_path(wins, knot, (start,), length)
         for length in range(3, len(wins) + 1)
         for knot in knots(wins)
         if length <= len(knot)
@@ -304,7 +304,7 @@ def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
     return list(islice(cycles, limit))
 
 
-def _walk(
+def _extend_path(
     wins: Bools, knot: list[int], path: tuple[int, ...], length: int
 ) -> Iterator[tuple[int, ...] | None]:
     """Yield the cycles of a length that extend a path, and `None` for each step of the search."""
@@ -319,4 +319,4 @@ def _walk(
         if ahead <= start or ahead in path:
             continue
         if wins[end, ahead]:
-            yield from _walk(wins, knot, (*path, ahead), length)
+            yield from _extend_path(wins, knot, (*path, ahead), length)

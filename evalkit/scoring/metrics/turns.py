@@ -229,18 +229,18 @@ def turn_statistics(
     if isinstance(answers, ClassColumns):
         return [
             *_by_position(parts, agreement),
-            *_failures(parts, _class_passes(answers)),
+            *_first_failures(parts, _class_passes(answers)),
         ]
     if isinstance(answers, ItemColumns):
         return [
             *_by_position(parts, agreement),
-            *_failures(parts, _checklist_passes(answers)),
+            *_first_failures(parts, _checklist_passes(answers)),
         ]
     scored = answers.scores
     if answers.passes is None and scored is not None:
         return [
             *_by_position(parts, _score_agreement(scale, scored)),
-            *_failures(parts, _score_passes(scale, scored)),
+            *_first_failures(parts, _score_passes(scale, scored)),
         ]
     # Pairs have no pass and fail, so only agreement by position.
     return _by_position(parts, agreement)
@@ -405,7 +405,7 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     return [*statistics, slope]
 
 
-def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
+def _first_failures(parts: Parts, passes: Passes) -> list[Statistic]:
     """Return how often the first failure is that of the labels, and how the last part compares with those before it."""
     tally = parts.tally
     note = passes.rule if passes.has_rule else None

@@ -81,7 +81,7 @@ def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
     group = group[order]
     values = values[order]
     if rule == "median":
-        return _median(group, values, size)
+        return _median_by_group(group, values, size)
     if rule == "majority":
         group, values, length = runs(group, values)
         # group -> the length of its longest run; `bincount` cannot take a maximum
@@ -93,7 +93,7 @@ def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
     return group_mean(group, values, size)
 
 
-def _median(group: Ints, values: Floats, size: int) -> Floats:
+def _median_by_group(group: Ints, values: Floats, size: int) -> Floats:
     """Return each group's median; `values` are sorted by group, then by value."""
     counts = np.bincount(group, minlength=size)
     # group -> the position of its first value

@@ -330,12 +330,12 @@ class Unread:
 
     def scott_pi(self) -> Bounds:
         """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the upper one by tangents."""
-        limits = self._squares(1.0, -1.0, scott_pi)
+        limits = self._bounds_by_squares(1.0, -1.0, scott_pi)
         return self.bounds(scott_pi, limits)
 
     def alpha(self) -> Bounds:
         """Return bounds of nominal alpha, from those of Scott's pi."""
-        low, high = self._squares(1.0, -1.0, scott_pi)
+        low, high = self._bounds_by_squares(1.0, -1.0, scott_pi)
         if low is None or high is None:
             return self.bounds(alpha, (None, None))
         pi = np.array([low, high])
@@ -346,10 +346,10 @@ class Unread:
     def ac1(self) -> Bounds:
         """Return bounds of AC1: the upper one is exact up to `VERTICES`, the lower one by tangents."""
         k = len(self.table)
-        limits = self._squares((k - 2) / (k - 1), 1 / (k - 1), ac1)
+        limits = self._bounds_by_squares((k - 2) / (k - 1), 1 / (k - 1), ac1)
         return self.bounds(ac1, limits)
 
-    def _squares(
+    def _bounds_by_squares(
         self, constant: float, factor: float, value: Callable[[Floats], Floats]
     ) -> Bounds:
         """Return bounds of 1 - do / de, where de is `constant` plus `factor` times the sum of squared mean shares.
@@ -387,7 +387,7 @@ class Unread:
             bound = 0.0 if sign < 0 else 1.0
         low, high = self.at_vertices(value)
         if low is None or high is None:
-            far = self._apart(constant, factor)
+            far = self._bounds_of_ratio(constant, factor)
             if sign < 0:
                 return (max(-1.0, 1 - far[1]), 1 - bound)
             return (max(-1.0, 1 - bound), 1 - far[0])
@@ -395,7 +395,7 @@ class Unread:
             return (low, max(1 - bound, high))
         return (min(1 - bound, low), high)
 
-    def _apart(self, constant: float, factor: float) -> tuple[float, float]:
+    def _bounds_of_ratio(self, constant: float, factor: float) -> tuple[float, float]:
         """Return bounds of do / de from those of do and de apart."""
         n = self.n
         unknown = float(self.missing.sum())

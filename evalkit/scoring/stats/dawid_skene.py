@@ -73,7 +73,7 @@ class VotePatterns:
             for _ in range(ROUNDS):
                 before = posteriors[rows]
                 expected = before * counts[rows, None]
-                chances = self._maximized(expected)
+                chances = self._maximize(expected)
                 change = chances - before
                 moves = np.abs(change)
                 moved = moves.max(axis=(1, 2), initial=0.0)
@@ -85,7 +85,7 @@ class VotePatterns:
                     break
         return posteriors
 
-    def _maximized(self, expected: Floats) -> Floats:
+    def _maximize(self, expected: Floats) -> Floats:
         """Return the probabilities after one step, (rows, codes, patterns).
 
         Args:

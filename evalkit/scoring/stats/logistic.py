@@ -201,12 +201,12 @@ class Penalized:
         top = self.likelihood(fitted)
         error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[index, index]))
         low, high = (
-            self._limit(fitted, index, free, top, sign * z * error, z)
+            self._profile_limit(fitted, index, free, top, sign * z * error, z)
             for sign in (-1, 1)
         )
         return low, high
 
-    def _limit(
+    def _profile_limit(
         self, fitted: Floats, index: int, free: Bools, top: float, step: float, z: float
     ) -> float:
         """Return where the signed root of the likelihood ratio is `z`, which is nearly linear in the coefficient."""

@@ -69,13 +69,13 @@ def mean_sequence(
     Raises:
         ValueError: if a value is beyond `ends` or a count beyond `largest`.
     """
-    shares = _shares(sums, counts, ends, largest)
+    shares = _cluster_shares(sums, counts, ends, largest)
     rows, times = _grouped(shares)
-    low = _bound(rows, times, 0.0, confidence)
+    low = _bound_by_bets(rows, times, 0.0, confidence)
     if most is not None:
-        shares = _shares(most, counts, ends, largest)
+        shares = _cluster_shares(most, counts, ends, largest)
         rows, times = _grouped(shares)
-    high = _bound(rows, times, 1.0, confidence)
+    high = _bound_by_bets(rows, times, 1.0, confidence)
     # From shares back to the values' range.
     bottom, top = ends
     span = top - bottom
@@ -107,12 +107,12 @@ def _width(clusters: int, share: float, confidence: float) -> float:
     ones = share * clusters
     zeros = (1 - share) * clusters
     times = np.array([zeros, ones])
-    low = _bound(rows, times, 0.0, confidence)
-    high = _bound(rows, times, 1.0, confidence)
+    low = _bound_by_bets(rows, times, 0.0, confidence)
+    high = _bound_by_bets(rows, times, 1.0, confidence)
     return high - low
 
 
-def _shares(
+def _cluster_shares(
     sums: Floats,
     counts: Floats | None,
     ends: tuple[float, float],
@@ -144,7 +144,7 @@ def _grouped(shares: Floats) -> tuple[Floats, Floats]:
     return rows, times.astype(np.float64)
 
 
-def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
+def _bound_by_bets(rows: Floats, times: Floats, end: float, confidence: float) -> float:
     """Return the mean between the observed one and an end of [0, 1] at which the bets toward the data win enough."""
     limit = -log(1 - confidence)
     if not len(rows):

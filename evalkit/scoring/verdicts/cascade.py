@@ -175,7 +175,7 @@ class Cascade:
                 candidates = thresholds(vote.certainty[reached])
                 # The test needs independent verdicts: at most one unit of each cluster.
                 used = reached & chosen & np.isfinite(vote.certainty)
-                step = _tested(
+                step = _last_safe_threshold(
                     name,
                     vote.certainty[used],
                     ~vote.right[used],
@@ -249,7 +249,7 @@ def thresholds(certainty: Floats) -> Floats:
     return np.asarray(values[::-1])
 
 
-def _tested(
+def _last_safe_threshold(
     judge: str,
     certainty: Floats,
     wrong: Bools,
@@ -291,7 +291,7 @@ def descending_test(
         risk: the largest share of wrong verdicts.
         level: the probability with which the threshold may be wrong.
     """
-    return _tested("", certainty, wrong, candidates, risk, level).threshold
+    return _last_safe_threshold("", certainty, wrong, candidates, risk, level).threshold
 
 
 def binomial_tail(errors: int, n: int, risk: float) -> float:
@@ -462,15 +462,17 @@ def decided_pairs(
     last = _last_asked(judge_verdicts)
     chosen = np.where(has_decider, decider, last)
     without_verdict = {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
-    columns = _of_deciders(judge_verdicts, chosen, has_decider, without_verdict)
+    columns = _verdicts_of_deciders(
+        judge_verdicts, chosen, has_decider, without_verdict
+    )
     columns["reason"][abstains] = ABSTENTION
     passes = [
         verdicts.passes for verdicts in judge_verdicts if verdicts.passes is not None
     ]
-    pass_columns = _of_deciders(passes, chosen, has_decider, _NO_PASS)
+    pass_columns = _verdicts_of_deciders(passes, chosen, has_decider, _NO_PASS)
     # Whether a pass was asked is known of every pair, decided or not.
     every_pair = np.ones(len(pairs), dtype=bool)
-    pass_columns |= _of_deciders(passes, chosen, every_pair, {"asked": False})
+    pass_columns |= _verdicts_of_deciders(passes, chosen, every_pair, {"asked": False})
     # judge of `judgments` -> its position in the cascade, -1 if it was not asked
     positions = {verdicts.judge: n for n, verdicts in enumerate(judge_verdicts)}
     position = np.array([positions.get(judge, -1) for judge in judgments.judges])
@@ -514,7 +516,7 @@ _NO_PASS: Final = {
 }
 
 
-def _of_deciders(
+def _verdicts_of_deciders(
     columns_by_judge: Sequence[Any],
     chosen: Ints,
     kept: Bools,
@@ -548,8 +550,8 @@ def decided_classes(
     """Return the class of each response by its decider, an abstention if the cascade abstains."""
     decider = cascade.decider
     missing = {"verdicts": codes.MISSING, "chances": np.nan}
-    # A negative code would index a judge from the end; `_of_deciders` blanks these units.
-    columns = _of_deciders(
+    # A negative code would index a judge from the end; `_verdicts_of_deciders` blanks these units.
+    columns = _verdicts_of_deciders(
         judge_verdicts, np.maximum(decider, 0), decider >= 0, missing
     )
     columns["verdicts"][decider == ABSTAINED] = codes.ABSTAINED

@@ -64,7 +64,7 @@ class Verdicts(LazySequence[Verdict]):
     def __iter__(self) -> Iterator[Verdict]:
         for start in range(0, len(self), _BLOCK):
             block = slice(start, start + _BLOCK)
-            yield from self._read(block, self._verdicts)
+            yield from self._read_units(block, self._verdicts)
 
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, without making the verdicts.
@@ -78,10 +78,10 @@ class Verdicts(LazySequence[Verdict]):
             read = fields.get(name, _missing)
             return list(read(units))
 
-        return self._read(slice(None), field)
+        return self._read_units(slice(None), field)
 
     def _make(self, index: int) -> Verdict:
-        [verdict] = self._read(slice(index, index + 1), self._verdicts)
+        [verdict] = self._read_units(slice(index, index + 1), self._verdicts)
         return verdict
 
     def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
@@ -103,7 +103,9 @@ class Verdicts(LazySequence[Verdict]):
             return [field.default_factory() for _ in units]
         return repeat(field.default, len(units))
 
-    def _read(self, part: slice, read: Callable[[Fields, Ints], list[T]]) -> list[T]:
+    def _read_units(
+        self, part: slice, read: Callable[[Fields, Ints], list[T]]
+    ) -> list[T]:
         """Return what is read of the units in a part of the order."""
         # index into the units of all tables; those of the first table come first
         rows = self._order[part]
@@ -161,7 +163,7 @@ def verdict_objects(
         name: _winner(columns.winner) for name, columns in judge_verdicts.items()
     }
     fields = {
-        **_units(ids, pairs.case, pairs.i, pairs.j),
+        **_unit_fields(ids, pairs.case, pairs.i, pairs.j),
         "winner": _winner(verdicts.winner),
         "reason": _reason(verdicts.reason),
         "margin": _number(verdicts.margin),
@@ -178,8 +180,8 @@ def verdict_objects(
         single_pass = passes.read.sum(axis=1) == 1
         alone = passes.both & verdicts.present & single_pass
         fields |= {
-            "criteria": _criteria(judgments, unit, len(pairs), pair_rule),
-            "orders": _orders(passes.winner, passes.third, verdicts.withheld),
+            "criteria": _criteria_reader(judgments, unit, len(pairs), pair_rule),
+            "orders": _orders_reader(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
     tables: list[tuple[Ints, Fields]] = [(pairs.case, fields)]
@@ -197,12 +199,12 @@ def verdict_objects(
             if columns.scores is not None
         }
         fields = {
-            **_units(ids, scored.case, scored.index),
+            **_unit_fields(ids, scored.case, scored.index),
             "score": _number(scored.score),
             "reason": _reason(reasons),
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
-            "criteria": _criteria(judgments, unit, len(scored.case), score_rule),
+            "criteria": _criteria_reader(judgments, unit, len(scored.case), score_rule),
             **_votes(judge_scores),
         }
         if items:
@@ -241,7 +243,7 @@ def class_verdict_objects(
     votes = {judge: _name(cast, answers) for judge, cast in columns.votes.items()}
     ids = [case.id for case in cases]
     fields = {
-        **_units(ids, columns.case, columns.index),
+        **_unit_fields(ids, columns.case, columns.index),
         "reason": _reason(reasons),
         "confidence": _number(stated),
         "label": _name(columns.labels, classes),
@@ -263,7 +265,7 @@ def _missing(units: Ints) -> list[None]:
     return [None] * len(units)
 
 
-def _units(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
+def _unit_fields(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
     """Return the fields that every unit has; those that a size of units does not have are missing.
 
     Args:
@@ -349,7 +351,9 @@ def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     return by_unit
 
 
-def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:
+def _criteria_reader(
+    judgments: JudgmentColumns, unit: Ints, size: int, rule: str
+) -> Read:
     """Return how to read each unit's values by criterion, without missing ones.
 
     Args:
@@ -373,7 +377,7 @@ def _without_missing(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _orders(passes: Codes, third: Codes, withheld: Bools) -> Read:
+def _orders_reader(passes: Codes, third: Codes, withheld: Bools) -> Read:
     """Return how to read the winners in both orders of each pair, `None` of withheld ones.
 
     Args:

@@ -328,7 +328,7 @@ def _as_tie(passes: PassColumns) -> Decision:
     return np.zeros(size, np.int8), over_orders(passes.margin), np.full(size, 0.5)
 
 
-def _as_surer(passes: PassColumns) -> Decision:
+def _resolve_as_surer(passes: PassColumns) -> Decision:
     """Return the winner of the more confident pass, with its own margin and a lower confidence.
 
     With confidences h > l the result's confidence is min(h, 0.5 + (h - l) / 2): the mean of the two
@@ -423,7 +423,7 @@ def surer(passes: PassColumns) -> Codes:
 
 DISAGREEMENTS: dict[str, Callable[[PassColumns], Decision]] = {
     "tie": _as_tie,
-    "lower_confidence": _as_surer,
+    "lower_confidence": _resolve_as_surer,
     "net_vote": _as_vote,
     "mean": _as_mean,
     "third_pass": _as_median,

@@ -250,45 +250,39 @@ def _vote_pairs(
         [verdicts.winner if elected else verdicts.lean for verdicts in judge_verdicts]
     )
     reasons = np.stack([verdicts.reason for verdicts in judge_verdicts])
-    if not elected:  # the rules come after the mean
+    # The rules of ties come after the mean.
+    if not elected:
         reasons = np.where(reasons == FORCED, JUDGED, reasons)
     margins = np.stack([_margin_votes(verdicts) for verdicts in judge_verdicts])
     mean = panel.average(margins)
     lean = sign(mean)
     margin = mean
-    if (
-        elected
-    ):  # the margin is the share of votes, or the probability, by which A leads B
+    if elected:
+        # (A, tie and B; pairs) the votes, or the probability.
         counts = panel.counts(winners, CLASSES)
+        for_a, _, for_b = counts
         lean = winners_of(counts, panel.has_quorum(winners != NONE))
-        margin = divide(counts[0] - counts[2], counts.sum(axis=0))
+        # The share by which A leads B.
+        margin = divide(for_a - for_b, counts.sum(axis=0))
     present = lean != NONE
+    surer = np.where(np.isfinite(mean), sign(mean), TIE)
+    confidences = np.stack([verdicts.confidence for verdicts in judge_verdicts])
     decided = VerdictColumns(
         judge_verdicts[0].pairs,
         lean,
         lean,
         _reasons(lean, winners, reasons),
         margin=np.where(present, margin, np.nan),
-        confidence=_confidence(
-            lean,
-            winners,
-            np.stack([verdicts.confidence for verdicts in judge_verdicts]),
-        ),
+        confidence=_confidence(lean, winners, confidences),
         settle=np.where(present, margin, np.nan),
-        surer=np.where(
-            present, np.where(np.isfinite(mean), sign(mean), TIE), NONE
-        ).astype(np.int8),
+        surer=np.where(present, surer, NONE).astype(np.int8),
         judgments=judgments,
     )
     # Each judge's verdict has already met the thresholds, so they do not apply to the share of
     # votes.
-    return apply_ties(
-        decided,
-        tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0})
-        if elected
-        else tie,
-        cases,
-    )
+    if elected:
+        tie = tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0})
+    return apply_ties(decided, tie, cases)
 
 
 def _margin_votes(verdicts: VerdictColumns) -> Floats:

@@ -50,44 +50,36 @@ def compared(
     best = _fitting(answers, _choice, verdict)
     analysis = best.content.get("analysis", {}) if best else {}
     stated = any(judgment.confidence is not None for judgment in judgments)
+    comparison = differentiators = reasoning = consistency = error = None
+    if structured:
+        comparison = _criterion_rows(settings, case, judgments, answers)
+        differentiators = Differentiators(
+            a_advantages=analysis.get("responseA", {}).get("strengths", []),
+            b_advantages=analysis.get("responseB", {}).get("strengths", []),
+        )
+    if best:
+        words = _reasoning(best, structured=structured)
+        reasoning = _reasoning_with_note(best, _choice, words, verdict)
+    if both and orders:
+        consistency = PositionConsistency(
+            first_pass_winner=orders.first,
+            second_pass_winner=orders.second,
+            consistent=orders.consistent,
+        )
+    if not verdict.winner:
+        is_abstention = verdict.reason == "abstained"
+        error = ABSTAINS if is_abstention else _why(judgments)
     return PairwiseCompareResult(
         success=verdict.winner is not None,
         winner=verdict.winner,
         confidence=verdict.confidence if stated else None,
         reason=verdict.reason,
-        comparison=_criterion_rows(settings, case, judgments, answers)
-        if structured
-        else None,
-        overall_reasoning=(
-            _noted(best, _choice, _reasoning(best, structured=structured), verdict)
-            if best
-            else None
-        ),
-        differentiators=(
-            Differentiators(
-                a_advantages=analysis.get("responseA", {}).get("strengths", []),
-                b_advantages=analysis.get("responseB", {}).get("strengths", []),
-            )
-            if structured
-            else None
-        ),
-        position_consistency=(
-            PositionConsistency(
-                first_pass_winner=orders.first,
-                second_pass_winner=orders.second,
-                consistent=orders.consistent,
-            )
-            if both and orders
-            else None
-        ),
+        comparison=comparison,
+        overall_reasoning=reasoning,
+        differentiators=differentiators,
+        position_consistency=consistency,
         metadata=PairwiseMetadata(evaluation_time_ms=elapsed, positions_swapped=both),
-        error=(
-            None
-            if verdict.winner
-            else ABSTAINS
-            if verdict.reason == "abstained"
-            else _why(judgments)
-        ),
+        error=error,
     )
 
 
@@ -215,7 +207,9 @@ def _criterion_row(
     row = _on(best, "comparison", name) if best else {}
     reasoning = ""
     if best:
-        reasoning = _noted(best, choice, row.get("reasoning", ""), verdict)
+        reasoning = _reasoning_with_note(
+            best, choice, row.get("reasoning", ""), verdict
+        )
     return CriterionComparison(
         criterion=name,
         winner=verdict.winner,
@@ -313,7 +307,7 @@ def _nearest(
     return next(iter(answers), None)
 
 
-def _noted(
+def _reasoning_with_note(
     answer: _Answer,
     choice: Callable[[_Answer], Winner | None],
     reasoning: str,

@@ -151,7 +151,7 @@ def direct_settings(
             "criteria": [criterion.model_dump() for criterion in arguments.criteria],
             "rubric": rubric
             if arguments.rubric is None
-            else _rubric(arguments.rubric, rubric),
+            else _update_rubric(arguments.rubric, rubric),
             # Settings of pairs and of whole runs do not apply to one score.
             "tie": {"allow": True},
             "scoring": {
@@ -164,7 +164,7 @@ def direct_settings(
     return _tool_settings(config, overrides, "pointwise", adjust)
 
 
-def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
+def _update_rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     """Return the configured rubric, updated with the argument."""
     rubric = dict(configured)
     low, high = SCALES[arguments.scale]
@@ -204,7 +204,7 @@ def _tool_settings(
         ConfigError: if the result is invalid.
     """
     for word in overrides:
-        _check(word, mode)
+        _refuse_ignored(word, mode)
     if config is None:
         return load_config(
             overrides=[f"mode={mode}", *overrides], adjust=_require_mode(mode, adjust)
@@ -233,7 +233,7 @@ def _require_mode(
     return adjusted
 
 
-def _check(word: str, mode: str) -> None:
+def _refuse_ignored(word: str, mode: str) -> None:
     """Refuse an override that the tool would ignore.
 
     Raises:
