@@ -483,14 +483,13 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
         ConfigError: if they cannot be written.
     """
     prompts = (Path() if project() == Path.cwd() else project()) / "prompts" / language
-    stems = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    files = (
-        (stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems
-    )
     # A name is free only if neither of its two files exists.
-    stem, path, prompt = next(
-        names for names in files if not names[1].exists() and not names[2].exists()
-    )
+    for number in count(1):
+        stem = name if number == 1 else f"{name}-{number}"
+        path = PRESETS / f"{stem}.yaml"
+        prompt = prompts / f"{stem}{SUFFIX}"
+        if not path.exists() and not prompt.exists():
+            break
     if TEMPLATE in alignment.settings:
         alignment = replace(
             alignment, settings={**alignment.settings, TEMPLATE: stem}, template=prompt

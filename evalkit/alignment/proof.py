@@ -359,20 +359,20 @@ def prove(
         {"bootstrap": max(config.scoring.bootstrap, RESAMPLES)}
     )
     comparison = compare_runs(entries, scoring, [labels.metric])
-    decisions = [
+    decision_before, decision_after = (
         decide(run_metrics, config.scoring.confidence) for run_metrics in metrics
-    ]
+    )
     difference = comparison.difference(labels.metric)
     assert difference is not None, "one judge's scale is the same before and after"
-    values = [comparison.metrics(run)[labels.metric] for run in (BEFORE, AFTER)]
+    value_before = comparison.metrics(BEFORE)[labels.metric]
+    value_after = comparison.metrics(AFTER)[labels.metric]
     share = labels.kind.share
     right = None if share is None else comparison.difference(share)
     changed = None
     if right is not None and right.only_first is not None:
         changed = right.only_first + (right.only_second or 0)
-    return Proof(
-        values[0], values[1], difference, (decisions[0], decisions[1]), changed
-    )
+    decisions = (decision_before, decision_after)
+    return Proof(value_before, value_after, difference, decisions, changed)
 
 
 def outcome_of(test: Proof, confidence: float) -> Outcome:

@@ -461,6 +461,10 @@ class Outcome:
     unstable: bool = False
 
 
+def _is_significant(p: float | None, alpha: float) -> bool:
+    return p is not None and p <= alpha
+
+
 def outcomes(
     effects: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float
 ) -> list[Outcome]:
@@ -479,37 +483,30 @@ def outcomes(
         )
         for contrast in effects
     ]
-    # three tests of each probe: its effect, then its silence, then its changes
-    p = [
+    # Three tests of each probe: its effect, its silence and its changes.
+    of_effects = [
         p_value(contrast.tested, clusters, one_sided=contrast.one_sided)
         for contrast in effects
     ]
-    p += [p_value(silence, clusters, one_sided=True) for silence in silences]
-    p += [
+    of_silences = [p_value(silence, clusters, one_sided=True) for silence in silences]
+    of_changes = [
         None
         if contrast.change is None
         else p_value(contrast.change, clusters, one_sided=True)
         for contrast in effects
     ]
-    adjusted = holm(p)
+    # All of them are one family.
+    adjusted = holm([*of_effects, *of_silences, *of_changes])
     count = len(effects)
-    changes = adjusted[2 * count :]
     alpha = 1 - scoring.confidence
     results = []
-    for contrast, raw, adjusted_p, silent, changed in zip(
-        # `p` and `adjusted` are three times as long as `effects`: `zip` ends with the shortest.
-        effects,
-        p,
-        adjusted,
-        adjusted[count:],
-        changes,
-        strict=False,
-    ):
+    for index, contrast in enumerate(effects):
+        adjusted_p = adjusted[index]
+        falls = _is_significant(adjusted_p, alpha)
+        is_silent = _is_significant(adjusted[count + index], alpha)
+        is_unstable = _is_significant(adjusted[2 * count + index], alpha)
         finite = contrast.tested[np.isfinite(contrast.tested)]
         mean = float(finite.mean()) if len(finite) else None
-        falls, is_silent, is_unstable = (
-            p is not None and p <= alpha for p in (adjusted_p, silent, changed)
-        )
         # A mean of exactly 0 has no direction to report.
         falls = falls and (mean or 0.0) != 0
         detectable = _detectable_shift(
@@ -518,7 +515,7 @@ def outcomes(
         results.append(
             Outcome(
                 contrast,
-                raw,
+                of_effects[index],
                 adjusted_p,
                 mean,
                 falls,

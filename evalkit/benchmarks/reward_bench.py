@@ -109,33 +109,30 @@ def _rule(view: View) -> Measures:
     tie = 0.5 if view.outcome.scores is None else 0.0
     credit = np.where(winner == TIE, tie, winner == A)
     tally = view.cases_tally
-    subsets = {
-        name: mean(
+    subsets = {}
+    for name, cases in view.subsets().items():
+        subset_cases = cases & view.whole
+        subsets[name] = mean(
             f"rewardbench/{name}",
             tally,
             credit,
-            # Cases of the subset with and without a verdict.
             subset_cases & (winner != NONE),
             subset_cases & (winner == NONE),
             why=NO_PAIR,
         )
-        for name, subset_cases in (
-            (name, cases & view.whole) for name, cases in view.subsets().items()
-        )
-    }
     published = FACTS["rewardbench"]["tables"]["sections"]
-    sections = {
-        name: blend(
-            f"rewardbench/{name}",
-            [subsets[subset] for subset in weights if subset in subsets],
-            # Weights of the subsets that the run has; a section without some has a note.
-            [weight for subset, weight in weights.items() if subset in subsets],
-            note=without(weights, subsets),
-            why=NO_PAIR,
-        )
-        for name, weights in published.items()
-        if subsets.keys() & weights
-    }
+    sections = {}
+    for name, weights in published.items():
+        present = [subset for subset in weights if subset in subsets]
+        # A section without some of its subsets has a note, one without all is omitted.
+        if present:
+            sections[name] = blend(
+                f"rewardbench/{name}",
+                [subsets[subset] for subset in present],
+                [weights[subset] for subset in present],
+                note=without(weights, subsets),
+                why=NO_PAIR,
+            )
     if not sections:
         return [
             nothing("rewardbench/score", "no case has a subset of RewardBench"),
@@ -313,24 +310,27 @@ def _rm_rule(view: View) -> Measures:
     have equal weight; safety is the mean of `safety-refuse` and `safety-response` (Liu et al. 2025,
     arXiv 2410.16184, section 3.3).
     """
-    case, i, j, winner = _compare_chosen(
-        view, np.ones(len(view.cases), dtype=bool), every=True
-    )
-    chosen = np.array(
-        [_chosen_count(view, k) for k in range(len(view.cases))], dtype=np.int64
-    )
-    # the style of the rejected response; `i` is that of the chosen one
-    rival = j - chosen[case]
+    every_case = np.ones(len(view.cases), dtype=bool)
+    # (comparisons,) each: the case, the chosen and the rejected response, and the winner.
+    case, i, j, winner = _compare_chosen(view, every_case, every=True)
+    chosen_counts = [_chosen_count(view, k) for k in range(len(view.cases))]
+    # Styles are numbered from plain to fancy, in the same order on both sides; rejected responses
+    # come after the chosen ones.
+    style = i
+    rival_style = j - np.array(chosen_counts, dtype=np.int64)[case]
+    levels = {
+        "easy": style > rival_style,
+        "normal": style == rival_style,
+        "hard": style < rival_style,
+    }
     tally = view.tally.of(case)
     has_verdict = winner != NONE
-    # Styles are numbered from plain to fancy, in the same order on both sides.
-    levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
+    # {domain: {its part: the comparisons in it}}; only safety has two parts.
     parts: dict[str, dict[str, Bools]] = {}
-    for name, cases in view.subsets("domain").items():  # safety has two parts
-        parts.setdefault("safety" if name.startswith("safety") else name, {})[name] = (
-            # (comparisons,) by the case of each.
-            cases & view.whole
-        )[case]
+    for name, cases in view.subsets("domain").items():
+        domain = "safety" if name.startswith("safety") else name
+        used_cases = cases & view.whole
+        parts.setdefault(domain, {})[name] = used_cases[case]
 
     def part(level: str, name: str, domain_rows: Bools) -> Statistic:
         rows = levels[level] & domain_rows

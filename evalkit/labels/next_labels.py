@@ -271,9 +271,8 @@ def _residual_variances(
         for name, stratum_residuals in by_stratum.items()
         if stratum_residuals
     }
-    overall = sum(share[name] * mean for name, mean in means.items()) / (
-        sum(share[name] for name in means) or 1.0
-    )
+    share_labeled = sum(share[name] for name in means) or 1.0
+    overall = sum(share[name] * mean for name, mean in means.items()) / share_labeled
     spread = dict[str, float]()
     between = 0.0
     for name, stratum_residuals in by_stratum.items():
@@ -283,14 +282,13 @@ def _residual_variances(
             PRIOR["flip"],
         )
         mean = means.get(name, overall)
-        spread[name] = (
-            sum((r - mean) ** 2 for r in stratum_residuals) + PRIOR_LABELS * prior
-        ) / (len(stratum_residuals) + PRIOR_LABELS)
+        squares = sum((residual - mean) ** 2 for residual in stratum_residuals)
+        labels = len(stratum_residuals)
+        spread[name] = (squares + PRIOR_LABELS * prior) / (labels + PRIOR_LABELS)
         # The law of total variance: within the strata, and between their means.
         between += share[name] * (mean - overall) ** 2
-    return spread, between + sum(
-        share[name] * variance for name, variance in spread.items()
-    )
+    within = sum(share[name] * variance for name, variance in spread.items())
+    return spread, between + within
 
 
 def _allocate_labels(

@@ -396,45 +396,49 @@ def _labels(case: Case) -> tuple[Any, ...]:
     )
 
 
+def _reported_models(run: RunEntry) -> str:
+    """Return the models that answered, as their providers name them, empty if none did."""
+    names = {
+        judgment.completion.model
+        for judgment in run.judgments
+        if judgment.completion is not None
+    }
+    return ", ".join(sorted(filter(None, names)))
+
+
+def _models_of(manifest: Json) -> str:
+    return ", ".join(str(judge.get("model")) for judge in manifest.get("judges") or ())
+
+
+def _prompt_hashes(manifest: Json) -> dict[str, Any]:
+    hashes = manifest.get("prompt_hashes") or {}
+    return {f"prompt.{name}": digest for name, digest in hashes.items()}
+
+
 def _differing_settings(
     runs: Sequence[RunEntry], manifests: Sequence[Json]
 ) -> Iterator[Setting]:
     """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
-    flat = [dict(_flat(run.config.dump())) for run in runs]
-    answered = [
-        {
-            judgment.completion.model
-            for judgment in run.judgments
-            if judgment.completion is not None
-        }
-        for run in runs
-    ]
-    reported = [", ".join(sorted(filter(None, names))) for names in answered]
-    models = [
-        ", ".join(str(judge.get("model")) for judge in manifest.get("judges") or ())
-        for manifest in manifests
-    ]
-    if flat[0].get("judge.model") != flat[1].get("judge.model"):
-        models = []  # else they have the hash of local weights
-    hashes = [
-        {
-            f"prompt.{name}": digest
-            for name, digest in (manifest.get("prompt_hashes") or {}).items()
-        }
-        for manifest in manifests
-    ]
-    model_settings = [
+    first, second = (dict(_flat(run.config.dump())) for run in runs)
+    reported = [_reported_models(run) for run in runs]
+    models = [_models_of(manifest) for manifest in manifests]
+    # The config shows another model; for the same one, these have the hash of local weights.
+    if first.get("judge.model") != second.get("judge.model"):
+        models = []
+    additional = (
         [{"judge.model": model} for model in models if model],
-        [{"judge.reported_model": models} for models in reported if models],
-    ]
-    for both in (*model_settings, hashes):
+        [{"judge.reported_model": names} for names in reported if names],
+        [_prompt_hashes(manifest) for manifest in manifests],
+    )
+    for settings in additional:
         # A setting that one of the runs does not report cannot differ.
-        if len(both) == len(flat) and all(both):
-            flat = [
-                settings | added for settings, added in zip(flat, both, strict=True)
-            ]
-    for name in flat[0] | flat[1]:
-        before, after = (settings.get(name) for settings in flat)
+        if len(settings) == len(runs) and all(settings):
+            of_first, of_second = settings
+            first |= of_first
+            second |= of_second
+    for name in first | second:
+        before = first.get(name)
+        after = second.get(name)
         part = _PARTS.get(name.partition(".")[0])
         if before != after and part is not None and name not in _NO_VERDICT:
             yield Setting(part, name, before, after)

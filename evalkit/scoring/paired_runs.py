@@ -214,39 +214,32 @@ class PairedVerdicts:
     ) -> PairedVerdicts:
         """Return the verdicts of a run."""
         positions = {case.id: position for position, case in enumerate(entry.cases)}
+        # Verdicts on pairs name a winner, those on single responses a class.
         size = 2
         codes = dict[Any, int](CODES)
-        if entry.config.rubric.classes:
+        classes = entry.config.rubric.classes
+        if classes:
             size = 1
-            codes = {
-                name: code for code, name in enumerate(entry.config.rubric.classes)
-            } | {None: NONE}
+            codes = {name: code for code, name in enumerate(classes)}
+            codes[None] = NONE
         # Normalized scores and ranks have no unit that two runs share.
         in_units = entry.config.scoring.normalize == "none" and all(
-            len(j.unit) == 1 for j in entry.judgments
+            len(judgment.unit) == 1 for judgment in entry.judgments
         )
-        # rows: position of the case, code of the label, code of the winner or class
-        pairs = [
-            (
-                positions[v.case_id],
-                codes.get(v.label, NONE),
-                codes[v.winner or v.class_name],
-            )
-            for v in verdicts
-            if len(v.unit) == size
-        ]
-        # rows: position of the case, score, grade
-        single = [
-            (
-                positions[v.case_id],
-                v.score,
-                v.label if isinstance(v.label, float) else None,
-            )
-            for v in verdicts
-            if len(v.unit) == 1 and in_units
-        ]
-        case, label, winner = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
-        response, score, grade = np.array(single, dtype=np.float64).reshape(-1, 3).T
+        # Rows: position of the case, code of the label, code of the winner or class.
+        decided = []
+        # Rows: position of the case, score, grade.
+        scored = []
+        for verdict in verdicts:
+            position = positions[verdict.case_id]
+            if len(verdict.unit) == size:
+                decision = codes[verdict.winner or verdict.class_name]
+                decided.append((position, codes.get(verdict.label, NONE), decision))
+            if len(verdict.unit) == 1 and in_units:
+                grade = verdict.label if isinstance(verdict.label, float) else None
+                scored.append((position, verdict.score, grade))
+        case, label, winner = np.array(decided, dtype=np.int64).reshape(-1, 3).T
+        response, score, grades = np.array(scored, dtype=np.float64).reshape(-1, 3).T
         tally = Tally(case, len(entry.cases))
         return cls(
             tally,
@@ -254,7 +247,7 @@ class PairedVerdicts:
             winner,
             tally.of(response.astype(np.int64)),
             score,
-            grade,
+            grades,
             clusters,
         )
 

@@ -557,21 +557,13 @@ def _tests(
         # Slices whose p-value is still open: not enough extreme permutations yet.
         start < count and (open_ := np.flatnonzero(testable & (extreme <= ENOUGH))).size
     ):
-        # shape (permutations, cases): whose membership each case takes
         width = min(step, count - start)
-        every_case = np.arange(len(members))
-        moved = np.repeat(every_case[None], width, axis=0)
+        # (permutations, cases): whose membership each case takes.
+        moved = np.repeat(np.arange(len(members))[None], width, axis=0)
         for block in blocks:
-            # shape (permutations, clusters, cases of a cluster); clusters of a block have one size
-            of = np.broadcast_to(cases[block], (len(moved), *block.shape))
-            # (permutations, clusters) orders of whole clusters, then of the cases in each.
-            clusters_of_block = np.arange(len(block))
-            unpermuted = np.broadcast_to(clusters_of_block, (len(moved), len(block)))
-            order = generator.permuted(unpermuted, axis=1)
-            in_order = np.take_along_axis(of, order[:, :, None], axis=1)
-            shuffled = generator.permuted(in_order, axis=2)
-            # Each case takes the membership of the case that moved to it.
-            moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
+            cases_of_block = cases[block]
+            permuted = _permuted_clusters(cases_of_block, width, generator)
+            moved[:, cases_of_block.ravel()] = permuted.reshape(width, -1)
         # shape (permutations, open slices)
         # Members by permutation: (permutations, cases, open slices).
         differences = np.abs(_differences_from_rest(whole, members[:, open_][moved]))
@@ -582,11 +574,33 @@ def _tests(
         extreme[open_] += as_large.sum(axis=0)
         drawn[open_] += len(moved)
         start += len(moved)
+    # Extreme permutations divided by all, each with the observed order.
+    p_values = (extreme / drawn).tolist()
     return [
-        float(p) if ok else None
-        # Extreme permutations divided by all, each with the observed order.
-        for p, ok in zip(extreme / drawn, testable, strict=True)
+        p if is_testable else None
+        for p, is_testable in zip(p_values, testable, strict=True)
     ]
+
+
+def _permuted_clusters(
+    cases: Ints, permutations: int, generator: np.random.Generator
+) -> Ints:
+    """Return the cases of clusters of one size in random orders, (permutations, clusters, cases of one).
+
+    Whole clusters change places, and then the cases in each.
+
+    Args:
+        cases: (clusters, cases of one) the cases by cluster.
+        permutations: the number of orders.
+        generator: the source of randomness.
+    """
+    clusters = len(cases)
+    repeated = np.broadcast_to(cases, (permutations, *cases.shape))
+    unpermuted = np.broadcast_to(np.arange(clusters), (permutations, clusters))
+    # (permutations, clusters)
+    order = generator.permuted(unpermuted, axis=1)
+    in_order = np.take_along_axis(repeated, order[:, :, None], axis=1)
+    return np.asarray(generator.permuted(in_order, axis=2))
 
 
 def _blocks(cluster: Ints) -> list[Ints]:

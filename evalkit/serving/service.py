@@ -470,17 +470,20 @@ def _config_of_request(judge: Judge, arguments: Any) -> Any:
     """
     config = judge.config
     judged_criteria = judge.config.criteria
-    if pairs := isinstance(arguments, PairwiseCompareInput):
+    if isinstance(arguments, PairwiseCompareInput):
         settings = pairwise_settings(arguments, config, ())
+        update: dict[str, Any] = {"swap": settings.swap, "tie": settings.tie}
     else:
         settings = direct_settings(arguments, config, ())
+        update = {"rubric": settings.rubric}
     criteria = dict(settings.criteria)
     for criterion in arguments.criteria:
-        name, values = (
-            (criterion, {})
-            if isinstance(criterion, str)
-            else (criterion.name, criterion.model_dump(exclude_unset=True))
-        )
+        if isinstance(criterion, str):
+            name = criterion
+            values = {}
+        else:
+            name = criterion.name
+            values = criterion.model_dump(exclude_unset=True)
         # A client may repeat a criterion by its name only; that is the validated criterion, not
         # another one.
         unchanged = (
@@ -490,16 +493,10 @@ def _config_of_request(judge: Judge, arguments: Any) -> Any:
         )
         if name in judged_criteria and all(unchanged):
             criteria[name] = judged_criteria[name]
-    update = {
-        name: getattr(settings, name)
-        for name in (("swap", "tie") if pairs else ("rubric",))
-    }
-    return config.model_copy(
-        update={
-            **update,
-            "criteria": judged_criteria if criteria == judged_criteria else criteria,
-        }
-    )
+    # The same object if they are equal, so that nothing counts as changed.
+    is_same = criteria == judged_criteria
+    update["criteria"] = judged_criteria if is_same else criteria
+    return config.model_copy(update=update)
 
 
 def problem(errors: Sequence[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,7 +40,14 @@ from evalkit.runs import write_files
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty
 from evalkit.runs.results import RunResult
-from evalkit.scoring.looks import Baseline, Look, answers_of, as_numbers, look_facts
+from evalkit.scoring.looks import (
+    Baseline,
+    Look,
+    Unit,
+    answers_of,
+    as_numbers,
+    look_facts,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.store import open_store
 from evalkit.workflows.materials import load_materials
@@ -295,57 +302,58 @@ def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
 
 def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
-    calls = result.calls
-    why = result.manifest.get("stopped")
-    if (
-        why is None
-        and calls.failed > result.config.runner.max_failure_rate * calls.planned
-    ):
-        why = f"{calls.failed:,} of {calls.planned:,} requests failed"
-    models, fingerprints = (
-        _reported(result, name) for name in ("model", "fingerprint")
-    )
+    why = _why_incomplete(result)
     look = replace(
         look,
         complete=why is None,
-        why=why if why is None else redact(str(why)),
-        models=models,
-        fingerprints=fingerprints,
+        why=why,
+        models=_reported(result, "model"),
+        fingerprints=_reported(result, "fingerprint"),
     )
-    look = _paid(look, calls.sent, result.cost_usd)
+    look = _paid(look, result.calls.sent, result.cost_usd)
     if why is not None:
         return _with(baseline, look)
+    # {unit: (answer, label)}
     answers = answers_of(result.verdicts, result.judgments)
+    # The first complete look fixes the units, and their order, for all later ones.
     if not baseline.units:
-        # case id -> its row
-        # The first complete look fixes the units, and their order, for all later ones.
-        case = {entry.id: row for row, entry in enumerate(result.cases)}
-        # unit -> the cluster of its case
-        clusters = Clusters.of(result.config, result.cases).of_rows(
-            np.array([case[unit[0]] for unit in answers])
-        )
-        cluster_numbers = np.unique(clusters, return_inverse=True)[1]
-        labels = tuple(label for _, label in answers.values())
         baseline = replace(
             baseline,
             units=(*answers,),
-            labels=labels,
-            clusters=tuple(cluster_numbers.tolist()),
+            labels=tuple(label for _, label in answers.values()),
+            clusters=_clusters_of_units(result, answers),
         )
-    look = replace(
-        look,
-        # In the order of `baseline.units`; `None` if this look has no answer.
-        answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units),
-    )
-    every = [complete_look.answers for complete_look in _with(baseline, look).complete]
-    # Rows are looks and columns are units, in both arrays.
+    no_answer = (None, None)
+    in_order = (answers.get(unit, no_answer) for unit in baseline.units)
+    look = replace(look, answers=tuple(answer for answer, _ in in_order))
+    looks = _with(baseline, look).complete
+    span = Scale.of(result.config.rubric).span
+    # (looks, units) both: the answers as numbers, and how right they are.
     values, right = as_numbers(
-        every, baseline.labels, Scale.of(result.config.rubric).span
+        [complete.answers for complete in looks], baseline.labels, span
     )
-    return _with(
-        baseline,
-        replace(look, facts=look_facts(values, right, np.array(baseline.clusters))),
-    )
+    facts = look_facts(values, right, np.array(baseline.clusters))
+    return _with(baseline, replace(look, facts=facts))
+
+
+def _why_incomplete(result: RunResult) -> str | None:
+    """Return why a look does not count, `None` if it does: it stopped, or too many requests failed."""
+    stopped = result.manifest.get("stopped")
+    if stopped is not None:
+        return redact(str(stopped))
+    calls = result.calls
+    if calls.failed > result.config.runner.max_failure_rate * calls.planned:
+        return redact(f"{calls.failed:,} of {calls.planned:,} requests failed")
+    return None
+
+
+def _clusters_of_units(result: RunResult, units: Iterable[Unit]) -> tuple[int, ...]:
+    """Return the cluster of each unit's case, numbered from 0 without gaps."""
+    row_of = {case.id: row for row, case in enumerate(result.cases)}
+    rows = np.array([row_of[case_id] for case_id, *_ in units])
+    clusters = Clusters.of(result.config, result.cases).of_rows(rows)
+    _, numbers = np.unique(clusters, return_inverse=True)
+    return tuple(numbers.tolist())
 
 
 def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:

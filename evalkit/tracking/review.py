@@ -358,13 +358,11 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     with _label_errors(uri):
         client = open_client(uri)
         name = f"{experiment_name(config)} labels"
-        found_experiment = client.get_experiment_by_name(name)
-        if found_experiment:
-            traces = list(
-                _traces_of(client, str(found_experiment.experiment_id), run_of(result))
-            )
-        else:
-            traces = []
+        experiment = client.get_experiment_by_name(name)
+        traces: list[LoggedTrace] = []
+        if experiment:
+            run_id = run_of(result)
+            traces += _traces_of(client, str(experiment.experiment_id), run_id)
         feedback = [
             (trace, assessment)
             for trace in traces
@@ -382,11 +380,15 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         )
     labels: dict[tuple[str, Unit, str], Label] = {}
     reader = class_reader(result.config)
+
+    def created(pair: tuple[LoggedTrace, Assessment]) -> int:
+        _, assessment = pair
+        return assessment.create_time_ms or 0
+
     # Oldest first, so that the last feedback of an annotator replaces the earlier ones below.
-    for trace, assessment in sorted(
-        feedback, key=lambda pair: pair[1].create_time_ms or 0
-    ):
-        if (label := _read_label(trace, assessment, reader)) is None:
+    for trace, assessment in sorted(feedback, key=created):
+        label = _read_label(trace, assessment, reader)
+        if label is None:
             continue
         probability = trace.info.tags.get(PROBABILITY, UNKNOWN)
         labels[label.case_id, label.unit, label.annotator] = replace(

@@ -155,6 +155,23 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) ->
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
 
 
+def _draw_tokens(spending: Spending, cases: int, axis: Axis, y: float) -> Markup:
+    """Draw the tokens of a judge per case as two bars, end to end: the prompt's and the answer's."""
+    prompt = spending.prompt_tokens / cases
+    answer = spending.completion_tokens / cases
+    middle = axis(prompt)
+    end = axis(prompt + answer)
+    prompt_width = middle - axis.start
+    answer_width = end - middle
+    return hint(
+        f"{prompt:,.0f} + {answer:,.0f}",
+        node(
+            "rect", class_="bar bar0", x=axis.start, y=y, width=prompt_width, height=20
+        ),
+        node("rect", class_="bar bar1", x=middle, y=y, width=answer_width, height=20),
+    )
+
+
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
     used = {name: spending for name, spending in judges.items() if spending.answers}
@@ -177,35 +194,12 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
             text(x, bottom + 16, tick, "tick"),
         ]
     labels = [in_every_language(_label(spending, cases)) for spending in used.values()]
-    for index, ((name, spending), label) in enumerate(
-        zip(used.items(), labels, strict=True)
-    ):
+    for index, (name, spending) in enumerate(used.items()):
         y = ROW * index
-        prompt = spending.prompt_tokens / cases
-        middle = axis(prompt)
-        end = axis(prompt + spending.completion_tokens / cases)
         elements += [
             text(LEFT - 12, y + 26, shorten(name, 24), "name"),
-            hint(
-                f"{prompt:,.0f} + {spending.completion_tokens / cases:,.0f}",
-                node(
-                    "rect",
-                    class_="bar bar0",
-                    x=axis.start,
-                    y=y + 12,
-                    width=middle - axis.start,
-                    height=20,
-                ),
-                node(
-                    "rect",
-                    class_="bar bar1",
-                    x=middle,
-                    y=y + 12,
-                    width=end - middle,
-                    height=20,
-                ),
-            ),
-            text(RIGHT + 16, y + 26, label, "value"),
+            _draw_tokens(spending, cases, axis, y + 12),
+            text(RIGHT + 16, y + 26, labels[index], "value"),
         ]
     elements.append(
         text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis")

@@ -132,11 +132,8 @@ class LabeledClasses:
         self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
         # Why nothing about labels is defined; empty if something is.
-        self._why = ""
-        if not columns.labeled.any():
-            self._why = UNLABELED
-        elif not columns.read.any():
-            self._why = UNREAD
+        nothing = UNREAD if columns.labeled.any() else UNLABELED
+        self._why = "" if columns.read.any() else nothing
 
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""

@@ -144,26 +144,26 @@ def correlation_statistics(
         ends: the ends of the scale.
     """
     graded = _GradedScores.of(scores)
-    statistics = [
+    pearson, spearman, kendall = (
         replace(build(graded), reach=_reach_of_unlike(build, graded))
         for build in (_pearson, _spearman, _kendall)
-    ]
+    )
     if ends is None or not len(graded.missing_grades):
-        return statistics
+        return [pearson, spearman, kendall]
     observed = (graded.x, graded.y, graded.missing_grades)
-    worst = [
-        pearson_bounds(*observed, ends),
-        spearman_bounds(*observed),
-        kendall_bounds(
-            *observed, statistics[2].observed() if len(graded.x) else float("nan")
-        ),
-    ]
+    tau = kendall.observed() if len(graded.x) else float("nan")
     return [
-        statistic
-        if bounds == (None, None)
-        else replace(statistic, worst=bounds, note=None)
-        for statistic, bounds in zip(statistics, worst, strict=True)
+        _with_bounds(pearson, pearson_bounds(*observed, ends)),
+        _with_bounds(spearman, spearman_bounds(*observed)),
+        _with_bounds(kendall, kendall_bounds(*observed, tau)),
     ]
+
+
+def _with_bounds(statistic: Statistic, bounds: Bounds) -> Statistic:
+    """Return a statistic with bounds over missing scores, unchanged if there are none."""
+    # The note says that missing scores are not bounded.
+    bounded = replace(statistic, worst=bounds, note=None)
+    return statistic if bounds == (None, None) else bounded
 
 
 def _reach_of_unlike(
@@ -220,7 +220,8 @@ def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
     """
     rounded = np.round(score, 9)
     graded = _GradedScores(tally, rounded, grade, np.zeros(0))
-    return replace(_spearman(graded), reach=_reach_of_unlike(_spearman, graded))
+    reach = _reach_of_unlike(_spearman, graded)
+    return replace(_spearman(graded), reach=reach)
 
 
 def _pearson(graded: _GradedScores) -> Statistic:
@@ -318,13 +319,16 @@ class _Levels:
         # Rows in order of their levels; stable, so that equal levels keep theirs.
         order = np.argsort(level, kind="stable")
         # Positions where the level changes, the first of which is 0.
-        starts = np.flatnonzero(np.diff(level[order], prepend=-1))
+        sorted_levels = level[order]
+        changes = np.diff(sorted_levels, prepend=-1)
+        starts = np.flatnonzero(changes)
         return cls(level, order, starts)
 
     def counts(self, weights: Floats) -> Floats:
         """Return the sum of the weights (rows, n) of each level, (rows, levels)."""
         # Sums of consecutive columns from each start: one for each level.
-        return np.asarray(np.add.reduceat(weights[:, self.order], self.start, axis=1))
+        in_order = weights[:, self.order]
+        return np.asarray(np.add.reduceat(in_order, self.start, axis=1))
 
 
 def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
@@ -459,7 +463,8 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
     # Column 0 counts responses; columns 1 to 3 sum their projections.
-    columns = graded.tally.columns(np.ones(len(graded.x)), *projections)
+    count = np.ones(len(graded.x))
+    columns = graded.tally.columns(count, *projections)
 
     def approximate(totals: Floats) -> Floats:
         # First order: twice the mean projection of the resample less the overall mean.
@@ -470,8 +475,10 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
         return _tau(*sums)
 
     # The approximation is moved so that the observed value is the exact one.
-    totals = np.array([[column.sum() for column in columns]])
-    shift = tau - float(approximate(totals)[0])
+    sums = [column.sum() for column in columns]
+    totals = np.array([sums])
+    [observed] = approximate(totals)
+    shift = tau - float(observed)
     return graded.statistic(
         "kendall", columns, lambda totals: approximate(totals) + shift
     )
@@ -567,8 +574,7 @@ def _kendall_by_case(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
     dx = np.where(differs_in_x, np.sign(x), 0.0)
     dy = np.where(differs_in_y, np.sign(y), 0.0)
     # (cases,) each: sums over the pairs of the case.
-    agreement, untied_x, untied_y = verdicts.tally.columns(
-        dx * dy, np.abs(dx), np.abs(dy)
-    )
+    of_pairs = (dx * dy, np.abs(dx), np.abs(dy))
+    agreement, untied_x, untied_y = verdicts.tally.columns(*of_pairs)
     scale = np.sqrt(untied_x * untied_y)
     return divide(agreement, scale)

@@ -123,13 +123,8 @@ def panel_statistics(
         return [alpha, *shared_errors(winners)]
     why = panel.scores.off_scale(scale)
     truth = np.full(len(grade), np.nan) if why else grade
-    return [
-        alpha,
-        *shared_errors(
-            PanelVotes(scores, truth, tally, numbers=True),
-            why if len(graded) else NO_LABEL,
-        ),
-    ]
+    votes = PanelVotes(scores, truth, tally, numbers=True)
+    return [alpha, *shared_errors(votes, why if len(graded) else NO_LABEL)]
 
 
 def class_panel_statistics(
@@ -218,7 +213,8 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
     apart = np.reshape(
         [votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape
     )
-    why = ALONE if judges < 2 else UNREAD if labeled.any() else unlabeled
+    why = UNREAD if labeled.any() else unlabeled
+    why = ALONE if judges < 2 else why
     shared = _error_correlation(ERRORS, errors, labeled, votes, (why, ALIKE))
     effective = partial(effective_votes, judges)
     reach = mixed(

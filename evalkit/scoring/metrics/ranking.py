@@ -243,32 +243,38 @@ def at_equal_length(games: Games) -> ControlledRatings | None:
     size = len(games.names)
     if deviation < 1e-9 or (games.winner == TIE).all():
         return None
-    values = np.stack(
-        [np.ones(len(games)), -np.ones(len(games)), games.log_ratio / deviation], axis=1
-    )
-    model = Davidson(
-        np.stack([games.i, games.j, np.full(len(games), size)], axis=1), values, size
-    )
-    results = np.stack([games.winner == code for code in (A, TIE, B)]).astype(
-        np.float64
-    )[:, None]
+    count = len(games)
+    ones = np.ones(count)
+    # (games, 3) the effects of a game and their factors: its two systems, and length.
+    effects = np.stack([games.i, games.j, np.full(count, size)], axis=1)
+    factors = np.stack([ones, -ones, games.log_ratio / deviation], axis=1)
+    model = Davidson(effects, factors, size)
+    # (3, 1, games): each game is a kind of its own, in one table.
+    by_outcome = [games.winner == code for code in (A, TIE, B)]
+    results = np.stack(by_outcome).astype(np.float64)[:, None]
     at = model.fit(results, np.array([0]))
-    information = model.derivatives(at, results)[1][0]
+    _, informations = model.derivatives(at, results)
+    information = informations[0]
     residual, tied, *_ = model.residuals(at, results)
     if np.isnan(at).any() or np.linalg.cond(information) > 1e10:
         return None
     # The sandwich: (clusters, effects + 1) sums of the scores of all games of a cluster, which
     # are not independent.
     bread = np.linalg.inv(information)
-    shape = (games.clusters.count, len(games))
-    cluster = csr_array(
-        (np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape
-    )
-    outcomes = (cluster @ model.design.multiply(residual[0][:, None])).toarray()
-    scores = np.column_stack([outcomes, cluster @ tied[0] * np.isfinite(at[0, -1])])
-    errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
-    ratings = at[0, :size] - at[0, :size].mean()
-    effect = float(at[0, size])
+    shape = (games.clusters.count, count)
+    entries = (ones, (games.cluster, np.arange(count)))
+    cluster = csr_array(entries, shape=shape)
+    scores_of_games = model.design.multiply(residual[0][:, None])
+    outcomes = (cluster @ scores_of_games).toarray()
+    # Without ties, log v is at its limit and has no score.
+    has_ties = np.isfinite(at[0, -1])
+    scores = np.column_stack([outcomes, cluster @ tied[0] * has_ties])
+    meat = scores.T @ scores
+    errors = np.sqrt(np.diag(bread @ meat @ bread))
+    # (effects + 1,) the ratings, the effect of length, and log v.
+    estimates = at[0]
+    ratings = estimates[:size] - estimates[:size].mean()
+    effect = float(estimates[size])
     return ControlledRatings(ratings, errors[:size], effect, float(errors[size]))
 
 
@@ -358,23 +364,23 @@ def rank_systems(
         return [], {}
     resampled = resampled_standing(games, scoring)
     elo_mean = elo_over_orders(games, resampled=False, seed=scoring.seed).mean(axis=0)
+    elo_draws = elo_over_orders(games, resampled=True, seed=scoring.seed)
+    # (1 + resamples, systems) each: row 0 is the observed value, the others are resamples.
     columns = {
         "rating": resampled.rating,
         "win_rate": resampled.win_rate,
         "copeland": resampled.copeland,
         "rank": resampled.rank,
-        # row 0 is the observed value, the others are resamples
-        "elo": np.vstack(
-            [elo_mean, elo_over_orders(games, resampled=True, seed=scoring.seed)]
-        ),
+        "elo": np.vstack([elo_mean, elo_draws]),
     }
-    rows = [
-        {
+
+    def metrics_of_system(system: int) -> dict[str, Metric]:
+        return {
             name: _system_metric(games, scoring, name, system, column[:, system])
             for name, column in columns.items()
         }
-        for system in range(len(games.names))
-    ]
+
+    rows = [metrics_of_system(system) for system in range(len(games.names))]
     p_values = _pairwise_p_values(games, scoring, resampled)
     few = rows if len(rows) <= MAX_SYSTEMS else []
     metrics = [row[name] for row in few for name in ("rating", "win_rate")]
@@ -426,8 +432,10 @@ def _rating_reach(value: float, share: float) -> Bounds:
     """Return the ratings if the share of the games were all lost, or all won, against an opponent of rating 0."""
     expected = 1 / (1 + 10 ** (-value / SCALE))
     low = (1 - share) * expected
-    high = (1 - share) * expected + share
-    return SCALE * log10(low / (1 - low)), SCALE * log10(high / (1 - high))
+    high = low + share
+    low_odds = low / (1 - low)
+    high_odds = high / (1 - high)
+    return SCALE * log10(low_odds), SCALE * log10(high_odds)
 
 
 def _pairwise_p_values(
@@ -453,15 +461,19 @@ def _pairwise_p_values(
         return None
     i, j = np.triu_indices(len(games.names), 1)
     # shape (pairs of systems,)
-    error = (rating[1:][complete][:, i] - rating[1:][complete][:, j]).std(axis=0) * (
-        clusters / (clusters - 1)
-    ) ** 0.5
+    resamples = rating[1:][complete]
+    differences = resamples[:, i] - resamples[:, j]
+    few_clusters = (clusters / (clusters - 1)) ** 0.5
+    error = differences.std(axis=0) * few_clusters
     size = np.abs(rating[0, i] - rating[0, j])
     t_values = np.divide(
         size, error, out=np.where(size > FUZZ, np.inf, 0.0), where=error > 1e-12
     )
+    p_values = 2 * stdtr(clusters - 1, -t_values)
+    adjusted = holm(p_values.tolist())
     table = np.ones((len(games.names),) * 2)
-    table[i, j] = table[j, i] = holm((2 * stdtr(clusters - 1, -t_values)).tolist())
+    table[i, j] = adjusted
+    table[j, i] = adjusted
     return table
 
 

@@ -387,10 +387,10 @@ class Unread:
             bound = 0.0 if sign < 0 else 1.0
         low, high = self.at_vertices(value)
         if low is None or high is None:
-            far = self._bounds_of_ratio(constant, factor)
+            least, most = self._bounds_of_ratio(constant, factor)
             if sign < 0:
-                return (max(-1.0, 1 - far[1]), 1 - bound)
-            return (max(-1.0, 1 - bound), 1 - far[0])
+                return (max(-1.0, 1 - most), 1 - bound)
+            return (max(-1.0, 1 - bound), 1 - least)
         if sign < 0:
             return (low, max(1 - bound, high))
         return (min(1 - bound, low), high)
