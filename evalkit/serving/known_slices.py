@@ -11,7 +11,13 @@ from evalkit.core.values import JsonObject, frozen
 from evalkit.report.findings.places import slice_text
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import USES, Use
-from evalkit.scoring.search import Crossed, cell_of, computed_cell, searched_columns
+from evalkit.scoring.search import (
+    PLACE,
+    Crossed,
+    cell_of,
+    computed_cell,
+    searched_columns,
+)
 from evalkit.scoring.slices import is_member
 
 SLICE: Final = "slice"
@@ -114,6 +120,9 @@ class KnownSlices:
             # One warning for each column, however many of its slices are weak.
             elif inside is None and known_slice.column not in unknown:
                 unknown.add(known_slice.column)
+                if known_slice.column == PLACE:
+                    yield UNKNOWN, _after(name)
+                    continue
                 yield (
                     UNKNOWN,
                     gettext(
@@ -123,6 +132,15 @@ class KnownSlices:
                         column=known_slice.column,
                     ),
                 )
+
+
+def _after(name: Message) -> Message:
+    """Return that nothing shows whether new cases are like those of a place in the data."""
+    return gettext(
+        "The judge is not to be trusted where {slice}; new cases may be like these, so validate"
+        " it again.",
+        slice=name,
+    )
 
 
 def _read_slice(

@@ -35,8 +35,10 @@ from evalkit.scoring.search import (
 )
 from evalkit.scoring.search import columns as search_columns
 from evalkit.scoring.search import items as search_items
+from evalkit.scoring.search import search as search_module
 from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
+from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values
 from evalkit.scoring.stats.agreement_formulas import kappa
@@ -51,7 +53,7 @@ TRUSTED = Decision("single", "substantial", "response", Metric("agreement/kappa"
 def counted(labels, wrong, clusters=None):
     rows = np.arange(len(labels))
     ones = np.ones(len(labels))
-    return Outcomes(rows, labels, labels, ones, np.asarray(wrong, float), True)
+    return Outcomes(rows, labels, labels, ones, np.asarray(wrong, float), labels, True)
 
 
 def test_one_column_of_errors_is_a_permutation_test():
@@ -61,7 +63,7 @@ def test_one_column_of_errors_is_a_permutation_test():
     inside = np.arange(n) < 35
     errors[inside] += 0.25
     zeros = np.zeros(n, dtype=np.int64)
-    outcomes = Outcomes(np.arange(n), zeros, np.arange(n) % 2, np.ones(n), errors, False)
+    outcomes = Outcomes(np.arange(n), zeros, np.arange(n) % 2, np.ones(n), errors, errors, False)
     members = np.stack([inside, ~inside], axis=1)
     found = compare_slices(outcomes, members, np.arange(n), 20_000, 0.95, 1)
     expected = permutation_test(
@@ -546,6 +548,8 @@ def test_a_gate_is_limited_to_cases_with_a_value():
     assert selected(cases, {"length": {"in": ["2..3"]}}) == [False, True, True, False]
     assert selected(cases, {"tone": {"not": ["(no value)"]}}) == [True, True, False, True]
     assert selected(cases, {"tone": {"in": ["(no value)", "a"]}}) == [True, False, True, False]
+    assert selected(cases, {"case_number": {"not": ["2..3"]}}) == [True, False, False, True]
+    check_choices(cases, {"case_number": {"in": ["2..4"]}})
     assert (is_member(None, "(no value)"), is_member("a", "(no value)")) == (True, False)
     check_choices(cases, {})
     check_choices(cases, {"tone": {"in": ["a", "b", "(no value)"]}})
@@ -864,3 +868,131 @@ def test_small_groups_that_differ_are_found_together():
     assert not variation.varying([groups(60)], outcomes, 0.9999, 0)
     assert not variation.varying(columns, replace(outcomes, counted=False), 0.95, 0)
     assert not variation.varying(columns, replace(outcomes, units=outcomes.units * 2), 0.95, 0)
+
+
+def drifting(kind, order):
+    """Return labels and verdicts of 300 cases; from the 181st on the judge is a coin, or the data is sorted."""
+    generator = np.random.default_rng(21)
+    classes = 2 if kind == "agreement/kappa" else 5
+    labels = generator.integers(0, classes, 300)
+    others = generator.integers(0, classes, 300)
+    late = np.arange(300) >= 180
+    if order == "late":
+        return labels, np.where(late, others, labels)
+    if order == "constant late":
+        return labels, np.where(late, 0, labels)
+    verdicts = np.where(generator.random(300) < 0.15, others, labels)
+    keys = {
+        "verdict": verdicts,
+        "label and verdict": 10 * labels + verdicts,
+        "right": labels == verdicts,
+        "label": labels,
+        "nothing": np.zeros(300),
+    }
+    rows = np.argsort(keys[order], kind="stable")
+    return labels[rows], verdicts[rows]
+
+
+def agreement_of(kind, labels, verdicts):
+    if kind == "agreement/kappa":
+        return confusion(labels, verdicts)
+    return replace(moments(1.0 * verdicts, 1.0 * labels), value=pearson)
+
+
+def pearson(totals):
+    n, x, y, xx, yy, xy = totals.T
+    spread = (n * xx - x * x) * (n * yy - y * y)
+    with np.errstate(invalid="ignore"):
+        return (n * xy - x * y) / np.sqrt(spread)
+
+
+@pytest.mark.parametrize("kind", ["agreement/kappa", "agreement/pearson"])
+@pytest.mark.parametrize(
+    ("order", "is_named"),
+    [
+        ("late", True),
+        ("constant late", True),
+        ("verdict", False),
+        ("label and verdict", False),
+        ("label", False),
+        ("nothing", False),
+    ],
+)
+def test_the_place_in_the_data_is_a_slice_unless_verdicts_sort_it(kind, order, is_named):
+    labels, verdicts = drifting(kind, order)
+    statistics = {kind: agreement_of(kind, labels, verdicts)}
+    decision = Decision("single", "substantial", "response", Metric(kind, 0.9))
+    columns = SearchedColumns((), placed=True)
+    found = search_slices(SCORING, columns, statistics, decision, Clusters.each(300))
+    where = [json.loads(one.note) for name, one in found.items() if "/where/" in name]
+    named = [(one["column"], one["value"]) for one in where]
+    assert (("case_number", "181..300") in named) is is_named
+    assert is_named or not named
+
+
+def test_errors_in_order_show_no_place():
+    labels, verdicts = drifting("agreement/kappa", "right")
+    assert places(counted(labels, labels != verdicts), 300) is None
+    errors = np.linspace(0, 3, 100)
+    rows = np.arange(100)
+    ones = np.ones(100)
+    outcomes = Outcomes(rows, rows % 2, rows % 2, ones, errors, errors % 1, False)
+    assert places(outcomes, 100) is None
+    assert places(replace(outcomes, wrong=ones, answer=ones), 100) is not None
+    assert places(outcomes.where(rows < 50), 100) is None
+
+
+def test_a_column_that_only_goes_with_the_place_is_not_named():
+    labels, verdicts = drifting("agreement/kappa", "late")
+    digits = [str(len(str(number))) for number in range(300)]
+    halves = ["a" if number < 180 else "b" for number in range(300)]
+    for values, expected in ((digits, "case_number"), (halves, "topic")):
+        columns = SearchedColumns((column(values),), placed=True)
+        statistics = {"agreement/kappa": confusion(labels, verdicts)}
+        found = search_slices(SCORING, columns, statistics, TRUSTED, Clusters.each(300))
+        where = [json.loads(one.note) for name, one in found.items() if "/where/" in name]
+        assert [one["column"] for one in where] == [expected]
+
+
+def shifted_scores(shift, direction=1.0):
+    generator = np.random.default_rng(3)
+    german = np.arange(300) % 3 == 0
+    grades = generator.integers(0, 3, 300) / 4 + 0.25
+    scores = grades + generator.normal(0, 0.02, 300) + np.where(german, direction * shift, 0.01)
+    lean = Tally.each(300).mean("decision/lean/score", scores - grades, np.ones(300, bool))
+    statistics = {"agreement/pearson": moments(scores, grades), lean.name: lean}
+    metric = Metric("agreement/pearson", 0.9)
+    decision = Decision("rates_corrected", "leans", "response", metric)
+    columns = SearchedColumns((column(np.where(german, "de", "en").tolist(), "language"),))
+    return search_slices(SCORING, columns, statistics, decision, Clusters.each(300))
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_a_slice_whose_scores_are_shifted_is_a_limit(direction):
+    found = shifted_scores(0.25, direction)
+    lean = found["decision/lean_where/language/de"]
+    assert lean.value == pytest.approx(0.25 * direction, abs=0.02)
+    assert not [name for name in shifted_scores(0.06, direction) if "lean_where" in name]
+    metrics = {
+        "agreement/spearman": Metric("agreement/spearman", 0.9, 0.85, 0.95, 400),
+        "decision/lean/score": Metric("decision/lean/score", 0.1, 0.08, 0.12, 400),
+        lean.name: lean,
+    }
+    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    word = "higher" if direction > 0 else "lower"
+    assert f"where language is de, its scores are {word} than the labels by 25" in english
+    assert "language 为 de时" in chinese.replace(" 时", "时")
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "is_beyond"),
+    [
+        ((0.3, 0.25, 0.35), (0.0, -0.02, 0.02), True),
+        ((-0.3, -0.35, -0.25), (0.0, -0.02, 0.02), True),
+        ((0.3, 0.01, 0.5), (0.0, -0.02, 0.02), False),
+        ((0.0, -0.02, 0.02), (0.3, 0.25, 0.35), False),
+        ((0.3, None, None), (0.0, -0.02, 0.02), False),
+    ],
+)
+def test_a_lean_is_beyond_that_elsewhere_by_whole_intervals(inside, outside, is_beyond):
+    assert search_module._is_beyond(Metric("a", *inside), Metric("b", *outside)) is is_beyond

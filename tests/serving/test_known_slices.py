@@ -8,6 +8,7 @@ import pytest
 
 import evalkit
 from evalkit.core.errors import ConfigError
+from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Response
 from evalkit.runs import read_run
 from evalkit.serving.known_slices import KnownSlices
@@ -162,3 +163,10 @@ def test_the_length_of_responses_is_always_known():
         assert [kind for kind, _ in known.warnings(asked)] == kinds
     asked = Case("1", "q", (Response("x" * 900),))
     assert [kind for kind, _ in known.warnings(asked, "rates_corrected")] == ["slice"]
+    decision["where"] = [where | {"column": "case_number", "slice": "61..99", "from": 61}]
+    placed = KnownSlices({"decision": decision, "searched": {"values": {}}})
+    ((kind, message),) = placed.warnings(asked)
+    assert kind == "slice_unknown"
+    assert (
+        "number 61 to 99 in the data; new cases may be like these" in in_every_language(message)[0]
+    )

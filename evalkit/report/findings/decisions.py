@@ -20,7 +20,11 @@ from evalkit.core.translation import (
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import LONGEST, Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
-from evalkit.report.findings.places import places_text, stratum_values
+from evalkit.report.findings.places import (
+    places_text,
+    slice_text,
+    stratum_values,
+)
 from evalkit.report.texts import texts
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.results import RunResult
@@ -44,7 +48,9 @@ from evalkit.scoring.decision import (
     known,
     labels,
     labels_at_hand,
+    lean_of,
     side,
+    slice_of,
     stratum,
 )
 
@@ -264,6 +270,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     metric = limit.metric
     # The count selects singular or plural.
     count = metric.missing if limit.kind == "missing" else metric.n
+    if limit.kind == "lean_where":
+        return _lean_in_slice(limit, decision)
     text = replace(_LIMITS[_limit_kind(limit, decision)], count=count)
     subject: Text | str = limit.subject
     if decision.unit == "item":
@@ -303,6 +311,15 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
         if limit.kind in ("compressed", "expanded"):
             values["rate"] = interval(limit.rate)
     return text.fill(**values)
+
+
+def _lean_in_slice(limit: Limit, decision: Decision) -> Text:
+    """Return in words how far the rates in a slice are off."""
+    kind, subject = lean_of(limit.metric)
+    lean = Limit(f"lean_{kind}", limit.metric, subject)
+    return _LIMITS["lean_where"].fill(
+        lean=limit_text(lean, decision), slice=slice_text(*slice_of(limit.metric))
+    )
 
 
 def _reach(metric: Metric) -> str:

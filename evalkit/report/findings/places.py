@@ -17,7 +17,7 @@ from evalkit.core.translation import (
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.scoring.decision import Decision, Metrics, Where, known, searched, stratum
-from evalkit.scoring.search import BOTH, CROSS
+from evalkit.scoring.search import BOTH, CROSS, PLACE
 from evalkit.scoring.slices import NO_VALUE
 
 MOST: Final = 2
@@ -41,6 +41,11 @@ def slice_text(column: str, value: str) -> Text:
             "{first} and {second}",
             first=slice_text(columns[0], values[0]),
             second=slice_text(columns[1], values[1]),
+        )
+    first, dots, last = value.partition("..")
+    if column == PLACE and dots:
+        return gettext(
+            "the case is number {first} to {last} in the data", first=first, last=last
         )
     if value == NO_VALUE:
         return gettext("{column} has no value", column=quoted(column))

@@ -81,10 +81,13 @@ from evalkit.scoring.decision.thresholds import (
 )
 from evalkit.scoring.decision.where import (
     FOLLOWS,
+    LEAN_WHERE,
     VARIES,
     WHERE,
     WITHIN,
+    lean_of,
     searched,
+    slice_of,
     stratum,
 )
 
@@ -114,6 +117,7 @@ __all__ = [
     "LABELS_NEEDED",
     "LABEL_RATE",
     "LEAN",
+    "LEAN_WHERE",
     "LENGTH",
     "LENGTH_CORRELATION",
     "MARGIN",
@@ -159,11 +163,13 @@ __all__ = [
     "known",
     "labels",
     "labels_at_hand",
+    "lean_of",
     "metrics_of",
     "missed_classes",
     "one_order",
     "open_leans",
     "searched",
     "side",
+    "slice_of",
     "stratum",
 ]

@@ -57,7 +57,14 @@ from evalkit.scoring.decision.thresholds import (
     SOME_TIES,
     TOP_HEAVY,
 )
-from evalkit.scoring.decision.where import FOLLOWS, VARIES, is_label, stratum
+from evalkit.scoring.decision.where import (
+    FOLLOWS,
+    VARIES,
+    is_label,
+    shifted,
+    slice_of,
+    stratum,
+)
 
 _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
     ORDER_AGREEMENT: "orders_disagree",
@@ -126,6 +133,7 @@ def gaps_and_biases(
         if side(metric, 0.0) == "unclear" and not perfect and decision.use != "none":
             yield Limit(reason, metric)
     if decision.trusted and decision.metric is not None:
+        yield from _slice_leans(metrics)
         yield from _open_margin(decision, leans)
         yield from _source(metrics)
         yield from _follows_column(metrics)
@@ -171,6 +179,13 @@ def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
             yield Limit(prefers, slope)
     if family is not None and side(family, 0.0) == "above":
         yield Limit("own_family", family)
+
+
+def _slice_leans(metrics: Metrics) -> Iterator[Limit]:
+    """Yield that rates in a slice are off by far more than elsewhere."""
+    for lean in shifted(metrics):
+        column, value = slice_of(lean)
+        yield Limit("lean_where", lean, f"{column}: {value}")
 
 
 def _open_margin(decision: Decision, leans: Leans) -> Iterator[Limit]:

@@ -12,6 +12,8 @@ from evalkit.scoring.decision.evidence import Metrics
 
 WHERE: Final = "decision/where/"
 """Prefix of the metrics of slices that allow less than other cases; their notes say which cases."""
+LEAN_WHERE: Final = "decision/lean_where/"
+"""Prefix of the lean in a slice whose rates are off by far more than those of other cases."""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
 LONGER: Final = "longer_response"
@@ -40,6 +42,25 @@ def places(metrics: Metrics, use: Use) -> Iterator[Where]:
 def stratum(metric: Metric) -> str:
     """Return the column within whose values `WITHIN` is the agreement, or that `FOLLOWS` is about."""
     return str(_note(metric).get("column", "?"))
+
+
+def shifted(metrics: Metrics) -> Iterator[Metric]:
+    """Yield the leans in slices that are shown to lean more than other cases."""
+    for name, metric in metrics.items():
+        if name.startswith(LEAN_WHERE) and metric.value is not None:
+            yield metric
+
+
+def lean_of(metric: Metric) -> tuple[str, str]:
+    """Return which rate the lean in a slice is of, such as `class`, and the class."""
+    kind, _, subject = str(_note(metric).get("lean", "")).partition("/")
+    return kind, subject
+
+
+def slice_of(metric: Metric) -> tuple[str, str]:
+    """Return the column and the value that a metric of a slice is about."""
+    content = _note(metric)
+    return str(content.get("column", "?")), str(content.get("value", "?"))
 
 
 def is_label(metric: Metric) -> bool:

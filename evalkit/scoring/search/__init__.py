@@ -1,6 +1,13 @@
 """The search for slices in which a judge is worse, and for judges that only know the stratum."""
 
-from evalkit.scoring.search.cells import BOTH, CROSS, Crossed, cell_of, computed_cell
+from evalkit.scoring.search.cells import (
+    BOTH,
+    CROSS,
+    PLACE,
+    Crossed,
+    cell_of,
+    computed_cell,
+)
 from evalkit.scoring.search.columns import SearchedColumns, searched_columns
 from evalkit.scoring.search.items import SearchRows, by_item
 from evalkit.scoring.search.search import search_slices
@@ -14,6 +21,7 @@ from evalkit.scoring.search.selection import (
 __all__ = [
     "BOTH",
     "CROSS",
+    "PLACE",
     "Crossed",
     "SearchRows",
     "SearchedColumns",

@@ -14,6 +14,8 @@ SYSTEMS: Final = "model"
 ITEM: Final = "item"
 TAG: Final = "tag"
 """The ids and the tags of the items of a case's checklist."""
+PLACE: Final = "case_number"
+"""The place of a case in the data, from 1; only the whole data knows it."""
 COMPUTED: Final = (LENGTH, PROMPT_LENGTH)
 """Columns that every case has, whatever its metadata are."""
 CROSS: Final = " × "

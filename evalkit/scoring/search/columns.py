@@ -18,6 +18,7 @@ from evalkit.scoring.search.cells import (
     BOTH,
     COMPUTED,
     CROSS,
+    PLACE,
     PROMPT_LENGTH,
     SYSTEMS,
     computed_cell,
@@ -103,6 +104,7 @@ class SearchedColumns:
             are judged, and numbers in narrower bins.
         crossed: pairs of columns, whose pairs of values are slices, too.
         prompts: prompts with several responses, which verdicts may follow alone.
+        placed: whether places in the data are slices, too: no column has the name of theirs.
         without: of columns that some cases have no value in, the slice of these cases.
     """
 
@@ -112,6 +114,7 @@ class SearchedColumns:
     crossed: tuple[Slices, ...] = ()
     prompts: tuple[Slices, ...] = ()
     without: tuple[Slices, ...] = ()
+    placed: bool = False
 
     @property
     def count(self) -> int:
@@ -226,6 +229,7 @@ def searched_columns(
         tuple(crossed),
         tuple(repeated),
         tuple(without),
+        not only_listed and PLACE not in values,
     )
 
 

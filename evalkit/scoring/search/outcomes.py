@@ -30,6 +30,7 @@ class Outcomes:
         side: (rows,) what counts as a class where labels are counted.
         units: (rows,) the number of labeled units with a verdict.
         wrong: (rows,) the number of wrong verdicts, or the sum of the errors of scores.
+        answer: (rows,) the most frequent verdict of the row, or the mean score of its case.
         counted: whether `wrong` counts verdicts.
     """
 
@@ -38,6 +39,7 @@ class Outcomes:
     side: Ints
     units: Floats
     wrong: Floats
+    answer: Floats
     counted: bool
 
     def where(self, cases: Bools) -> Outcomes:
@@ -49,6 +51,7 @@ class Outcomes:
             self.side[rows],
             self.units[rows],
             self.wrong[rows],
+            self.answer[rows],
             self.counted,
         )
 
@@ -102,7 +105,8 @@ def _of_confusion(cells: Floats) -> Outcomes:
     case, label = np.nonzero(units)
     counts = units[case, label]
     wrong = counts - right[case, label]
-    return Outcomes(case, label, label, counts, wrong, True)
+    answer = tables[case, label].argmax(axis=1).astype(np.float64)
+    return Outcomes(case, label, label, counts, wrong, answer, True)
 
 
 def _of_moments(sums: Floats) -> Outcomes:
@@ -140,4 +144,5 @@ def _of_moments(sums: Floats) -> Outcomes:
     if not above.any():
         # The median is the highest grade, and no grade is above it.
         above = grade >= middle
-    return Outcomes(case, level, above.astype(np.int64), n, error, False)
+    side = above.astype(np.int64)
+    return Outcomes(case, level, side, n, error, x / n, False)

@@ -17,6 +17,7 @@ from evalkit.scoring.decision import (
     FEW,
     FLOOR,
     FOLLOWS,
+    LEAN_WHERE,
     SUBSTANTIAL,
     USES,
     WHERE,
@@ -28,6 +29,7 @@ from evalkit.scoring.search.cells import CROSS
 from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
+from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.search.variation import varying
@@ -42,9 +44,8 @@ MOST_FOUND: Final = 10
 """At most this many slices are withdrawn: a judge that is wrong in more is wrong."""
 AGREEMENTS: Final = (*KAPPAS, "agreement/spearman", "agreement/kendall", MOMENTS)
 CONCORDANCE: Final = "agreement/kappa_quadratic"
-RATE_LEANS: Final = tuple(
-    f"decision/lean/{kind}" for kind in ("a", "score", "met", "class/")
-)
+LEANS: Final = "decision/lean/"
+RATE_LEANS: Final = tuple(f"{LEANS}{kind}" for kind in ("a", "score", "met", "class/"))
 MOST_NAMED: Final = 3
 """At most so many small slices, and columns that are not searched, are named."""
 LEAN: Final = 0.1
@@ -95,12 +96,14 @@ class _FlatSlices:
     Attributes:
         columns: the columns, without pairs of them.
         simple: how many slices are not of pairs of columns; they come first.
+        placed: how many are places in the data; they come last.
         of: for each slice, its column and its number there.
         members: (cases, slices) which cases are in each slice.
     """
 
     columns: Sequence[Slices]
     simple: int
+    placed: int
     of: Sequence[tuple[Slices, int]]
     members: Bools
 
@@ -127,8 +130,6 @@ def _flat(
         for column in columns.slices
         if not (outcomes.counted and says_who_is_right(column, units, wrong))
     ]
-    if not used:
-        return None
     names = {column.column for column in used}
     pairs = [
         column
@@ -137,10 +138,49 @@ def _flat(
     ]
     without = [column for column in columns.without if column.column in names]
     simple = sum(len(column.values) for column in (*used, *without))
-    every = [*used, *without, *pairs]
+    by_place = []
+    if columns.placed and (slices := places(outcomes, cases)) is not None:
+        by_place = [slices]
+    every = [*used, *without, *pairs, *by_place]
+    if not every:
+        return None
+    placed = sum(len(column.values) for column in by_place)
     of = [(column, index) for column in every for index in range(len(column.values))]
     members = np.concatenate([column.members for column in every], axis=1)
-    return _FlatSlices(used, simple, of, members)
+    return _FlatSlices(used, simple, placed, of, members)
+
+
+def _facts(slices: _FlatSlices, index: int) -> JsonObject:
+    """Return which cases are in a slice."""
+    column, number = slices.of[index]
+    facts: JsonObject = {"column": column.column, "value": column.values[number]}
+    if column.ends:
+        facts["from"], facts["below"] = column.ends[number]
+    if column.computed:
+        facts["computed"] = True
+    return facts
+
+
+def _name(slices: _FlatSlices, index: int) -> str:
+    """Return a slice as names of metrics have it."""
+    column, number = slices.of[index]
+    name = slice_name(column.column, column.values[number], "")
+    return name.removeprefix("slice/").rstrip("/")
+
+
+def _is_beyond(inside: Metric, outside: Metric) -> bool:
+    """Return whether a lean in a slice is farther from 0 than elsewhere, by the margin and by whole intervals."""
+    ends = (inside.low, inside.high, outside.low, outside.high)
+    if inside.value is None or outside.value is None or None in ends:
+        return False
+    if abs(inside.value) < abs(outside.value):
+        return False
+    difference = inside.value - outside.value
+    if difference > LEAN:
+        return (inside.low or 0.0) > (outside.high or 0.0)
+    if difference < -LEAN:
+        return (inside.high or 0.0) < (outside.low or 0.0)
+    return False
 
 
 @frozen
@@ -232,7 +272,79 @@ class _Judge:
             metrics[metric.name] = metric
             remaining &= ~slices.members[:, index]
             tested = self._test(slices, remaining)
+        if decision.use == "rates_corrected":
+            metrics |= self._shifted(slices, tested, remaining)
         return metrics
+
+    def _shifted(
+        self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools
+    ) -> dict[str, Metric]:
+        """Return the lean of the slice in which rates are off by far more than elsewhere, if one is shown to be.
+
+        Corrected rates of all cases are right all the same, and those of the slice are not.
+        """
+        for index in self._differing(slices, tested, remaining):
+            members = slices.members[:, index] & remaining
+            others = remaining & ~members
+            for name, lean in self.statistics.items():
+                if not name.startswith(RATE_LEANS):
+                    continue
+                inside = self._measured(lean, members)
+                outside = self._measured(lean, others)
+                if _is_beyond(inside, outside):
+                    facts = _facts(slices, index) | {"lean": name.removeprefix(LEANS)}
+                    note = json.dumps(facts, ensure_ascii=False)
+                    shown = _name(slices, index)
+                    metric = replace(
+                        inside, name=LEAN_WHERE + shown, missing=0, note=note
+                    )
+                    return {metric.name: metric}
+        return {}
+
+    def _measured(self, statistic: Statistic, rows: Bools) -> Metric:
+        part = part_of(statistic, rows)
+        return measure([part], self.scoring, self.clusters)[statistic.name]
+
+    def _differing(
+        self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools
+    ) -> list[int]:
+        """Return the slices that are shown to be worse, worst first; a place only for what no column shows."""
+        differs = tested.enough & (tested.p <= 1 - self.scoring.confidence + 1e-12)
+        order = np.argsort(-tested.statistic, kind="stable")
+        indices = [int(index) for index in order[differs[order]]]
+        first_place = len(slices.of) - slices.placed
+        placed = [index for index in indices if index >= first_place]
+        if not placed:
+            return indices
+        # Columns, then the places, and then columns that only go with the place, as lengths may.
+        largest = placed[0]
+        columns = [index for index in indices if index < first_place]
+        only_placed = [
+            index
+            for index in columns
+            if self._goes_with(
+                slices.members[:, index], slices.members[:, largest], remaining
+            )
+        ]
+        named = [index for index in columns if index not in only_placed]
+        return [*named, *placed, *only_placed]
+
+    def _goes_with(self, slice_: Bools, place: Bools, remaining: Bools) -> bool:
+        """Return whether a slice is worse only in a place, which is worse outside the slice, too, if any of it is."""
+        both = self._excess(slice_ & place & remaining)
+        elsewhere = self._excess(slice_ & ~place & remaining)
+        others = self._excess(place & ~slice_ & remaining)
+        if both is None or elsewhere is None or 2 * elsewhere >= both:
+            return False
+        return others is None or both <= 2 * others
+
+    def _excess(self, rows: Bools) -> float | None:
+        """Return the errors of a unit beyond those that labels explain, in some rows; `None` for few units."""
+        units = self._units(rows)
+        if units < FEW:
+            return None
+        inside = rows[self.outcomes.case]
+        return float(self.outcomes.residuals[inside].sum()) / units
 
     def _varying(self, slices: _FlatSlices) -> dict[str, Metric]:
         """Return the column between whose small groups the judge is not equally good; nothing for clusters."""
@@ -257,9 +369,8 @@ class _Judge:
         self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools, use: Use
     ) -> tuple[int, Use, Statistic] | None:
         """Return the slice that differs most and allows less than a use, what it allows, and why."""
-        differs = tested.enough & (tested.p <= 1 - self.scoring.confidence + 1e-12)
-        order = np.argsort(-tested.statistic, kind="stable")
-        for index in order[differs[order]].tolist():
+        differing = self._differing(slices, tested, remaining)
+        for index in differing:
             members = slices.members[:, index] & remaining
             allowed, statistic = self._allowed(members)
             if USES.index(allowed) >= USES.index(use):
@@ -267,7 +378,7 @@ class _Judge:
             # A value is named instead of a pair of values if its other cases are as bad.
             for whole in slices.containing(index):
                 every = slices.members[:, whole] & remaining
-                if differs[whole] and self._is_weak(every & ~members, use):
+                if whole in differing and self._is_weak(every & ~members, use):
                     return whole, *self._allowed(every)
             return index, allowed, statistic
         return None
@@ -314,26 +425,17 @@ class _Judge:
         self, slices: _FlatSlices, index: int, use: Use, statistic: Statistic
     ) -> Metric:
         """Return a slice as a metric whose note says which cases are in it."""
-        column, number = slices.of[index]
-        value = column.values[number]
-        name = slice_name(column.column, value, "").removeprefix("slice/")
-        part = part_of(statistic, slices.members[:, index])
-        measured = measure([part], self.scoring, self.clusters)[statistic.name]
-        facts: JsonObject = {
-            "column": column.column,
-            "value": value,
-            "allows": use,
-            "metric": statistic.name,
-        }
-        if column.ends:
-            facts["from"], facts["below"] = column.ends[number]
-        if column.computed:
-            facts["computed"] = True
+        measured = self._measured(statistic, slices.members[:, index])
+        facts = _facts(slices, index) | {"allows": use, "metric": statistic.name}
         inside = slices.members[self.outcomes.case, index]
         units = round(float(self.outcomes.units[inside].sum()))
         text = json.dumps(facts, ensure_ascii=False)
         return replace(
-            measured, name=WHERE + name.rstrip("/"), n=units, missing=0, note=text
+            measured,
+            name=WHERE + _name(slices, index),
+            n=units,
+            missing=0,
+            note=text,
         )
 
     def _searched(self, slices: _FlatSlices, tested: FamilyTest) -> dict[str, Metric]:

@@ -13,6 +13,7 @@ from evalkit.scoring.decision import USES, Use, Where
 from evalkit.scoring.search.cells import (
     COMPUTED,
     ITEM,
+    PLACE,
     TAG,
     cell_of,
     is_called,
@@ -35,11 +36,19 @@ def selected(cases: Iterable[Case], choices: Choices) -> list[bool]:
     """
     return [
         all(
-            _is_chosen(cell_of(case, column), choice)
+            _is_chosen(_cell(case, number, column), choice)
             for column, choice in choices.items()
         )
-        for case in cases
+        for number, case in enumerate(cases, 1)
     ]
+
+
+def _cell(case: Case, number: int, column: str) -> Any:
+    """Return the value of a case in a column, given its number in the data."""
+    value = cell_of(case, column)
+    if value is None and column == PLACE:
+        return number
+    return value
 
 
 def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
@@ -64,7 +73,9 @@ def check_choices(cases: Iterable[Case], choices: Choices) -> None:
         return
     every_case = list(cases)
     for column, choice in choices.items():
-        cells = [cell_of(case, column) for case in every_case]
+        cells = [
+            _cell(case, number, column) for number, case in enumerate(every_case, 1)
+        ]
         where = f"gate.where.{column}"
         if all(is_empty(value) for value in cells):
             names = dict.fromkeys(name for case in every_case for name in case.metadata)
