@@ -248,7 +248,9 @@ def _limit_to_cases(config: RunConfig, result: RunResult) -> RunResult:
 
 def _of_decision(gate: GateConfig, result: RunResult) -> Iterator[Ruling]:
     if gate.decision:
-        text, _ = in_every_language(sentence(result.decision, result.metrics))
+        # The run's first finding has all limits; the gate's line has the main one.
+        main = replace(result.decision, limits=result.decision.limits[:1])
+        text, _ = in_every_language(sentence(main, result.metrics))
         yield judge_decision(gate.decision, result.decision, text, gate.where)
 
 

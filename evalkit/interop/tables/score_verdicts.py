@@ -216,6 +216,8 @@ def _set_scale(
         near = _NEAR * span
         # Raters who use different parts of one range may be on two scales.
         same = max(lows) - min(lows) <= near and max(highs) - min(highs) <= near
+        # No scale starts so high: a rater leaves the lower half of this one out.
+        same = same or max(lows) >= low + span / 2
         same = same or not labels or "percent" in units or "fraction" in units
     # Labels of two values next to a judge of many are classes, whatever their numbers.
     two_classes = any(len(set(space.values[label].values())) == 2 for label in labels)
