@@ -263,6 +263,25 @@ def test_scores_and_labels_on_two_scales_are_compared_by_order(here, capsys):
     assert "of the scale" not in content["conclusion"][0]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "top", "is_shared"),
+    [(3, 4, 5, True), (4, 5, 5, True), (60, 95, 100, True), (1, 3, 5, False), (2, 3, 5, False)],
+)
+def test_scores_that_leave_the_lower_half_out_share_the_scale(low, high, top, is_shared):
+    bottom = 1 if top == 5 else 0
+    rows = [
+        {
+            "id": i,
+            "human": bottom + i % (top + 1 - bottom),
+            "judge_score": low + i % (high + 1 - low),
+        }
+        for i in range(210)
+    ]
+    placed = [(f"row {row['id']}", row) for row in rows]
+    table = read_table(placed, "t.csv", Choices())
+    assert bool(table.space.rubric.get("real")) is not is_shared
+
+
 def test_a_command_maps_one_of_two_scales_to_the_other(here, capsys):
     labels = [1 + index % 5 for index in range(200)]
     rows = [
