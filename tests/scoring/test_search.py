@@ -996,3 +996,42 @@ def test_a_slice_whose_scores_are_shifted_is_a_limit(direction):
 )
 def test_a_lean_is_beyond_that_elsewhere_by_whole_intervals(inside, outside, is_beyond):
     assert search_module._is_beyond(Metric("a", *inside), Metric("b", *outside)) is is_beyond
+
+
+def unanswered(share, *, spread=False, several=False):
+    """Return what the search finds if answers to German cases are missing."""
+    generator = np.random.default_rng(9)
+    german = np.arange(300) % 3 == 0
+    labels = np.arange(300) % 2
+    lost = generator.random(300) < np.where(german | spread, share, 0.0)
+    every = np.ones(300, dtype=bool)
+    table = Confusion.of(Tally.each(300), labels, labels, every & ~lost, lost, (0, 1))
+    columns = [1.0 * (labels * ~lost), 1.0 * ~lost, 1.0 * labels, np.where(several, 2.0, every)]
+    lean = Statistic("decision/lean/class/a", columns, lambda totals: totals[:, 0], n=300)
+    statistics = {"agreement/kappa": table.statistic("agreement/kappa", kappa), lean.name: lean}
+    topics = SearchedColumns((column(np.where(german, "de", "en").tolist(), "language"),))
+    decision = replace(TRUSTED, use="unknown", reason="missing")
+    return search_slices(SCORING, topics, statistics, decision, Clusters.each(300))
+
+
+def test_a_slice_in_which_answers_are_missing_is_named():
+    found = unanswered(0.6)
+    share = found["decision/missing_where/language/de"]
+    assert share.n == 100
+    assert share.value == pytest.approx(0.6, abs=0.15)
+    assert unanswered(0.1) == unanswered(0.6, several=True) == unanswered(0.3, spread=True) == {}
+    agreement = Metric("agreement/spearman", 0.9, 0.85, 0.95, 240, missing=60)
+    metrics = {"agreement/spearman": agreement, share.name: share}
+    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    assert re.search(r"where language is de, \d\d% \[.*\] of 100 labeled responses", english)
+    assert "language 为 de" in chinese
+    assert "没有结论" in chinese
+
+
+def test_missing_answers_of_clusters_name_no_slice():
+    labels = np.arange(80) % 2
+    agreement = confusion(labels, labels)
+    clusters = Clusters(80, 40, np.arange(80) // 2)
+    decision = replace(TRUSTED, use="unknown", reason="missing")
+    topics = SearchedColumns((column(["de", "en"] * 40, "language"),))
+    assert search_slices(SCORING, topics, {agreement.name: agreement}, decision, clusters) == {}

@@ -297,6 +297,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     if limit.kind == "follows_column":
         values["rate"] = _short_percent(metric)
         values["subject"] = quoted(limit.subject)
+    if limit.kind == "missing_where":
+        values["slice"] = slice_text(*slice_of(metric))
     if limit.kind == "varies":
         values["subject"] = quoted(limit.subject)
     if limit.kind == "cut":

@@ -82,6 +82,7 @@ from evalkit.scoring.decision.thresholds import (
 from evalkit.scoring.decision.where import (
     FOLLOWS,
     LEAN_WHERE,
+    MISSING_WHERE,
     VARIES,
     WHERE,
     WITHIN,
@@ -122,6 +123,7 @@ __all__ = [
     "LENGTH_CORRELATION",
     "MARGIN",
     "MISSING_GAP",
+    "MISSING_WHERE",
     "NO_SCALE",
     "ONE_ORDER",
     "ORDER_AGREEMENT",

@@ -59,9 +59,11 @@ from evalkit.scoring.decision.thresholds import (
 )
 from evalkit.scoring.decision.where import (
     FOLLOWS,
+    LEAN_WHERE,
+    MISSING_WHERE,
     VARIES,
+    in_slices,
     is_label,
-    shifted,
     slice_of,
     stratum,
 )
@@ -139,6 +141,9 @@ def gaps_and_biases(
         yield from _follows_column(metrics)
         yield from _answers(kind, metrics)
         yield from _scale(kind, metrics, decision)
+    for share in in_slices(metrics, MISSING_WHERE):
+        column, value = slice_of(share)
+        yield Limit("missing_where", share, f"{column}: {value}")
     if (chosen := labels_by_verdict(metrics)) is not None:
         yield Limit("labeled_gap", chosen)
     constant = constant_verdict(metrics)
@@ -183,7 +188,7 @@ def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
 
 def _slice_leans(metrics: Metrics) -> Iterator[Limit]:
     """Yield that rates in a slice are off by far more than elsewhere."""
-    for lean in shifted(metrics):
+    for lean in in_slices(metrics, LEAN_WHERE):
         column, value = slice_of(lean)
         yield Limit("lean_where", lean, f"{column}: {value}")
 

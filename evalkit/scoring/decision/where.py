@@ -14,6 +14,8 @@ WHERE: Final = "decision/where/"
 """Prefix of the metrics of slices that allow less than other cases; their notes say which cases."""
 LEAN_WHERE: Final = "decision/lean_where/"
 """Prefix of the lean in a slice whose rates are off by far more than those of other cases."""
+MISSING_WHERE: Final = "decision/missing_where/"
+"""Prefix of the share of missing answers in the slice that has far more of them than other cases."""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
 LONGER: Final = "longer_response"
@@ -44,10 +46,10 @@ def stratum(metric: Metric) -> str:
     return str(_note(metric).get("column", "?"))
 
 
-def shifted(metrics: Metrics) -> Iterator[Metric]:
-    """Yield the leans in slices that are shown to lean more than other cases."""
+def in_slices(metrics: Metrics, prefix: str) -> Iterator[Metric]:
+    """Yield the metrics of slices whose names have a prefix, such as `LEAN_WHERE`."""
     for name, metric in metrics.items():
-        if name.startswith(LEAN_WHERE) and metric.value is not None:
+        if name.startswith(prefix) and metric.value is not None:
             yield metric
 
 

@@ -28,6 +28,7 @@ from evalkit.scoring.decision import (
 from evalkit.scoring.search.cells import CROSS
 from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
+from evalkit.scoring.search.missing import missing_in
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
@@ -78,12 +79,16 @@ def search_slices(
         agreement = None
     else:
         agreement = statistics.get(decision.metric.name)
-    if not (decision.trusted and scoring.bootstrap) or outcomes is None:
+    if not scoring.bootstrap or outcomes is None:
         return {}
     if agreement is None or agreement.name not in AGREEMENTS:
         return {}
     slices = _flat(columns, outcomes, clusters.cases)
     judge = _Judge(scoring, statistics, agreement, columns, outcomes, clusters)
+    if decision.reason == "missing" and slices is not None:
+        return judge.unanswered(slices)
+    if not decision.trusted:
+        return {}
     if slices is None:
         return judge.within(())
     return judge.within(slices.columns) | judge.worse(slices, decision)
@@ -262,6 +267,7 @@ class _Judge:
         remaining = np.ones(len(slices.members), dtype=bool)
         first = self._test(slices, remaining)
         metrics = self._searched(slices, first) | self._varying(slices)
+        metrics |= self.unanswered(slices)
         tested = first
         for _ in range(MOST_FOUND):
             worst = self._worst(slices, tested, remaining, decision.use)
@@ -275,6 +281,18 @@ class _Judge:
         if decision.use == "rates_corrected":
             metrics |= self._shifted(slices, tested, remaining)
         return metrics
+
+    def unanswered(self, slices: _FlatSlices) -> dict[str, Metric]:
+        """Return the slice in which most answers are missing, if chance does not explain it; nothing for clusters."""
+        if self.clusters.count < self.clusters.cases:
+            return {}
+        found = missing_in(self.statistics, slices.members, self.scoring.confidence)
+        if found is None:
+            return {}
+        index, share = found
+        note = json.dumps(_facts(slices, index), ensure_ascii=False)
+        metric = replace(share, name=share.name + _name(slices, index), note=note)
+        return {metric.name: metric}
 
     def _shifted(
         self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools

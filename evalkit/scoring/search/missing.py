@@ -1,0 +1,79 @@
+"""Whether answers are missing mostly in one slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from evalkit.core.types import Metric
+from evalkit.scoring.decision import FEW, LEAN, MISSING_WHERE, SOME_MISSING
+from evalkit.scoring.search.outcomes import columns_of
+from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
+from evalkit.scoring.stats.statistic import Statistic
+
+MATERIAL: Final = 0.1
+"""A slice is named if so much more of it is missing than of the other cases."""
+
+
+def missing_in(
+    statistics: Mapping[str, Statistic],
+    members: Bools,
+    confidence: float,
+) -> tuple[int, Metric] | None:
+    """Return the slice with most missing answers, if it has more of them than chance explains.
+
+    Each slice has a one-sided exact test (Fisher), adjusted for their number (Bonferroni).
+
+    Args:
+        statistics: the statistics of the judge, by name.
+        members: (cases, slices) which cases are in each slice.
+        confidence: one minus the probability of any false alarm.
+    """
+    counted = _counts(statistics)
+    if counted is None:
+        return None
+    labeled, missing = counted
+    total = round(labeled.sum())
+    lost = round(missing.sum())
+    if lost < SOME_MISSING * total:
+        return None
+    # shape (slices,)
+    units = np.rint(labeled @ members)
+    hits = np.rint(missing @ members)
+    others = total - units
+    share = hits / np.maximum(units, 1)
+    share_of_others = (lost - hits) / np.maximum(others, 1)
+    is_large = (units >= FEW) & (others >= FEW)
+    is_material = is_large & (share - share_of_others >= MATERIAL)
+    if not is_material.any():
+        return None
+    # Here, because SciPy takes longer to import than the search of a small table takes.
+    from scipy.stats import hypergeom
+
+    from evalkit.scoring.stats.share_intervals import clopper_pearson
+
+    # Logarithms, because slices in which most answers are missing have a p-value of about 0.
+    log_p = hypergeom.logsf(hits - 1, total, lost, units)
+    log_p = np.where(is_material, log_p, 0.0)
+    # The first of equal ones: columns come before pairs of them, and both before places.
+    most = int(np.argmin(log_p))
+    if log_p[most] > np.log((1 - confidence) / len(log_p)):
+        return None
+    rate = float(share[most])
+    n = int(units[most])
+    low, high = map(round_metric, clopper_pearson(rate, n, confidence))
+    return most, Metric(MISSING_WHERE, round_metric(rate), low, high, n)
+
+
+def _counts(statistics: Mapping[str, Statistic]) -> tuple[Floats, Floats] | None:
+    """Return the labeled units of each case, and those without a verdict; `None` if a case has several of them."""
+    for name, statistic in statistics.items():
+        # Verdicts, their number, labels, and their number: a lean where some verdict is missing.
+        if name.startswith(LEAN) and len(statistic.table.columns) == 4:
+            _, read, _, labeled = columns_of(statistic).T
+            if labeled.max(initial=0) > 1:
+                return None
+            return labeled, labeled - read
+    return None
