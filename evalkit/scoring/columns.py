@@ -504,6 +504,8 @@ class ClassColumns(Units):
             abstain.
         judge: the name of the judge or the panel.
         votes: (n,) the verdicts of each judge of a panel, by name.
+        confidence: (n,) how sure the judge says it is of the verdict, NaN if unstated; `None` if no
+            row has it.
     """
 
     names: tuple[str, ...]
@@ -519,6 +521,7 @@ class ClassColumns(Units):
     abstain: str | None = None
     judge: str = ""
     votes: Mapping[str, Ints] = field(default_factory=dict)
+    confidence: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -282,6 +282,38 @@ def test_scores_that_leave_the_lower_half_out_share_the_scale(low, high, top, is
     assert bool(table.space.rubric.get("real")) is not is_shared
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "used"),
+    [
+        ("confidence", [0.9, 0.6, 1], [0.9, 0.6, 1]),
+        ("judge_confidence", ["90%", "60%", None], [0.9, 0.6, None]),
+        ("verdict confidence score", [90, 60, 100], [0.9, 0.6, 1]),
+        ("置信度", [0.9, 0.6, 0.7], [0.9, 0.6, 0.7]),
+        ("confidence", [0.9, 0.1, 0.2], None),
+        ("confidence", [5, 3, 4], None),
+        ("confidence", ["high", "low", "high"], None),
+        ("confidence", [-1, 0.5, 0.6], None),
+        ("annotator_confidence", [0.9, 0.6, 1], None),
+        ("retrieval_confidence", [0.9, 0.6, 1], None),
+        ("prob", [0.9, 0.6, 1], None),
+    ],
+)
+def test_a_confidence_next_to_a_verdict_is_that_of_the_judge(name, values, used):
+    words = ("pass", "fail")
+    rows = [
+        {"id": i, "verdict": words[i % 2], "label": words[i * i % 3 % 2], name: values[i % 3]}
+        for i in range(90)
+    ]
+    table = read_table([(f"row {row['id']}", row) for row in rows], "t.csv", Choices())
+    read = [record.said.confidence for record in table.parsed.records[:3]]
+    assert read == (used or [None] * 3)
+    assert ("confidence" in {role.role for role in table.roles}) is (used is not None)
+    both = [row | {"verdict_b": row["label"], "human": row["label"]} for row in rows]
+    choices = Choices(judges=("verdict", "verdict_b"), labels=("label",))
+    several = read_table([(f"row {row['id']}", row) for row in both], "t.csv", choices)
+    assert several.parsed.records[0].said.confidence is None
+
+
 def test_a_command_maps_one_of_two_scales_to_the_other(here, capsys):
     labels = [1 + index % 5 for index in range(200)]
     rows = [

@@ -1,5 +1,7 @@
 """Whether stated probabilities are what they claim: false alarms, power, and what a run reports."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -59,16 +61,19 @@ def test_clusters_without_spread_refute_a_constant_probability():
     assert claim_test(np.full(40, 0.5), np.ones(40), np.repeat(np.arange(20), 2)) < 0.01
 
 
-def test_a_judge_of_classes_claims_the_probability_of_its_verdict(configure):
+@pytest.mark.parametrize("says", ["probabilities", "confidence"])
+def test_a_judge_of_classes_claims_the_probability_of_its_verdict(configure, says):
     cases, judgments = [], []
     for k in range(60):
         cases.append(
             Case(f"c{k}", f"q{k}", (Response("r", class_name="pass" if k % 2 else "fail"),))
         )
         chances = WeightedJudgment(classes={"pass": 0.95, "fail": 0.05})
-        judgments.append(
-            Judgment(f"c{k}", (0,), (0,), 0, "j", "ok", class_name="pass", weighted=chances)
-        )
+        judgment = Judgment(f"c{k}", (0,), (0,), 0, "j", "ok", class_name="pass")
+        if says == "confidence":
+            judgments.append(replace(judgment, confidence=0.95))
+        else:
+            judgments.append(replace(judgment, weighted=chances))
     config = configure(
         mode={"name": "pointwise"},
         swap={"policy": "none"},
@@ -79,6 +84,7 @@ def test_a_judge_of_classes_claims_the_probability_of_its_verdict(configure):
     metrics = score_run(config, cases, judgments).metrics
     assert metrics["calibration/right_at_90"].value == 0.5
     assert metrics["calibration/claim"].value < 0.01
+    assert ("calibration/ece" in metrics) is (says == "probabilities")
 
 
 def run(configure, make_case, judged, confidence, right):

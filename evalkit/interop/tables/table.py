@@ -12,6 +12,7 @@ from evalkit.interop.layouts.layouts import Unit, is_swapped
 from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Rows, columns_of
+from evalkit.interop.tables.confidences import find_confidence
 from evalkit.interop.tables.contradictions import (
     EACH_ROW,
     check_criteria,
@@ -202,6 +203,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += table_warnings(parts, verdicts, space)
+    find_confidence(parts, space)
     records = list(table_records(parts, verdicts, space, answers=choices.answers))
     parsed = ParsedFile(records, scale=space.scale)
     settings = _settings(parts, space)

@@ -34,6 +34,7 @@ _CELLS: Final = (
     "order",
     "sample",
     "text",
+    "confidence",
 )
 
 
@@ -170,7 +171,10 @@ class _Judgments:
         value = verdicts[name][row]
         cause = None if level is None else self._space.missing.get(name, {}).get(level)
         # A judgment with these cells depends on more than its verdict.
-        plain = not ({"text", "order", "sample", "model_a", "model_b"} & cells.keys())
+        plain = not (
+            {"text", "confidence", "order", "sample", "model_a", "model_b"}
+            & cells.keys()
+        )
         # Equal judgments of rows without other facts are one object, which saves memory.
         key = (judge, value, cause, level if cause else None)
         if plain and key in self._known:

@@ -38,8 +38,8 @@ def claim_statistics(
 def class_claim_statistics(
     config: RunConfig, classes: ClassColumns, clusters: Clusters | None = None
 ) -> Measures:
-    """Return the metrics of the claim of a judge of classes, by the probability of its verdict."""
-    if classes.probabilities is None:
+    """Return the metrics of the claim of a judge of classes, by the probability of its verdict, or what it states."""
+    if classes.probabilities is None and classes.confidence is None:
         return []
     return _claim_statistics(config, stated_classes(classes), clusters)
 

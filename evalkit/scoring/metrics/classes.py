@@ -327,12 +327,16 @@ NO_CHANCES = "no labeled response has a class with a probability"
 
 
 def stated_classes(columns: ClassColumns) -> StatedConfidence:
-    """Return the labeled responses with a class, and the probability of that class."""
-    has_chances = np.isfinite(columns.chances).all(axis=1)
-    # shape (responses,): the probability of each verdict
-    verdict = np.take_along_axis(
-        columns.chances, np.maximum(columns.verdicts, 0)[:, None], axis=1
-    )[:, 0]
+    """Return the labeled responses with a class, and the probability of that class, or the stated confidence in it."""
+    if columns.probabilities is None and columns.confidence is not None:
+        verdict = columns.confidence
+        has_chances = np.isfinite(verdict)
+    else:
+        has_chances = np.isfinite(columns.chances).all(axis=1)
+        # shape (responses,): the probability of each verdict
+        verdict = np.take_along_axis(
+            columns.chances, np.maximum(columns.verdicts, 0)[:, None], axis=1
+        )[:, 0]
     used = columns.read & has_chances
     missing = int(
         (columns.labeled & (columns.missing | (columns.present & ~has_chances))).sum()

@@ -8,6 +8,7 @@ first one, and not a missing answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -109,7 +110,14 @@ def vote_samples(
         ],
         axis=1,
     )
-    return responses.with_verdicts("".join(judged.by), elect(counts), chances)
+    verdicts = elect(counts)
+    # The confidence of the samples that gave the class that won.
+    won = voted & (judged.choice == verdicts[response])
+    stated = np.where(won, judged.confidence, np.nan)
+    columns = responses.with_verdicts("".join(judged.by), verdicts, chances)
+    if not np.isfinite(stated).any():
+        return columns
+    return replace(columns, confidence=group_mean(response, stated, size))
 
 
 def vote_panel(
