@@ -21,6 +21,7 @@ from evalkit.scoring.decision import (
     kind_of,
     metrics_of,
 )
+from evalkit.scoring.decision.limits import labels_by_verdict
 from tests.support.thorough import some_of
 
 
@@ -359,7 +360,8 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
     ("gap", "weighted", "reason"),
     [
         ((0.3, 0.2, 0.4, 100), {}, "picked"),
-        ((-0.3, -0.4, -0.1, 100), {}, "picked"),
+        ((-0.3, -0.4, -0.15, 100), {}, "picked"),
+        ((0.3, 0.11, 0.4, 100), {}, "substantial"),
         ((0.3, 0.09, 0.4, 100), {}, "substantial"),
         ((0.3, None, None, 100), {}, "substantial"),
         ((0.3, 0.2, 0.4, 100), {"labels__effective": (80.0, None, None, 100)}, "substantial"),
@@ -370,3 +372,12 @@ def test_labels_that_depend_on_the_verdict_are_picked(gap, weighted, reason):
     decision = decide(values)
     assert decision.reason == reason
     assert ("labeled_gap" in [limit.kind for limit in decision.limits]) == (reason == "picked")
+
+
+@pytest.mark.parametrize(("classes", "is_picked"), [(1, True), (2, True), (3, False), (9, False)])
+def test_the_gap_that_differs_most_is_one_of_those_of_all_verdicts(classes, is_picked):
+    gap = Metric("decision/labeled_gap", 0.3, 0.11, 0.4, 100)
+    leans = [Metric(f"decision/lean/class/{code}", 0.0) for code in range(classes)]
+    of_items = [] if classes > 1 else [Metric("checklist/kappa", 0.8)]
+    metrics = {metric.name: metric for metric in (gap, *of_items, *leans[classes == 1 :])}
+    assert (labels_by_verdict(metrics, 0.95) is not None) is is_picked

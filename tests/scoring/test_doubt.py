@@ -40,7 +40,7 @@ def limits(kind, decision: Decision, *metrics: Metric) -> set[str]:
         Metric("agreement/accuracy", 0.95, 0.9, 0.99, n=400),
         Metric("agreement/spearman", 0.9, 0.85, 0.95, n=400),
     ]
-    found = gaps_and_biases(kind, named(*labeled, *metrics), decision, Leans((), ()))
+    found = gaps_and_biases(kind, named(*labeled, *metrics), decision, Leans((), ()), 0.95)
     return {limit.kind for limit in found}
 
 

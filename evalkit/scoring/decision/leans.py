@@ -203,8 +203,12 @@ def _is_shown(metric: Metric, margin: float, tested: int, confidence: float) -> 
         return False
     if abs(value) < margin - 1e-9 or value == 0:
         return False
+    side_of_zero = value - low if value > 0 else high - value
+    return abs(value) > wider_by(tested, confidence) * side_of_zero
+
+
+def wider_by(tested: int, confidence: float) -> float:
+    """Return by which factor an interval is wider that is one of so many (Bonferroni)."""
     normal = NormalDist()
     tail = (1 - confidence) / 2
-    wider = normal.inv_cdf(tail / max(tested, 1)) / normal.inv_cdf(tail)
-    side_of_zero = value - low if value > 0 else high - value
-    return abs(value) > wider * side_of_zero
+    return normal.inv_cdf(tail / max(tested, 1)) / normal.inv_cdf(tail)

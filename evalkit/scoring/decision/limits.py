@@ -15,8 +15,10 @@ from evalkit.scoring.decision.evidence import (
     DECIDED,
     FIRST,
     IDENTICAL,
+    ITEM_KAPPA,
     KAPPA,
     LABELED_GAP,
+    LEAN,
     LENGTH,
     MISSING_GAP,
     NO_SCALE,
@@ -42,7 +44,7 @@ from evalkit.scoring.decision.evidence import (
     recalls,
     side,
 )
-from evalkit.scoring.decision.leans import Leans
+from evalkit.scoring.decision.leans import Leans, wider_by
 from evalkit.scoring.decision.thresholds import (
     CHOSEN,
     CONSTANT_AFTER,
@@ -68,6 +70,8 @@ from evalkit.scoring.decision.where import (
     stratum,
 )
 
+SIDES: Final = 3
+"""The verdicts on a pair: A, B and a tie."""
 _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
     ORDER_AGREEMENT: "orders_disagree",
     SAMPLE_AGREEMENT: "samples_disagree",
@@ -113,7 +117,11 @@ def mostly_missed(metrics: Metrics) -> bool:
 
 
 def gaps_and_biases(
-    kind: Kind, metrics: Metrics, decision: Decision, leans: Leans
+    kind: Kind,
+    metrics: Metrics,
+    decision: Decision,
+    leans: Leans,
+    confidence: float,
 ) -> Iterator[Limit]:
     """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted.
 
@@ -122,6 +130,7 @@ def gaps_and_biases(
         metrics: the metrics of a judge.
         decision: the decision about it.
         leans: its leans.
+        confidence: the confidence of its intervals.
     """
     pictures = known(metrics, PICTURES)
     if pictures is not None:
@@ -144,7 +153,7 @@ def gaps_and_biases(
     for share in in_slices(metrics, MISSING_WHERE):
         column, value = slice_of(share)
         yield Limit("missing_where", share, f"{column}: {value}")
-    if (chosen := labels_by_verdict(metrics)) is not None:
+    if (chosen := labels_by_verdict(metrics, confidence)) is not None:
         yield Limit("labeled_gap", chosen)
     constant = constant_verdict(metrics)
     if constant is not None and decision.reason == "undecided":
@@ -157,16 +166,33 @@ def gaps_and_biases(
         yield from _evidence(kind, metrics, decision.metric)
 
 
-def labels_by_verdict(metrics: Metrics) -> Metric | None:
-    """Return the gap that shows that labels depend on verdicts; `None` if none does, or if it is weighted away."""
+def labels_by_verdict(metrics: Metrics, confidence: float) -> Metric | None:
+    """Return the gap that shows that labels depend on verdicts; `None` if none does, or if it is weighted away.
+
+    It is the largest of the gaps of all verdicts, so its interval is adjusted for their number
+    (Bonferroni).
+    """
     gap = known(metrics, LABELED_GAP)
-    if gap is None or gap.low is None or gap.high is None:
+    if gap is None or gap.value is None or gap.low is None or gap.high is None:
         return None
     if known(metrics, WEIGHTED) is not None:
         return None
-    if max(gap.low, -gap.high) >= CHOSEN:
+    wider = wider_by(_gaps(metrics), confidence)
+    low = gap.value - wider * (gap.value - gap.low)
+    high = gap.value + wider * (gap.high - gap.value)
+    if max(low, -high) >= CHOSEN:
         return gap
     return None
+
+
+def _gaps(metrics: Metrics) -> int:
+    """Return how many verdicts have a gap of their own: that of one of two is the other's."""
+    classes = sum(name.startswith(f"{LEAN}class/") for name in metrics)
+    if classes > 2:
+        return classes
+    if classes or ITEM_KAPPA in metrics:
+        return 1
+    return SIDES
 
 
 def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:

@@ -97,7 +97,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         or _contradicts_itself(kind, metrics)
         or _split(kind, metrics)
         or _own_labels(kind, metrics, agreement)
-        or _unlabeled(kind, metrics, agreement)
+        or _unlabeled(kind, metrics, agreement, confidence)
         or _constant(kind, metrics, agreement)
         or _only_stratum(kind, metrics, agreement, leans, confidence)
         or _zone(kind, metrics, agreement, leans, confidence)
@@ -113,7 +113,8 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     # A judge that is not good for rates may still put responses in order.
     if decision.order and decision.use in ("none", "unknown"):
         decision = replace(decision, use="order")
-    limits = (*leans.limits, *gaps_and_biases(kind, metrics, decision, leans))
+    further = gaps_and_biases(kind, metrics, decision, leans, confidence)
+    limits = (*leans.limits, *further)
     if any(limit.kind in _SAYS_LENGTH for limit in limits):
         limits = tuple(
             limit for limit in limits if limit.kind not in ("longer", "shorter")
@@ -252,14 +253,14 @@ def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
 
 
 def _unlabeled(
-    kind: Kind, metrics: Metrics, agreement: Metric | None
+    kind: Kind, metrics: Metrics, agreement: Metric | None, confidence: float
 ) -> Decision | None:
     """Find that no labels can show anything: none, picked ones, too few, or all of one class."""
     counted = labeled_metric(kind, metrics)
     if not labels(counted):
         return _decision(kind, "unknown", "no_labels")
     picked = known(metrics, "labels/picked")
-    if picked is not None or labels_by_verdict(metrics) is not None:
+    if picked is not None or labels_by_verdict(metrics, confidence) is not None:
         return _decision(kind, "unknown", "picked", agreement)
     few = labels(counted) < FEW
     if (
