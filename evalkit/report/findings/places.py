@@ -47,6 +47,9 @@ def slice_text(column: str, value: str) -> Text:
         return gettext(
             "the case is number {first} to {last} in the data", first=first, last=last
         )
+    # A bin may hold a single number.
+    if dots and first == last:
+        value = first
     if value == NO_VALUE:
         return gettext("{column} has no value", column=quoted(column))
     return gettext("{column} is {slice}", column=quoted(column), slice=quoted(value))

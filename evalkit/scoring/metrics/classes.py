@@ -330,9 +330,9 @@ def stated_classes(columns: ClassColumns) -> StatedConfidence:
     """Return the labeled responses with a class, and the probability of that class, or the stated confidence in it."""
     if columns.probabilities is None and columns.confidence is not None:
         verdict = columns.confidence
-        has_chances = np.isfinite(verdict)
+        has_chances = np.asarray(np.isfinite(verdict))
     else:
-        has_chances = np.isfinite(columns.chances).all(axis=1)
+        has_chances = np.asarray(np.isfinite(columns.chances).all(axis=1))
         # shape (responses,): the probability of each verdict
         verdict = np.take_along_axis(
             columns.chances, np.maximum(columns.verdicts, 0)[:, None], axis=1

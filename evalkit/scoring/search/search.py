@@ -304,19 +304,23 @@ class _Judge:
         for index in self._differing(slices, tested, remaining):
             members = slices.members[:, index] & remaining
             others = remaining & ~members
+            leans = []
             for name, lean in self.statistics.items():
                 if not name.startswith(RATE_LEANS):
                     continue
                 inside = self._measured(lean, members)
-                outside = self._measured(lean, others)
-                if _is_beyond(inside, outside):
-                    facts = _facts(slices, index) | {"lean": name.removeprefix(LEANS)}
-                    note = json.dumps(facts, ensure_ascii=False)
-                    shown = _name(slices, index)
-                    metric = replace(
-                        inside, name=LEAN_WHERE + shown, missing=0, note=note
-                    )
-                    return {metric.name: metric}
+                if _is_beyond(inside, self._measured(lean, others)):
+                    leans.append((inside.value or 0.0, name, inside))
+            if not leans:
+                continue
+            # Of two classes, the one that is named too often.
+            _, name, most = max(
+                leans, key=lambda lean: (round(abs(lean[0]), 6), lean[0])
+            )
+            facts = _facts(slices, index) | {"lean": name.removeprefix(LEANS)}
+            note = json.dumps(facts, ensure_ascii=False)
+            full_name = LEAN_WHERE + _name(slices, index)
+            return {full_name: replace(most, name=full_name, missing=0, note=note)}
         return {}
 
     def _measured(self, statistic: Statistic, rows: Bools) -> Metric:
