@@ -199,7 +199,7 @@ _WORDS = ("on", "off", "yes", "no", "y", "n")
 
 
 def read_value(key: str, text: str) -> Any:
-    """Read the value of an override.
+    """Return the value of an override `key=text`, as Hydra reads it when a run starts.
 
     Raises:
         ConfigError: if it is not YAML.
@@ -210,15 +210,22 @@ def read_value(key: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        group, _, name = key.partition(".")
-        if group == "gate" and name:
-            quoted = f"'gate={{{name}: \"{text}\"}}'"
-        else:
-            quoted = f"'{key}=\"{text}\"'"
-        remedy = f"put quotes around a text with a special character: {quoted}"
         raise ConfigError(
-            f"cannot be read as YAML: {text}", where=key, remedy=remedy
+            f"cannot be read as YAML: {text}",
+            where=key,
+            remedy=_quoting_remedy(key, text),
         ) from None
+
+
+def _quoting_remedy(key: str, text: str) -> str:
+    """Return how to write an override in a shell, so that its value is read as a text."""
+    section, _, name = key.partition(".")
+    # The names of metrics have characters that Hydra refuses in a key, so gates are set as a whole.
+    if section == "gate" and name:
+        quoted = f"'gate={{{name}: \"{text}\"}}'"
+    else:
+        quoted = f"'{key}=\"{text}\"'"
+    return f"put quotes around a text with a special character: {quoted}"
 
 
 def _set_weight(values: JsonObject, name: str, weight: Any) -> None:

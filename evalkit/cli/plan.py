@@ -177,41 +177,63 @@ def check_stores(jobs: Sequence[PlannedJob]) -> None:
 
 
 def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
-    """Send `count` requests of each judge of a job, identical to those of the run, and yield the results.
+    """Send `count` requests of the run to each judge of a job, and yield a result for each judge.
 
     Raises:
         ConfigError: if the config is invalid.
         JudgeSetupError: if a judge cannot be called.
         StoreError: if answers cannot be stored.
-        KeyboardInterrupt: if the user stops it; received answers are stored.
+        Signaled: if the user stops it (a `KeyboardInterrupt`); received answers are stored.
     """
+    from evalkit.cli.run import failure_lines  # imports everything that a run needs
+
     for judge, spec in zip(
         job.config.judge.members, spec_of(job.config.judge), strict=True
     ):
-        sample = PilotSample(count)
-        plan_requests(job, job.evaluator, [spec], None, sample)
+        sample = _sample_requests(job, spec, count)
         log(
             "note",
             f"pilot: {counted(len(sample.calls), 'request')} to {spec.name}, unless stored",
         )
-        # Only this judge, without third judgments: follow-ups cannot be sampled in advance.
-        alone = {
+        judged = _ask_sampled(job, judge, sample)
+        for line in failure_lines(judged.judgments):
+            log("failure", line)
+        yield PilotResult(len(sample.calls), judged)
+
+
+def _sample_requests(job: PlannedJob, spec: JudgeSpec, count: int) -> PilotSample:
+    """Return `count` random requests of a job to one judge; all of them if there are fewer."""
+    sample = PilotSample(count)
+    # The plan fills the sample. Without a store, stored requests are sampled like all others.
+    plan_requests(job, job.evaluator, [spec], store=None, sample=sample)
+    return sample
+
+
+def _ask_sampled(
+    job: PlannedJob, judge: JudgeConfig, sample: PilotSample
+) -> JudgingResult:
+    """Send the sampled requests to a judge, and return the judgments.
+
+    Raises:
+        Signaled: if the user stops it (a `KeyboardInterrupt`).
+    """
+    # Only this judge, without third judgments: follow-ups cannot be sampled in advance.
+    # Answers are wanted now, so never as a batch.
+    config = job.config.with_(
+        {
             "judge": judge,
             "swap.resolve": "tie",
             "swap.arbiter": None,
             "runner.kind": "online",
         }
-        evaluator = SubsetEvaluator(job.evaluator, sample)
-        judged = run_async(ask_judges(job.config.with_(alone), sample.cases, evaluator))
-        from evalkit.cli.run import failure_lines  # imports everything that a run needs
-
-        if judged.interrupted:
-            raise Signaled(
-                judged.signal or SIGINT, "interrupted; received answers are stored"
-            )
-        for line in failure_lines(judged.judgments):
-            log("failure", line)
-        yield PilotResult(len(sample.calls), judged)
+    )
+    evaluator = SubsetEvaluator(job.evaluator, sample)
+    judged = run_async(ask_judges(config, sample.cases, evaluator))
+    if judged.interrupted:
+        raise Signaled(
+            judged.signal or SIGINT, "interrupted; received answers are stored"
+        )
+    return judged
 
 
 def describe_pilot(pilots: Sequence[PilotResult]) -> str:

@@ -66,19 +66,19 @@ def find_files(
         DatasetError: If there is no such file.
     """
     if named.startswith(SHIPPED):
-        return [_shipped(named.removeprefix(SHIPPED))]
+        return [_shipped_file(named.removeprefix(SHIPPED))]
     # Each place is tried as a plain path first, so brackets in a file name are no glob.
     for path in _places(named, base):
         if path.is_dir():
-            return _inside(path, format)
+            return _files_of_folder(path, format)
         if file_of(path).exists():
             return [path]
     # Without a glob, the name is wrong, and near names are suggested.
     if not has_magic(named):
-        raise _not_there(_places(named, None)[0], key)
+        raise _missing_file_error(_places(named, None)[0], key)
     # The first place with a match wins: files of two folders are not mixed.
     for path in _places(named, base):
-        if matches := _matching(path):
+        if matches := _files_of_glob(path):
             return matches
     raise DatasetError("no file matches", where=f"{key}={named}", remedy="fix the glob")
 
@@ -92,7 +92,7 @@ def find_place(named: str, base: Path | None) -> Path:
     for path in _places(named, base):
         if file_of(path).exists():
             return path
-    raise _not_there(_places(named, None)[0], KEY)
+    raise _missing_file_error(_places(named, None)[0], KEY)
 
 
 def named_files(config: DatasetConfig, base: Path | None) -> list[Path]:
@@ -121,7 +121,7 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
     if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
         return False
     return not any(
-        file_of(path).exists() or (has_magic(named) and _matching(path))
+        file_of(path).exists() or (has_magic(named) and _files_of_glob(path))
         for path in _places(named, base)
     )
 
@@ -145,11 +145,12 @@ def standard_input() -> Path:
             where=where,
             remedy="pipe a file into it: … < data.jsonl",
         )
-    return _spooled()
+    return _spool_standard_input()
 
 
 @cache
-def _spooled() -> Path:
+def _spool_standard_input() -> Path:
+    """Write standard input to a temporary file, and return the file; the process deletes it."""
     folder = tempfile.TemporaryDirectory(prefix="evalkit-")
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "stdin"
@@ -160,7 +161,8 @@ def _spooled() -> Path:
     return path
 
 
-def _matching(pattern: Path) -> list[Path]:
+def _files_of_glob(pattern: Path) -> list[Path]:
+    """Return the files that match a glob, sorted; hidden files never match."""
     rooted = pattern if pattern.is_absolute() else Path.cwd() / pattern
     # The search begins in the last folder whose name has no wildcard.
     start = next(p for p in rooted.parents if not has_magic(str(p)))
@@ -174,7 +176,12 @@ def _matching(pattern: Path) -> list[Path]:
     return sorted(p if is_absolute else relative(p) for p in matches)
 
 
-def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
+def _files_of_folder(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
+    """Return the data files of a folder, sorted by name; of all suffixes if the format is set.
+
+    Raises:
+        DatasetError: If it has none.
+    """
     # Hidden files and those with an underscore are written by tools, such as _SUCCESS.
     named = sorted(
         p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_"))
@@ -200,7 +207,12 @@ def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as 
     )
 
 
-def _shipped(name: str) -> Path:
+def _shipped_file(name: str) -> Path:
+    """Return the file of a shipped sample.
+
+    Raises:
+        DatasetError: If there is no such sample.
+    """
     folder = Path(str(files("evalkit.datasets") / "samples"))
     names = sorted(p.name for p in folder.iterdir())
     if name not in names:
@@ -211,7 +223,8 @@ def _shipped(name: str) -> Path:
     return folder / name
 
 
-def _not_there(path: Path, key: str) -> DatasetError:
+def _missing_file_error(path: Path, key: str) -> DatasetError:
+    """Return an error for a path without a file; it suggests a similar name in the same folder."""
     # The folder decides: a wrong folder would suggest names of an unrelated one.
     folder = path.parent
     if not folder.is_dir():
@@ -237,7 +250,7 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
     Raises:
         ConfigError: If the library is not installed, or there is no such dataset or split.
     """
-    dataset = _loaded(config, base)
+    dataset = _load_hub_dataset(config, base)
     named = str(config.path)
     split = config.hub_split
     # Several splits: the user must say which.
@@ -270,7 +283,13 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
     yield from placed((part for table in tables for part in table.to_batches()), name)
 
 
-def _loaded(config: DatasetConfig, base: Path | None) -> Any:
+def _load_hub_dataset(config: DatasetConfig, base: Path | None) -> Any:
+    """Return a dataset of the library: one split, or a dictionary of splits by name.
+
+    Raises:
+        ConfigError: If the library is not installed.
+        DatasetError: If the dataset cannot be loaded, or its card names files outside its folder.
+    """
     named = str(config.path)
     extra = f"'{DISTRIBUTION}[hf]'"
     library = optional(
@@ -378,7 +397,7 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
     elif callable(getattr(frame, "iter_rows", None)):  # polars
         yield from numbered(NAME, frame.iter_rows(named=True))
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas
-        yield from numbered(NAME, _pandas(frame))
+        yield from numbered(NAME, _pandas_rows(frame))
     # An iterator could be read only once, but rows are read several times.
     elif isinstance(frame, Iterable) and not isinstance(
         frame, str | bytes | Mapping | Iterator
@@ -396,7 +415,8 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
         raise DatasetError(f"{problem} cannot be read", where=NAME, remedy=remedy)
 
 
-def _pandas(frame: Any) -> Iterator[Row]:
+def _pandas_rows(frame: Any) -> Iterator[Row]:
+    """Yield the rows of a pandas frame; missing values become `None`."""
     names = unique_columns([str(column) for column in frame.columns], NAME)
     # Slices keep the memory of converted values small.
     for start in range(0, len(frame), _FRAME_BATCH):
@@ -483,17 +503,18 @@ def open_source(
     # From here on the path decides, from the most special to the most general.
     named = config.path
     if isinstance(named, list):
-        return _several(named, base, logs)
+        return _source_of_logs(named, base, logs)
     if not named:
         remedy = f"set it to a file, or to {SHIPPED}sample.jsonl for the shipped sample"
         if config.benchmark is not None:
             remedy = f"set it to {find_benchmark(config.benchmark).expects}"
         raise ConfigError("not set", where=KEY, remedy=remedy)
     if config.benchmark is not None and config.format is None:
-        return _named(config.benchmark, named, base, config.baseline)
+        return _benchmark_source(config.benchmark, named, base, config.baseline)
     if named == STDIN:
-        return _standard_input(config.format)
-    if fetched := _fetched(named, config.format, fetch or {}):
+        return _standard_input_source(config.format)
+    fetched = _fetch_by_scheme(named, config.format, fetch or {})
+    if fetched is not None:
         return fetched
     # The files of `save_to_disk` show what a folder is.
     saved_to_disk = config.format is None and any(
@@ -532,20 +553,25 @@ def open_source(
     return file_source(files, config.format, named)
 
 
-def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Source:
-    """Return a source with a case for each sample that is in several logs."""
+def _source_of_logs(
+    names: Sequence[str], base: Path | None, logs: Logs | None
+) -> Source:
+    """Return a source with a case for each sample that is in several logs.
+
+    Raises:
+        ConfigError: If the list names other files than logs, or one file twice.
+    """
     # A log that is named twice is no second log.
     several = len(set(names)) == len(names) > 1
+    source = None
     if logs and several:
         source = logs([find_place(name, base) for name in names], ", ".join(names))
-    else:
-        source = None
     if source is None:
-        problem, remedy = (
+        raise ConfigError(
             "a list is only for two or more different logs",
-            "name one file, folder or glob",
+            where=f"{KEY}=[{','.join(names)}]",
+            remedy="name one file, folder or glob",
         )
-        raise ConfigError(problem, where=f"{KEY}=[{','.join(names)}]", remedy=remedy)
     return source
 
 
@@ -561,7 +587,7 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
 
     def rows() -> Iterator[Placed]:
         for path, reader in readers:
-            yield from _read(path, reader)
+            yield from _read_rows(path, reader)
 
     return Source(name, rows, tuple(paths))
 
@@ -569,12 +595,13 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
 def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A002
     """Return a source for a downloaded file or folder, under its original `name`."""
     real = file_source(find_files(str(path), None, format=format), format, name)
-    return Source(name, lambda: _called(real.rows(), str(path), name))
+    return Source(name, lambda: _with_name(real.rows(), str(path), name))
 
 
-def _named(
+def _benchmark_source(
     benchmark: str, named: str, base: Path | None, baseline: str | None
 ) -> Source:
+    """Return a source with a published benchmark's rows, and the number of those left out."""
     find_benchmark(benchmark)
     path = find_place(named, base)
     left_out: Counter[str] = Counter()
@@ -588,24 +615,31 @@ def _named(
     return Source(named, rows, (path,), left_out)
 
 
-def _read(path: Path, reader: Reader) -> Iterator[Placed]:
+def _read_rows(path: Path, reader: Reader) -> Iterator[Placed]:
     with reading(path):
         yield from reader(path)
 
 
-def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the config
+def _standard_input_source(format: str | None) -> Source:  # noqa: A002 - as in the config
+    """Return a source with the rows of standard input.
+
+    Raises:
+        ConfigError: If the format is not set.
+    """
     if not format:
-        problem, remedy = (
+        raise ConfigError(
             "not set, and standard input has no suffix",
-            "set it: jsonl, csv, …",
+            where="dataset.format",
+            remedy="set it: jsonl, csv, …",
         )
-        raise ConfigError(problem, where="dataset.format", remedy=remedy)
     path = standard_input()
     reader = reader_for(format, path)
-    return Source("stdin", lambda: _called(_read(path, reader), str(path), "stdin"))
+    return Source(
+        "stdin", lambda: _with_name(_read_rows(path, reader), str(path), "stdin")
+    )
 
 
-def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
+def _with_name(rows: Rows, path: str, name: str) -> Iterator[Placed]:
     """Yield rows and raise errors with another name instead of the file's."""
     try:
         for location, row in rows:
@@ -619,21 +653,30 @@ def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
         raise DatasetError(bad.what, where=where, remedy=bad.remedy) from None
 
 
-def _fetched(
-    named: str,
+def _fetch_by_scheme(
+    path: str,
     format: str | None,  # noqa: A002
     fetch: Mapping[str, Fetch],
 ) -> Source | None:
-    scheme = _SCHEME.match(named)
-    if scheme is None or named.startswith(SHIPPED):
+    """Return the source that the function for a path's scheme fetches; `None` for a local path.
+
+    Raises:
+        ConfigError: If it is a URL of a scheme that has no function.
+    """
+    match = _SCHEME.match(path)
+    # The scheme of shipped samples looks like one to fetch, but they are files.
+    if match is None or path.startswith(SHIPPED):
         return None
-    if scheme[0] in fetch:
-        return fetch[scheme[0]](named, format)
+    scheme = match[0]
+    if scheme in fetch:
+        return fetch[scheme](path, format)
     # Without slashes it may be a file name with a colon.
-    if not named.startswith(f"{scheme[0]}://"):
+    if not path.startswith(f"{scheme}://"):
         return None
-    schemes = ", ".join(f"{scheme}:" for scheme in sorted(fetch))
-    remedy = "download the file" + (f"; supported: {schemes}" if schemes else "")
+    remedy = "download the file"
+    if fetch:
+        supported = ", ".join(f"{name}:" for name in sorted(fetch))
+        remedy += f"; supported: {supported}"
     raise ConfigError(
-        f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy
+        f"'{scheme}:' paths are not supported", where=f"{KEY}={path}", remedy=remedy
     )

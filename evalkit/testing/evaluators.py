@@ -169,9 +169,10 @@ def _is_message(message: Mapping[str, Any]) -> bool:
 def _odd_faults(
     evaluator: Evaluator, requests: Sequence[JudgeRequest]
 ) -> Iterator[str]:
+    """Yield what is wrong with the reading of completions without a usable answer."""
     for description, completion in ODD.items():
         for request in requests:
-            judgment, wrong = _read(evaluator, request, completion)
+            judgment, wrong = _judge(evaluator, request, completion)
             yield from (f"{description}: {fault}" for fault in wrong)
             # A score that is made up for an odd answer would look like any other.
             if judgment is not None and (judgment.readable or _has_value(judgment)):
@@ -185,18 +186,19 @@ def _odd_faults(
 def _answer_faults(
     evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]
 ) -> Iterator[str]:
+    """Yield what is wrong with the reading of good answers, in both orders of a comparison."""
     readable = leaning = 0
     # Comparisons first: only these have two orders to check.
     compared = [request for request in requests if len(request.unit) > 1]
     for request in islice(compared or requests, 2):
         for text in answers or [example_answer(request)]:
-            judgment, wrong = _read(evaluator, request, Completion(text))
+            judgment, wrong = _judge(evaluator, request, Completion(text))
             yield from wrong
             if judgment is None or not judgment.readable:
                 continue
             readable += 1
             # The same answer about the same positions, with the responses exchanged.
-            mirrored, wrong = _read(evaluator, _reversed(request), Completion(text))
+            mirrored, wrong = _judge(evaluator, _reversed(request), Completion(text))
             yield from wrong
             if len(request.unit) > 1 and mirrored is not None:
                 leaning += _leans(judgment)
@@ -225,23 +227,28 @@ def _sample(requests: Sequence[JudgeRequest]) -> str:
 
 
 def _flip_faults(judgment: Judgment, mirrored: Judgment) -> Iterator[str]:
+    """Yield where two readings of one answer, in opposite orders, are not opposite."""
     if judgment.ranking is not None and judgment.shown[::-1] == mirrored.shown:
         if _positions(judgment) != _positions(mirrored):
             yield "the same ranking of the responses in reverse order is not the reverse ranking"
         return
-    # Each as (in this order, in the reverse order): the second must be minus the first.
-    values = {"value": (judgment.value, mirrored.value)} | {
-        f"criterion '{name}'": (value, mirrored.criteria.get(name))
-        for name, value in judgment.criteria.items()
-    }
-    for name, (first, second) in values.items():
-        if (first is None) != (second is None) or abs(
-            (first or 0.0) + (second or 0.0)
-        ) > 1e-9:
+    values = {"value": (judgment.value, mirrored.value)}
+    for name, value in judgment.criteria.items():
+        values[f"criterion '{name}'"] = (value, mirrored.criteria.get(name))
+    for name, (margin, reverse) in values.items():
+        if not _are_opposite(margin, reverse):
             yield (
-                f"{name} is {first}, and {second} with the order reversed: margins must be"
+                f"{name} is {margin}, and {reverse} with the order reversed: margins must be"
                 " un-swapped, and flip"
             )
+
+
+def _are_opposite(margin: float | None, reverse: float | None) -> bool:
+    """Return whether one margin is minus the other, or both are missing."""
+    if margin is None or reverse is None:
+        return margin is reverse
+    # Not `<=`: a margin of NaN has its own message.
+    return not abs(margin + reverse) > 1e-9
 
 
 def _positions(judgment: Judgment) -> list[list[int]]:
@@ -267,45 +274,65 @@ def _has_value(judgment: Judgment) -> bool:
     )
 
 
-def _read(
+def _judge(
     evaluator: Evaluator, request: JudgeRequest, completion: Completion
 ) -> tuple[Judgment | None, list[str]]:
-    """Return the judgment of a completion, with the same text as the answer to each request, and the problems."""
+    """Give the evaluator one completion until it returns a judgment.
+
+    Returns:
+        The judgment, or `None` if there is no valid one; and a description of each problem.
+    """
     current = request
     for _ in range(_MAX_STEPS):
-        # A request with a `then` asks for the judge's own answer, unless the completion is an odd
-        # one.
-        if current.then is not None and completion not in ODD.values():
-            reply = _OWN_ANSWER
-        else:
-            reply = completion
-        try:
-            # Twice, because a rerun reads stored answers again.
-            read = evaluator.read(current, reply)
-            again = evaluator.read(current, reply)
-        except Exception as error:
-            return None, [
-                f"read raises {type(error).__name__}: {error}; return an unparseable judgment"
-                " instead"
-            ]
-        if read != again:
-            return None, ["read returns another result when it is called again"]
-        if isinstance(read, Judgment):
-            return read, list(_malformed(read, request))
-        if not isinstance(read, JudgeRequest):
-            return None, [
-                f"read returns a {type(read).__name__}, neither a Judgment nor a JudgeRequest"
-            ]
-        if current.then is None and read.turn != current.turn + 1:
-            return None, [
-                f"a repeated request has turn {read.turn} after turn {current.turn}"
-            ]
-        current = read
+        # A request with a `then` asks for the judge's own answer first. An odd completion takes
+        # the place of that one, too.
+        is_odd = completion in ODD.values()
+        reply = _OWN_ANSWER if current.then is not None and not is_odd else completion
+        result, problem = _read_twice(evaluator, current, reply)
+        if isinstance(result, Judgment):
+            return result, list(_malformed(result, request))
+        if result is not None and current.then is None:
+            problem = _turn_problem(current, result)
+        if result is None or problem:
+            return None, [problem]
+        current = result
     # Each request is paid for, so a repair without end would be expensive.
     return None, [f"read still returns a request after {_MAX_STEPS} answers"]
 
 
+def _read_twice(
+    evaluator: Evaluator, request: JudgeRequest, completion: Completion
+) -> tuple[Judgment | JudgeRequest | None, str]:
+    """Read a completion twice, because a rerun reads stored answers again.
+
+    Returns:
+        What both times is the result, and ""; or `None` and what is wrong.
+    """
+    try:
+        result = evaluator.read(request, completion)
+        again = evaluator.read(request, completion)
+    # An evaluator under test may raise anything.
+    except Exception as error:
+        return None, (
+            f"read raises {type(error).__name__}: {error}; return an unparseable judgment instead"
+        )
+    if result != again:
+        return None, "read returns another result when it is called again"
+    if not isinstance(result, Judgment | JudgeRequest):
+        kind = type(result).__name__
+        return None, f"read returns a {kind}, neither a Judgment nor a JudgeRequest"
+    return result, ""
+
+
+def _turn_problem(request: JudgeRequest, repeated: JudgeRequest) -> str:
+    """Return what is wrong with the turn of a request that repeats another; "" if it is right."""
+    if repeated.turn == request.turn + 1:
+        return ""
+    return f"a repeated request has turn {repeated.turn} after turn {request.turn}"
+
+
 def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
+    """Yield where a judgment is not about its request, or its status contradicts its value."""
     for name in ("case_id", "unit", "shown", "sample"):
         if getattr(judgment, name) != getattr(request, name):
             yield (
