@@ -88,7 +88,7 @@ class CaseReader:
             DatasetError: If the row is not a case; the message names `location`.
         """
         try:
-            case = self._case(plain_row(row), number, location)
+            case = self._read_case(plain_row(row), number, location)
             if case.checklist:
                 self._count_unset(row, location)
             return case
@@ -104,11 +104,12 @@ class CaseReader:
             DatasetError: If the mapped column is missing.
         """
         try:
-            return self._id(row, self.columns.layout(row), number, location)
+            return self._case_id(row, self.columns.layout(row), number, location)
         except RowFault as fault:
             raise fault.at(location) from None
 
-    def _id(self, row: Row, layout: Layout, number: int, location: str) -> str:
+    def _case_id(self, row: Row, layout: Layout, number: int, location: str) -> str:
+        """Return the id of a row's case; the row's number if it has none."""
         value = layout.get["id"](row)
         if type(value) is str and value:
             return value
@@ -120,22 +121,27 @@ class CaseReader:
             return str(number)
         return case_id
 
-    def _case(self, row: Row, number: int, location: str) -> Case:
+    def _read_case(self, row: Row, number: int, location: str) -> Case:
+        """Return the case of a row.
+
+        Raises:
+            DatasetError: If a column is missing, or a value is not what its field needs.
+        """
         layout = self.columns.layout(row)
         texts = self._texts
         get = layout.get
         present = layout.present
         responses = self._responses(row, layout, location)
-        self._check(responses, location)
+        self._check_responses(responses, location)
         label: Winner | None = None
         if (value := get["label"](row)) is not ABSENT:
             label, responses = self._labels.attach(value, responses, location)
         metadata: JsonObject = {}
         for column in layout.metadata:
             metadata[column] = row[column]
-        people: dict[str, Annotation] = {}
+        annotations: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
-            people, label, responses = self._annotated(
+            annotations, label, responses = self._annotated(
                 row, layout, label, responses, metadata, location
             )
         for join in self._joins:
@@ -143,7 +149,7 @@ class CaseReader:
         if (prompt := get["prompt"](row)) is ABSENT:
             prompt = self.columns.need(row, "prompt", location)
         return Case(
-            self._id(row, layout, number, location),
+            self._case_id(row, layout, number, location),
             texts.needed(prompt, "prompt", "prompts", location),
             responses,
             texts.optional(get["context"](row), "context", location)
@@ -156,7 +162,7 @@ class CaseReader:
             ),
             label,
             metadata,
-            people,
+            annotations,
             self._checklist(row, layout, len(responses), location)
             if self._has_checklist
             else (),
@@ -258,8 +264,9 @@ class CaseReader:
     def _responses(
         self, row: Row, layout: Layout, location: str
     ) -> tuple[Response, ...]:
+        """Return the responses of a row: from a list, from one column for each, and from joins."""
         if layout.shape == "responses":
-            responses = self._listed(
+            responses = self._response_list(
                 self.columns.need(row, "responses", location), location
             )
         elif self._answers and not any(
@@ -280,17 +287,22 @@ class CaseReader:
                 )
             responses = tuple(listed)
         if self._answers:
-            return responses + self._joined(row, location)
+            return responses + self._joined_responses(row, location)
         return responses
 
-    def _joined(self, row: Row, location: str) -> tuple[Response, ...]:
+    def _joined_responses(self, row: Row, location: str) -> tuple[Response, ...]:
         return tuple(
-            self._entry(entry, f"{name}.{i}", location)
+            self._response_of(entry, f"{name}.{i}", location)
             for name in self._answers
             for i, entry in enumerate(row[name])
         )
 
-    def _listed(self, value: Any, location: str) -> tuple[Response, ...]:
+    def _response_list(self, value: Any, location: str) -> tuple[Response, ...]:
+        """Return the responses of a column that has all of them.
+
+        Raises:
+            DatasetError: If it is not a list, or an entry is not a response.
+        """
         value = _parsed(value, "responses", location)
         if not isinstance(value, list):
             raise DatasetError(
@@ -299,11 +311,16 @@ class CaseReader:
                 remedy="write a list of texts or of {model, text}",
             )
         return tuple(
-            self._entry(entry, f"responses.{i}", location)
+            self._response_of(entry, f"responses.{i}", location)
             for i, entry in enumerate(value)
         )
 
-    def _entry(self, entry: Any, name: str, location: str) -> Response:
+    def _response_of(self, entry: Any, name: str, location: str) -> Response:
+        """Return one response of a list: a text, or an object with a text, a model and a label.
+
+        Raises:
+            DatasetError: If the object has no text.
+        """
         if not isinstance(entry, dict):
             return Response(self._texts.needed(entry, name, "responses", location))
         if "text" not in entry:
@@ -323,11 +340,20 @@ class CaseReader:
             response, entry.get("label", entry.get("grade")), location
         )
 
-    def _check(self, responses: tuple[Response, ...], location: str) -> None:
+    def _check_responses(self, responses: tuple[Response, ...], location: str) -> None:
+        """Check that a case has enough responses for the mode, and note equal ones.
+
+        Raises:
+            DatasetError: If it has too few.
+        """
         count = len(responses)
         if count < self._least:
-            fewer = f"pass {self._call}" if self._call else "set mode=pointwise"
-            remedy = fewer if responses else "add responses to the case"
+            if not responses:
+                remedy = "add responses to the case"
+            elif self._call:
+                remedy = f"pass {self._call}"
+            else:
+                remedy = "set mode=pointwise"
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
             raise DatasetError(
                 f"{many}, and mode {self._mode} needs {self._least}",

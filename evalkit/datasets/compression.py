@@ -112,6 +112,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading, decompressed if its name says that it is compressed."""
     compression = compression_of(path)
     if compression is None:
         return open_file(path)
@@ -120,6 +121,7 @@ def _open_bytes(path: Path) -> IO[bytes]:
             str(path), compression="zstd"
         )
         return io.BufferedReader(stream, 2**20)
+    # The module of a compression has its name, except for xz.
     library: Any = import_module({"xz": "lzma"}.get(compression, compression))
     opened: IO[bytes] = library.open(path, "rb")
     return opened
@@ -173,7 +175,7 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
         if first.startswith(_UTF32):
             raise _utf32(path)
         if first.startswith(_UTF16):
-            yield _utf16(path)
+            yield _utf16_lines(path)
         elif encoding := unmarked_utf16(first):
             raise _without_mark(path, encoding)
         else:
@@ -196,7 +198,12 @@ def too_long(where: str) -> DatasetError:
     )
 
 
-def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
+def _utf16_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each line of a UTF-16 file with its number, encoded as UTF-8.
+
+    Raises:
+        DatasetError: If the file is not UTF-16.
+    """
     number = 0
     with io.TextIOWrapper(open_bytes(path), encoding="utf-16", newline="\n") as file:
         try:
@@ -225,14 +232,19 @@ def open_texts(path: Path) -> Iterator[Iterator[str]]:
         if first.startswith(_UTF32):
             raise _utf32(path)
         if first.startswith(_UTF16):
-            yield (line.decode("utf-8") for _, line in _utf16(path))
+            yield (line.decode("utf-8") for _, line in _utf16_lines(path))
         elif encoding := unmarked_utf16(first):
             raise _without_mark(path, encoding)
         else:
-            yield _utf8(path, first, file)
+            yield _utf8_pieces(path, first, file)
 
 
-def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
+def _utf8_pieces(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
+    """Yield the text of a file in pieces, of which the first was read from it before.
+
+    Raises:
+        DatasetError: If the file is not UTF-8; with the byte and the line.
+    """
     decoder = getincrementaldecoder("utf-8")()
     offset = 0
     line = 1
@@ -240,7 +252,7 @@ def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
         piece = piece.removeprefix(_BOM)
         offset = len(_BOM)
     while True:
-        # bytes of a character that the chunk before began
+        # The bytes of a character that began in the piece before: the decoder keeps them.
         pending = len(decoder.getstate()[0])
         try:
             text = decoder.decode(piece, final=not piece)

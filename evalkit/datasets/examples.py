@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
 from evalkit.config import Example, RunConfig
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
+from evalkit.core.types import Winner
 from evalkit.core.values import Json
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import reader_for
 
 KEY = "rubric.examples_path"
+_WINNERS: tuple[Winner, ...] = ("A", "B", "TIE")
 
 
 def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
@@ -35,7 +38,7 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
     path = _locate(named, base)
     with reading(path):
         read = tuple(
-            _example(row, location, config)
+            _read_example(row, location, config)
             for location, row in reader_for(None, path)(path)
         )
     if not read:
@@ -64,75 +67,101 @@ def _locate(named: str, base: Path | None) -> Path:
     )
 
 
-def _example(row: Json, location: str, config: RunConfig) -> Example:
+def _read_example(row: Json, location: str, config: RunConfig) -> Example:
+    """Return the example of a row: a winner, a class, a score for each criterion, or one score.
+
+    Raises:
+        DatasetError: If the row has unknown columns, or its grade does not fit the rubric.
+    """
     if unknown := [column for column in row if column not in Example.model_fields]:
         remedy = did_you_mean(unknown[0], Example.model_fields)
         raise DatasetError(
             f"an example has no '{unknown[0]}'", where=location, remedy=remedy
         )
-    response, justification = (
-        _text(row, column, location) for column in ("response", "justification")
+    example = partial(
+        Example,
+        response=_text(row, "response", location),
+        justification=_text(row, "justification", location),
+        prompt=None if row.get("prompt") is None else _text(row, "prompt", location),
     )
-    prompt = None if row.get("prompt") is None else _text(row, "prompt", location)
-    if (winner := row.get("winner")) is not None:
-        if winner not in ("A", "B", "TIE"):
-            raise DatasetError(
-                f"'{str(winner)[:60]}' is not a winner",
-                where=location,
-                remedy="write A, B or TIE",
-            )
+    if row.get("winner") is not None:
+        winner = _read_winner(row["winner"], location)
         response_b = _text(row, "response_b", location)
-        return Example(
-            response=response,
-            response_b=response_b,
-            justification=justification,
-            prompt=prompt,
-            winner=winner,
-        )
+        return example(response_b=response_b, winner=winner)
     if (classes := config.rubric.named_classes) is not None:
-        name = str(row.get("class_name"))
-        if name not in classes.names:
-            remedy = f"set 'class_name' to one of {', '.join(classes.names)}"
-            raise DatasetError(
-                f"the class '{name[:60]}' is not in the rubric",
-                where=location,
-                remedy=remedy,
-            )
-        return Example(
-            response=response,
-            justification=justification,
-            prompt=prompt,
-            class_name=name,
-        )
-    scale = config.rubric.scale
-    scores = _scores(row.get("scores"), location)
+        class_name = _read_class(row.get("class_name"), classes, location)
+        return example(class_name=class_name)
+    scores = _parse_scores(row.get("scores"), location)
     if not scores:
-        score = _score(row.get("score"), "score", location, scale)
-        return Example(
-            response=response, justification=justification, prompt=prompt, score=score
-        )
+        score = _read_score(row.get("score"), "score", location, config.rubric.scale)
+        return example(score=score)
     if row.get("score") is not None:
         raise DatasetError(
             "it has both 'scores' and 'score'", where=location, remedy="remove 'score'"
         )
-    names = list(config.criteria)
-    if unknown := [name for name in scores if name not in names]:
-        remedy = did_you_mean(unknown[0], names)
-        raise DatasetError(
-            f"'scores' has '{unknown[0]}', which is not one of the criteria",
-            where=location,
-            remedy=remedy,
-        )
-    read = {
-        name: _score(value, f"score of {name}", location, scale)
-        for name, value in scores.items()
-    }
-    return Example(
-        response=response, justification=justification, prompt=prompt, scores=read
+    return example(scores=_read_scores(scores, config, location))
+
+
+def _read_winner(value: object, location: str) -> Winner:
+    """Return the winner of a pair.
+
+    Raises:
+        DatasetError: If it is not one of A, B and TIE.
+    """
+    for winner in _WINNERS:
+        if value == winner:
+            return winner
+    raise DatasetError(
+        f"'{str(value)[:60]}' is not a winner",
+        where=location,
+        remedy="write A, B or TIE",
     )
 
 
+def _read_class(value: object, classes: Classes, location: str) -> str:
+    """Return the name of a class of the rubric.
+
+    Raises:
+        DatasetError: If the rubric has no such class.
+    """
+    name = str(value)
+    if name in classes.names:
+        return name
+    raise DatasetError(
+        f"the class '{name[:60]}' is not in the rubric",
+        where=location,
+        remedy=f"set 'class_name' to one of {', '.join(classes.names)}",
+    )
+
+
+def _read_scores(
+    scores: Mapping[str, object], config: RunConfig, location: str
+) -> dict[str, float]:
+    """Return the score of each criterion that the row has one for.
+
+    Raises:
+        DatasetError: If a name is not a criterion, or a score is not on the scale.
+    """
+    criteria = list(config.criteria)
+    if unknown := [name for name in scores if name not in criteria]:
+        raise DatasetError(
+            f"'scores' has '{unknown[0]}', which is not one of the criteria",
+            where=location,
+            remedy=did_you_mean(unknown[0], criteria),
+        )
+    scale = config.rubric.scale
+    return {
+        name: _read_score(value, f"score of {name}", location, scale)
+        for name, value in scores.items()
+    }
+
+
 def _text(row: Json, column: str, location: str) -> str:
+    """Return the text in a column of a row.
+
+    Raises:
+        DatasetError: If it is missing, or not a text.
+    """
     value = row.get(column)
     if not isinstance(value, str):
         problem = "is missing" if value is None else f"is {value!r:.40} and not a text"
@@ -144,12 +173,11 @@ def _text(row: Json, column: str, location: str) -> str:
     return value
 
 
-def _scores(value: object, location: str) -> Json:
+def _parse_scores(value: object, location: str) -> Json:
     """Return scores by criterion; a table has them as a JSON object in a cell."""
     if isinstance(value, str) and value.strip():
-        with suppress(
-            ValueError, RecursionError
-        ):  # anything but a mapping is rejected below
+        # Anything but a mapping is rejected below.
+        with suppress(ValueError, RecursionError):
             value = json.loads(value)
     if value is None or value == "":
         return {}
@@ -163,8 +191,14 @@ def _scores(value: object, location: str) -> Json:
     return value
 
 
-def _score(value: object, name: str, location: str, scale: Scale) -> float:
+def _read_score(value: object, name: str, location: str, scale: Scale) -> float:
+    """Return a score on the scale.
+
+    Raises:
+        DatasetError: If it is missing, not a number, or not on the scale.
+    """
     try:
+        # True is not the score 1.
         score = float("nan") if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         score = float("nan")

@@ -54,7 +54,7 @@ def template(text: str, where: str) -> Callable[[Row], str]:
     names = _names(text, where)
     fill = _environment().from_string(text).render
     return lambda row: str(
-        _evaluated(lambda: fill({WHOLE: row, **row}), row, names, where)
+        _evaluate_template(lambda: fill({WHOLE: row, **row}), row, names, where)
     )
 
 
@@ -68,7 +68,7 @@ def condition(text: str, where: str) -> Callable[[Row], bool]:
     # An undefined name is an error in a condition: as None it would silently be false.
     holds = _environment().compile_expression(text, undefined_to_none=False)
     return lambda row: bool(
-        _evaluated(lambda: bool(holds({WHOLE: row, **row})), row, names, where)
+        _evaluate_template(lambda: bool(holds({WHOLE: row, **row})), row, names, where)
     )
 
 
@@ -88,9 +88,15 @@ def _names(text: str, where: str) -> frozenset[str]:
     return frozenset(variables - {WHOLE} - set(environment.globals))
 
 
-def _evaluated(
+def _evaluate_template(
     evaluate: Callable[[], Any], row: Row, names: frozenset[str], where: str
 ) -> Any:
+    """Return what a template or condition is for a row.
+
+    Raises:
+        RowFault: If it uses a missing column, or fails.
+    """
+    # Only data with templates needs the template engine.
     from jinja2 import TemplateError, UndefinedError
 
     from evalkit.evaluators.prompting.bounds import bounded
@@ -301,7 +307,7 @@ class Columns:
         if layout is None:
             if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.clear()
-            layout = self._layouts[columns] = self._laid_out(row)
+            layout = self._layouts[columns] = self._layout_of(row)
         return layout
 
     def need(self, row: Row, field: str, location: str) -> Any:
@@ -312,7 +318,7 @@ class Columns:
         """
         value = self.layout(row).get[field](row)
         if value is ABSENT:
-            raise self._missing(field, location, row)
+            raise self._missing_column_error(field, location, row)
         return value
 
     def column(self, field: str) -> str:
@@ -344,9 +350,10 @@ class Columns:
                     where=f"dataset.fields.{field}",
                     remedy="remove it, or map the responses too",
                 )
-            raise self._missing(field, source, self._last)
+            raise self._missing_column_error(field, source, self._last)
 
-    def _laid_out(self, row: Row) -> Layout:
+    def _layout_of(self, row: Row) -> Layout:
+        """Return how rows with the columns of this one are read."""
         # Names only: keeping the values would keep the row in memory.
         self._last = dict.fromkeys(row)
         shape = self._shape(row)
@@ -394,6 +401,7 @@ class Columns:
         return seen
 
     def _shape(self, row: Row) -> str:
+        """Return which field says how responses are written: as a list, a pair, or one text."""
         # The mapping says which shape is meant, whatever other columns there are.
         for shape in _SHAPES:
             if shape in self._mapped or (
@@ -408,7 +416,10 @@ class Columns:
             return "response_a"
         return "response"
 
-    def _missing(self, field: str, location: str, row: Row) -> DatasetError:
+    def _missing_column_error(
+        self, field: str, location: str, row: Row
+    ) -> DatasetError:
+        """Return the error for a row without the column of a field."""
         if self._call:
             return DatasetError(
                 f"no field '{field}'", where=location, remedy=f"pass {self._call}"
@@ -458,6 +469,7 @@ def needed(
     get = getter(column, key)
 
     def read(row: Row, location: str) -> Any:
+        """Return the value of the column in a row; `None` if it is optional and missing."""
         try:
             value = get(row)
         except RowFault as fault:

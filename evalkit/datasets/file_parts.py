@@ -107,6 +107,7 @@ class _Recoded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill a buffer with the text in UTF-8, and return the number of bytes; 0 at the end."""
         while not self._rest and not self._ended:
             piece = self._file.read(_CHUNK)
             self._ended = not piece

@@ -76,7 +76,7 @@ def read_parquet(path: Path) -> Iterator[Placed]:
     refuse_stream(path)
     parquet = optional("pyarrow.parquet", str(path), "parquet")
     with (
-        _errors_in_one_line(path, "a parquet"),
+        _clear_arrow_errors(path, "a parquet"),
         parquet.ParquetFile(path, buffer_size=_BUFFER) as file,
     ):
         unique_columns(file.schema_arrow.names, str(path))
@@ -104,7 +104,7 @@ def _released(batches: Iterable[Any]) -> Iterator[Any]:
 def read_arrow(path: Path) -> Iterator[Placed]:
     """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
     ipc = optional("pyarrow.ipc", str(path), "arrow")
-    with _errors_in_one_line(path, "an arrow"), open_file(path) as begin:
+    with _clear_arrow_errors(path, "an arrow"), open_file(path) as begin:
         is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
         # The mark is part of the file.
         begin.seek(0)
@@ -131,6 +131,7 @@ def placed(batches: Any, name: str) -> Iterator[Placed]:
 
 
 def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
+    """Yield the rows of Arrow batches as dictionaries, a part of a batch at a time."""
     names = None
     for batch in batches:
         # The names are checked once: all batches have one schema.
@@ -174,7 +175,8 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
 
 
 @contextmanager
-def _errors_in_one_line(path: Path, kind: str) -> Iterator[None]:
+def _clear_arrow_errors(path: Path, kind: str) -> Iterator[None]:
+    """Turn errors of the library into one line, and refuse a file that is compressed again."""
     if packed := compression_of(path):
         problem = f"{kind} file compressed with {packed}"
         raise DatasetError(
@@ -218,12 +220,17 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
             where=WHERE,
             remedy="use a function that yields (place, row) for a path",
         )
-    return partial(_rows, name, reader)
+    return partial(_plugin_rows, name, reader)
 
 
-def _rows(
+def _plugin_rows(
     name: str, reader: Callable[[Path], Rows], path: Path
 ) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the rows of a plug-in's reader with their locations.
+
+    Raises:
+        PluginError: If the reader fails, or a row is not a mapping.
+    """
     try:
         for location, row in reader(path):
             # A row of a wrong type would fail much later, without its location.
@@ -317,9 +324,14 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
     return None
 
 
-def _record(
+def _check_object(
     value: Any, location: str, remedy: str = "write each row as {column: value}"
 ) -> Row:
+    """Return a row if it is an object.
+
+    Raises:
+        DatasetError: If it is something else.
+    """
     if not isinstance(value, dict):
         kind = {
             list: "a list",
@@ -338,6 +350,7 @@ def _read_jsonl(path: Path) -> Iterator[Placed]:
 
 
 def _json_lines(path: Path) -> Iterator[Placed]:
+    """Yield the object of each line with its location; lists become objects by line 1."""
     name = str(path)
     names: list[str] = []
     with open_lines(path) as lines:
@@ -351,7 +364,7 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                 # An empty line is no row.
                 if not text.strip():
                     continue
-                value = _slowly(text, f"{path}:{number}", number)
+                value = _decode_row(text, f"{path}:{number}", number)
             location = f"{name}:{number}"
             if type(value) is list and (names or number == 1):
                 # A list in each line, of which the first one has the names of columns.
@@ -364,11 +377,16 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                 location,
                 value
                 if type(value) is dict
-                else _record(value, location, _remedy(line, number)),
+                else _check_object(value, location, _remedy(line, number)),
             )
 
 
-def _slowly(text: str, location: str, number: int) -> Any:
+def _decode_row(text: str, location: str, number: int) -> Any:
+    """Return the value of a line that the fast reader refused; NaN becomes `None`.
+
+    Raises:
+        DatasetError: If it is not JSON.
+    """
     unset: list[str] = []
     try:
         value = _json_decoder(unset).decode(text)
@@ -407,11 +425,15 @@ def _read_json(path: Path) -> Iterator[Placed]:
 
 
 def _read_array(path: Path) -> Iterator[Placed]:
+    """Yield the objects of a JSON array with their locations, without loading the whole file."""
     unset: list[str] = []
     for location, value in read_array(path, _json_decoder(unset)):
         try:
             # `unset` is filled while a row is decoded, so most rows need no second look.
-            yield location, _record(_without_nan(value) if unset else value, location)
+            yield (
+                location,
+                _check_object(_without_nan(value) if unset else value, location),
+            )
         except RecursionError:
             raise DatasetError(
                 "the row is nested too deeply", where=location, remedy="flatten it"
@@ -471,7 +493,7 @@ def _objects(text: str) -> list[Row]:
     with suppress(ValueError, RecursionError):
         while position < len(text):
             value, end = decoder.raw_decode(text, position)
-            rows.append(_record(_without_nan(value), ""))
+            rows.append(_check_object(_without_nan(value), ""))
             # Blanks, or a comma, are between objects.
             position = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
         return rows
@@ -515,6 +537,15 @@ def too_wide(where: str, columns: int) -> DatasetError:
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
+    """Yield the rows of a table with their lines; blank rows and lines above the header are dropped.
+
+    Args:
+        path: The file.
+        delimiter: The usual one for its suffix; the first lines may show another.
+
+    Raises:
+        DatasetError: If the file is not a table, or two columns have one name.
+    """
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
     # The first lines show the delimiter and the header, and are then read as rows.
@@ -525,14 +556,13 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
         return
     if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
         # Lines of an old Mac end so, and the file is one line.
-        lines = iter(first[0].splitlines(keepends=True))
-        first = list(islice(lines, SAMPLE))
-        texts = lines
+        texts = iter(first[0].splitlines(keepends=True))
+        first = list(islice(texts, SAMPLE))
     if are_quoted(first):
         # Each line is quoted as a whole, and has the cells within.
-        lines = (cells[0] + "\n" for cells in csv.reader(chain(first, texts)) if cells)
-        first = list(islice(lines, SAMPLE))
-        texts = lines
+        quoted = csv.reader(chain(first, texts))
+        texts = (cells[0] + "\n" for cells in quoted if cells)
+        first = list(islice(texts, SAMPLE))
     layout = layout_of(first, delimiter)
     rows = csv.reader(chain(first, texts), delimiter=layout.delimiter, strict=True)
     # The line where the next row begins: a quoted cell may have line breaks.

@@ -104,7 +104,7 @@ class Album:
             self._count += 1
             if self._count > self._most:
                 raise ImageError(f"has more than {self._most} pictures", _MORE)
-            image = self._read(*_source(part))
+            image = self._load(*_source(part))
         except (ImageError, OSError) as error:
             if isinstance(error, ImageError):
                 bad = error
@@ -166,7 +166,17 @@ class Album:
             remedy="judge text and pictures: remove the part, or put its text there",
         )
 
-    def _read(self, location: str, declared: str, detail: str) -> Image:
+    def _load(self, location: str, declared: str, detail: str) -> Image:
+        """Return the picture at a location: an https URL, a data URL, or a file.
+
+        Args:
+            location: Where the picture is.
+            declared: The type that the row says it has.
+            detail: The resolution that the judge sees it in.
+
+        Raises:
+            ImageError: If it cannot be read, or this place may not be read.
+        """
         if self._passing and scheme_of(location) != "data":
             raise ImageError(
                 "is no data URL", "send the picture as data:image/png;base64,…"

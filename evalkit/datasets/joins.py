@@ -60,7 +60,7 @@ class Join:
         self._places: dict[Key, str] = {}
         self._asked: set[Key] = set()
         self._models: dict[str, None] = {}
-        self._read(config, base)
+        self._read_files(config, base)
 
     def add_to(self, row: Row, location: str) -> None:
         """Add to a row, in the column with this join's name, its object, list of responses, or labels by annotator.
@@ -98,7 +98,12 @@ class Join:
         """Return the notes on assumptions."""
         return self._by_file.notes()
 
-    def _read(self, config: JoinConfig, base: Path | None) -> None:
+    def _read_files(self, config: JoinConfig, base: Path | None) -> None:
+        """Read the rows of the joined files.
+
+        Raises:
+            DatasetError: If there are none, or two have the same key.
+        """
         theirs = self._columns(config.theirs, "key")
         for path in find_files(
             config.path, base, key=f"{self._key}.path", format=config.format
@@ -106,7 +111,7 @@ class Join:
             for location, row in file_source([path], config.format, str(path)).rows():
                 key = _key_of(row, theirs, location)
                 self._places.setdefault(key, location)
-                self._take(key, row, location, path)
+                self._add_row(key, row, location, path)
         if not self._found:
             raise DatasetError(
                 "has no rows",
@@ -120,7 +125,15 @@ class Join:
             for column in columns
         ]
 
-    def _take(self, key: Key, row: Row, location: str, path: Path) -> None:
+    def _add_row(self, key: Key, row: Row, location: str, path: Path) -> None:
+        """Keep what a row of a joined file adds, under its key.
+
+        `_found` has, by key: the row itself, {model: response}, {annotator: label}, or
+        {annotator: {model: label}}.
+
+        Raises:
+            DatasetError: If another row has added it.
+        """
         parts = {part: read(row, location) for part, read in self._parts.items()}
         # the mapping that gets the value, under `name`
         held: dict[Any, Any] = self._found

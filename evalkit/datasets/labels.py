@@ -113,8 +113,8 @@ class Labels:
             if "[" in value and value.lstrip().startswith("["):
                 value = _listed(value, location)
         elif isinstance(value, dict) and self._classes is None:
-            raise self._misfit(value, None, len(responses), location)
-        label = self._annotation(value, len(responses), location)
+            raise self._misfit_error(value, None, len(responses), location)
+        label = self._read_label(value, len(responses), location)
         if isinstance(label, str):
             return label, responses
         return None, tuple(map(self._with, responses, label))
@@ -214,11 +214,16 @@ class Labels:
                     for name, choice in value.items()
                 }
             )
-        return self._annotation(value, count, location)
+        return self._read_label(value, count, location)
 
-    def _annotation(
+    def _read_label(
         self, value: Any, count: int, location: str
     ) -> Winner | tuple[Any, ...]:
+        """Return the winner that a label names, or the grades or classes of all responses.
+
+        Raises:
+            DatasetError: If the label does not fit the number of responses.
+        """
         if isinstance(value, list) or self._classes is not None:
             values = value if isinstance(value, list) else [value]
             self._check_count(values, count, location)
@@ -228,7 +233,7 @@ class Labels:
             return meaning
         if isinstance(meaning, float) and count == 1:
             return (meaning,)
-        raise self._misfit(value, meaning, count, location)
+        raise self._misfit_error(value, meaning, count, location)
 
     def _pair(self, name: str, count: int, location: str) -> Unit:
         unit = parse_pair_key(str(name))
@@ -252,19 +257,21 @@ class Labels:
         return meaning
 
     def _meaning(self, value: Any) -> Winner | float | None:
+        """Return what a label means: a winner, or a number; `None` if it is neither."""
         if type(value) is not str:
+            # Larger integers are not exact as floats; booleans are no integers here.
             exact = type(value) is int and not self._map and -_EXACT < value < _EXACT
             if exact:
                 return float(value)
-            return self._read(value)
+            return self._read_meaning(value)
         if value not in self._known:
             # free texts as labels would fill the memory
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[value] = self._read(value)
+            self._known[value] = self._read_meaning(value)
         return self._known[value]
 
-    def _read(self, value: Any) -> Winner | float | None:
+    def _read_meaning(self, value: Any) -> Winner | float | None:
         text = normalize_label(value)
         if text in self._map:
             mapped = self._map[text]
@@ -297,9 +304,10 @@ class Labels:
             ", ".join(f"{name}={to}" for name, to in entries.items()),
         )
 
-    def _misfit(
+    def _misfit_error(
         self, value: Any, meaning: Winner | float | None, count: int, location: str
     ) -> DatasetError:
+        """Return the error for a label that does not fit the number of responses."""
         label = _shown(value)
         if isinstance(meaning, str):
             problem = f"label {label} chooses between two responses, but there is one"
@@ -363,7 +371,7 @@ def read_people(
     Raises:
         DatasetError: If it is not a mapping, or has an invalid label.
     """
-    labels_by_annotator = _object(value, location)
+    labels_by_annotator = _parse_labels(value, location)
     read = {
         name: labels.annotation(label, responses, location)
         for name, label in labels_by_annotator.items()
@@ -385,7 +393,7 @@ def response_annotations(
     if not isinstance(entries, list):
         return {}
     graded = [
-        _object(e.get("labels"), location)
+        _parse_labels(e.get("labels"), location)
         if isinstance(e, dict) and e.get("labels")
         else {}
         for e in entries
@@ -422,7 +430,12 @@ def model_annotations(
     }
 
 
-def _object(value: Any, location: str) -> JsonObject:
+def _parse_labels(value: Any, location: str) -> JsonObject:
+    """Return the labels of a column, by annotator; a text is read as JSON.
+
+    Raises:
+        DatasetError: If it is not an object.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -23,7 +23,7 @@ from evalkit.core.images import lacks_images
 from evalkit.core.scale import Classes
 from evalkit.core.spool import HashSet, ReorderedSequence, Spool
 from evalkit.core.spool import count_repeats as repeated_hashes
-from evalkit.core.types import Case, ChecklistItem
+from evalkit.core.types import Case, ChecklistItem, Response
 from evalkit.core.values import JsonObject, frozen
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
@@ -61,7 +61,9 @@ class Fingerprint:
         """Yield cases and add each to the hash."""
         update = self._sha.update
         for case in cases:
-            update((_ENCODE(_content(case)) + "\n").encode("utf-8", "surrogatepass"))
+            update(
+                (_ENCODE(_fingerprinted(case)) + "\n").encode("utf-8", "surrogatepass")
+            )
             yield case
 
     def hexdigest(self) -> str:
@@ -77,27 +79,30 @@ def fingerprint(cases: Iterable[Case]) -> str:
     return sha.hexdigest()
 
 
-def _content(case: Case) -> JsonObject:
-    content = {
+def _fingerprinted(case: Case) -> JsonObject:
+    """Return everything about a case that the fingerprint of a dataset depends on."""
+    content: JsonObject = {
         "id": case.id,
         "prompt": case.prompt,
         "context": case.context,
         "reference": case.reference,
-        "responses": [
-            (
-                [r.text, r.model, r.grade]
-                if r.class_name is None
-                else [r.text, r.model, r.grade, r.class_name]
-            )
-            for r in case.responses
-        ],
+        "responses": [_fingerprinted_response(response) for response in case.responses],
         "label": case.label,
         "metadata": dict(case.metadata),
     }
-    # A new key would change the fingerprint of every dataset that does not have it.
-    content = {**content, "labels": dict(case.labels)} if case.labels else content
+    # Without them no key: a new key would change the fingerprint of every older dataset.
+    if case.labels:
+        content["labels"] = dict(case.labels)
     if case.checklist:
-        return {**content, "checklist": [asdict(item) for item in case.checklist]}
+        content["checklist"] = [asdict(item) for item in case.checklist]
+    return content
+
+
+def _fingerprinted_response(response: Response) -> list[Any]:
+    """Return what the fingerprint says of a response; a class only if there is one, as above."""
+    content: list[Any] = [response.text, response.model, response.grade]
+    if response.class_name is not None:
+        content.append(response.class_name)
     return content
 
 
@@ -322,11 +327,16 @@ class CaseStream:
                 the latest.
         """
         try:
-            yield from self._each()
+            yield from self._read_cases()
         except DatasetError as bad:
             raise self._with_hint(bad) from None
 
-    def _each(self) -> Iterator[Case]:
+    def _read_cases(self) -> Iterator[Case]:
+        """Yield the cases of the chosen rows, shortened if they must fit a context window.
+
+        Raises:
+            DatasetError: If there is no case, or a row cannot be read.
+        """
         any_row = False
         add = self._ids.add
         shuffled = self._config.shuffle_seed is not None
@@ -352,7 +362,7 @@ class CaseStream:
             raise DatasetError(
                 problem, where=self.source, remedy="use a file with at least one case"
             )
-        self._finish()
+        self._check_end()
 
     def _with_images(self, row: Row, number: int, location: str) -> Iterator[Case]:
         """Yield the cases of a row, whose pictures are read into the album."""
@@ -464,14 +474,20 @@ class CaseStream:
             return bad
         return DatasetError(bad.what, where=bad.where, remedy=hint)
 
-    def _finish(self) -> None:
+    def _check_end(self) -> None:
+        """Check what shows only after the last row: unseen columns, unused joins, repeated ids.
+
+        Raises:
+            DatasetError: If a mapped column is in no row, or two cases have the same id.
+        """
         if self._decode is None:
-            (self._reader if self._turns is None else self._turns).columns.check_seen(
-                self.source
-            )
+            reader = self._reader if self._turns is None else self._turns
+            reader.columns.check_seen(self.source)
+        # With a limit, the rows that a join is for may not have been read.
         if self._config.limit is None:
             for join in self._joins:
                 join.count_rest()
+        # Ids are kept as hashes, so equal ones are only suspects until all are read again.
         suspects = self._ids.suspects()
         if suspects and (error := find_duplicate_id(self._all_ids(), suspects)):
             raise error

@@ -47,10 +47,14 @@ class Message:
 def read_messages(messages: Sequence[Json]) -> list[Message]:
     """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
     tools: dict[str, str] = {}
-    return [_message(openai_message(dict(message)), tools) for message in messages]
+    return [_read_message(openai_message(dict(message)), tools) for message in messages]
 
 
-def _message(message: Json, tools: dict[str, str]) -> Message:
+def _read_message(message: Json, tools: dict[str, str]) -> Message:
+    """Return a message in parts: what is said, calls of tools, and their results.
+
+    `tools` has the names of tools by the ids of their calls; the calls of this message are added.
+    """
     role = str(message["role"])
     content = message.get("content", message.get("parts"))
     listed = content if isinstance(content, list) else [content]
@@ -63,23 +67,13 @@ def _message(message: Json, tools: dict[str, str]) -> Message:
     # parts that are results say themselves which call they answer
     names_calls = any(_type(part) in _RESULTS for part in listed)
     if role.lower() in _RESULT and not names_calls:
-        tool = (
-            message.get("name")
-            or message.get("function")
-            or tools.get(str(message.get("tool_call_id")))
-            or role
-        )
-        error = message.get("error")
-        texts = [part_text(part) for part in listed] + (
-            [without_markers(f"error: {arguments_text(error)}")] if error else []
-        )
-        parts = [Part(1, "result", str(tool), "\n".join(texts))]
+        parts = [_message_as_result(message, role, listed, tools)]
     elif role.lower() == "function_call":
-        parts = [_call(json_value(content), tools)]
+        parts = [_call_part(json_value(content), tools)]
     else:
         parts = [
-            *_said(speaker(role, message.get("name")), listed, tools),
-            *(_call(call, tools) for call in calls),
+            *_content_parts(speaker(role, message.get("name")), listed, tools),
+            *(_call_part(call, tools) for call in calls),
         ]
     return Message(
         # a message without content still counts as one
@@ -95,7 +89,9 @@ def _type(part: Any) -> str | None:
     return None
 
 
-def _said(author: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
+def _content_parts(
+    author: str, content: Sequence[Any], tools: dict[str, str]
+) -> Iterator[Part]:
     """Yield the parts of a message's content: consecutive texts as one, calls and results each as its own."""
     texts: list[str] = []
     for part in content:
@@ -108,12 +104,12 @@ def _said(author: str, content: Sequence[Any], tools: dict[str, str]) -> Iterato
         if texts:
             yield Part(1, "said", author, "\n".join(texts))
             texts = []
-        yield _call(part, tools) if kind in _CALLS else _result(part, tools)
+        yield _call_part(part, tools) if kind in _CALLS else _result_part(part, tools)
     if texts:
         yield Part(1, "said", author, "\n".join(texts))
 
 
-def _call(call: Any, tools: dict[str, str]) -> Part:
+def _call_part(call: Any, tools: dict[str, str]) -> Part:
     """Return a call: of OpenAI (`function` is an object), Inspect (it is a name), Anthropic or OpenTelemetry."""
     if not isinstance(call, Mapping):
         return Part(1, "call", "", without_markers(arguments_text(call)))
@@ -126,7 +122,24 @@ def _call(call: Any, tools: dict[str, str]) -> Part:
     return Part(1, "call", name, without_markers(arguments))
 
 
-def _result(part: Json, tools: Mapping[str, str]) -> Part:
+def _message_as_result(
+    message: Json, role: str, content: Sequence[Any], tools: Mapping[str, str]
+) -> Part:
+    """Return the result of a tool that is a message of its own, with its error if it failed."""
+    tool = (
+        message.get("name")
+        or message.get("function")
+        or tools.get(str(message.get("tool_call_id")))
+        or role
+    )
+    texts = [part_text(part) for part in content]
+    if error := message.get("error"):
+        texts.append(without_markers(f"error: {arguments_text(error)}"))
+    return Part(1, "result", str(tool), "\n".join(texts))
+
+
+def _result_part(part: Json, tools: Mapping[str, str]) -> Part:
+    """Return the result of a tool that is a part of a message."""
     id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
     contents = (
         part[key] for key in ("content", "response", "result", "output") if key in part

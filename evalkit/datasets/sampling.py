@@ -64,7 +64,7 @@ class Division:
         if self._side is None:
             used = self._config.use in ("all", self._drawn(group))
         else:
-            used = self._listed(row, group, location)
+            used = self._is_on_side(row, group, location)
         self.omitted += not used
         return used
 
@@ -96,7 +96,12 @@ class Division:
         drawn = hashlib.sha256(f"{self._config.seed}:".encode() + group).digest()[:8]
         return SIDES[int.from_bytes(drawn) >= self._config.fractions["dev"] * 2**64]
 
-    def _listed(self, row: Row, group: bytes, location: str) -> bool:
+    def _is_on_side(self, row: Row, group: bytes, location: str) -> bool:
+        """Return whether the column of sides puts a row on the side to use.
+
+        Raises:
+            DatasetError: If an earlier row of its group is on the other side.
+        """
         assert self._side is not None
         side = normalize_label(self._side(row, location)).lower()
         if self._config.use == "all":
@@ -181,13 +186,13 @@ class Choice:
         elif self._sample is None and (self._seed is None or self._limit is None):
             chosen = 0
             for chosen, numbered_row in enumerate(  # noqa: B007
-                islice(self._passing(rows()), self._limit), 1
+                islice(self._filtered(rows()), self._limit), 1
             ):
                 yield numbered_row
             if self._seed is not None:
                 self.order = _shuffled(range(chosen), self._seed)
         else:
-            yield from self._picked(rows)
+            yield from self._sampled_rows(rows)
         if self._read and self._read == self._left_out:
             problem = f"none of {self._read} rows passes dataset.filter"
             raise DatasetError(
@@ -207,7 +212,12 @@ class Choice:
         sides = () if self._division is None else self._division.notes()
         return (*([filtered] if self._left_out else []), *sides, *self._notes)
 
-    def _passing(self, rows: Rows) -> Numbered:
+    def _filtered(self, rows: Rows) -> Numbered:
+        """Yield the rows that pass the filter and are on the side to use, with numbers from 1.
+
+        Raises:
+            DatasetError: If the filter fails on a row.
+        """
         if self._holds is None and self._division is None:
             yield from (
                 (number, location, row)
@@ -227,10 +237,11 @@ class Choice:
             self._any = True
             yield number, location, row
 
-    def _picked(self, rows: Callable[[], Rows]) -> Numbered:
+    def _sampled_rows(self, rows: Callable[[], Rows]) -> Numbered:
+        """Yield the rows of the sample; all rows are read twice: to choose, and to return them."""
         # stratum -> the numbers of its rows, from 1
         strata: dict[str, array[int]] = {}
-        for number, location, row in self._passing(rows()):
+        for number, location, row in self._filtered(rows()):
             if self._stratum is None:
                 stratum = ""
             else:
@@ -238,24 +249,11 @@ class Choice:
             strata.setdefault(stratum, array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
         if self._sample is not None:
-            chosen = self._sampled(strata, passing)
+            chosen = self._sample_strata(strata, passing)
         else:
             chosen = next(iter(strata.values()), array("q"))
         if self._seed is not None:
-            order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
-            kept = sorted(order)
-            # index in `chosen` -> position in the file's order
-            if len(kept) < len(chosen):
-                position_of = {index: at for at, index in enumerate(kept)}
-            else:
-                position_of = None
-            # the selected rows in shuffled order, as positions in the file's order
-            self.order = (
-                order
-                if position_of is None
-                else array("q", (position_of[at] for at in order))
-            )
-            chosen = array("q", (chosen[at] for at in kept))
+            chosen = self._shuffle(chosen, self._seed)
         row_numbers = iter(chosen[: self._limit])
         next_number = next(row_numbers, None)
         for number, (location, row) in enumerate(rows(), 1):
@@ -265,7 +263,24 @@ class Choice:
                 next_number = next(row_numbers, None)
                 yield number, location, row
 
-    def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
+    def _shuffle(self, chosen: array[int], seed: int) -> array[int]:
+        """Shuffle rows into `order`, and return those before the limit, in the file's order."""
+        shuffled = _shuffled(range(len(chosen)), seed)[: self._limit]
+        kept = sorted(shuffled)
+        self.order = shuffled
+        if len(kept) < len(chosen):
+            # index in `chosen` -> position among the kept rows, which are read in file order
+            position_of = {index: position for position, index in enumerate(kept)}
+            self.order = array("q", (position_of[index] for index in shuffled))
+        return array("q", (chosen[index] for index in kept))
+
+    def _sample_strata(self, strata: dict[str, array[int]], passing: int) -> array[int]:
+        """Return the sorted numbers of a random sample of rows, in proportion to the strata.
+
+        Args:
+            strata: The numbers of the rows of each stratum.
+            passing: The number of rows of all strata.
+        """
         sample = self._sample or SampleConfig(n=1)
         if sample.n is not None:
             sample_size = sample.n
@@ -282,10 +297,10 @@ class Choice:
         for (name, numbers), size in zip(
             strata.items(), stratum_sizes(sizes, sample_size), strict=True
         ):
-            indices = random.Random(f"{sample.seed}:{name}").sample(
-                range(len(numbers)), size
-            )
-            sampled.extend(array("q", (numbers[at] for at in indices)))
+            # A seed for each stratum, so that its sample does not depend on the others.
+            generator = random.Random(f"{sample.seed}:{name}")
+            indices = generator.sample(range(len(numbers)), size)
+            sampled.extend(array("q", (numbers[index] for index in indices)))
         return array("q", sorted(sampled))
 
 

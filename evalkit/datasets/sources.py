@@ -176,7 +176,7 @@ def _files_of_glob(pattern: Path) -> list[Path]:
     return sorted(p if is_absolute else relative(p) for p in matches)
 
 
-def _files_of_folder(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
+def _files_of_folder(folder: Path, format: str | None) -> list[Path]:  # noqa: A002
     """Return the data files of a folder, sorted by name; of all suffixes if the format is set.
 
     Raises:

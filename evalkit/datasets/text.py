@@ -111,6 +111,7 @@ def _is_text(part: Any) -> bool:
 
 
 def _text_of(part: Any) -> str | None:
+    """Return the text of a part of a message; `None` if it is not a text, such as a picture."""
     if not isinstance(part, dict):
         if isinstance(part, str):
             return part
@@ -271,8 +272,8 @@ class Texts:
                 return value
             return protected(value)
         if value is None:
-            return self._null(field, plural, location)
-        text = self._text(value, field, location)
+            return self._text_of_null(field, plural, location)
+        text = self._read_text(value, field, location)
         if text == "":
             self._tally.add(EMPTY.format(plural), location)
         return self._cut(text, plural, location)
@@ -286,7 +287,8 @@ class Texts:
                 return value
             return protected(value)
         return (
-            self._cut(self._text(value, field, location), f"{field}s", location) or None
+            self._cut(self._read_text(value, field, location), f"{field}s", location)
+            or None
         )
 
     def name(self, value: Any, field: str, location: str) -> str | None:
@@ -297,9 +299,15 @@ class Texts:
             return None
         if isinstance(value, str):
             return value
-        return self._spelled(value, field, location)
+        return self._json_text(value, field, location)
 
-    def _null(self, field: str, plural: str, location: str) -> str:
+    def _text_of_null(self, field: str, plural: str, location: str) -> str:
+        """Return an empty text for a null, if `dataset.nulls` allows it.
+
+        Raises:
+            DatasetError: If nulls are refused.
+            SkippedRow: If rows with a null are left out.
+        """
         if self._nulls == "refuse":
             remedy = 'remove the row, write "" for an empty text, or set dataset.nulls'
             raise DatasetError(
@@ -313,7 +321,12 @@ class Texts:
         self._tally.add(NULL.format(plural), location)
         return ""
 
-    def _text(self, value: Any, field: str, location: str) -> str:
+    def _read_text(self, value: Any, field: str, location: str) -> str:
+        """Return the text of a value: a text, a conversation, pictures, or a number as JSON.
+
+        Raises:
+            DatasetError: If it is another list, or an object.
+        """
         if isinstance(value, str):
             if self._rendered:
                 return value
@@ -325,15 +338,22 @@ class Texts:
             return conversation_text(value if isinstance(value, list) else [value])
         if isinstance(value, bool | int | float):
             self._tally.add(AS_TEXT, location)
-        return self._spelled(value, field, location)
+        return self._json_text(value, field, location)
 
-    def _spelled(self, value: Any, field: str, location: str) -> str:
+    def _json_text(self, value: Any, field: str, location: str) -> str:
+        """Return a number, a boolean or another plain value as JSON.
+
+        Raises:
+            DatasetError: If it is a list or an object.
+        """
         if isinstance(value, dict | list):
-            kind, part = (
-                ("a list", "0")
-                if isinstance(value, list)
-                else ("an object", next(iter(value), "key"))
-            )
+            # A remedy with a part that exists: the first entry of a list, or a key.
+            if isinstance(value, list):
+                kind = "a list"
+                part = "0"
+            else:
+                kind = "an object"
+                part = next(iter(value), "key")
             key = f"dataset.fields.{field.partition('.')[0]}"
             if self._call:
                 remedy = "pass a text"

@@ -213,7 +213,7 @@ class Conversations:
         if not _RESPONSES.keys() & config.fields.keys():
             fields["response"] = MESSAGES
         joined = frozenset(config.join)
-        # A missing column of messages has its own message in `_conversation`.
+        # A missing column of messages has its own message in `_read_conversation`.
         checked = frozenset(_RESPONSES.values())
         self.columns = Columns(
             fields, joined, checklists=mode == CHECKLIST, checked=checked
@@ -272,15 +272,15 @@ class Conversations:
             "labels": values["labels"],
         }
         if self._config.unit == "conversation":
-            yield self._row({**base, "id": id_}, conversations, entries, 1)
+            yield self._add_texts({**base, "id": id_}, conversations, entries, 1)
         # Scored one by one, conversations of a row need not have the same number of turns.
         elif self._apart and len(conversations) > 1:
             for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
-                yield from self._units(
+                yield from self._unit_rows(
                     base, f"{id_} ({at})", [pair[0]], [pair[1]], location
                 )
         else:
-            yield from self._units(base, str(id_), conversations, entries, location)
+            yield from self._unit_rows(base, str(id_), conversations, entries, location)
 
     def _read(
         self, row: Row, values: Json, ends: Sequence[str], location: str
@@ -331,38 +331,27 @@ class Conversations:
                     *as_messages("user", prompt),
                     *as_messages("assistant", answer),
                 ]
-            conversations.append(self._conversation(messages, row, location))
+            conversations.append(self._read_conversation(messages, row, location))
         return entries, conversations
 
-    def _conversation(self, value: Any, row: Row, location: str) -> _Conversation:
-        name = next(
-            (
+    def _read_conversation(self, value: Any, row: Row, location: str) -> _Conversation:
+        """Return the conversation in a column of a row.
+
+        Raises:
+            DatasetError: If it is missing, not a conversation, without a reply, or too long.
+        """
+        if value is ABSENT:
+            raise self._missing_messages_error(row, location)
+        if not _is_conversation(value):
+            mapped = (
                 name
                 for name, field in _RESPONSES.items()
                 if self.columns.is_mapped(field)
-            ),
-            MESSAGES,
-        )
-        if value is ABSENT:
-            column = self.columns.column(_RESPONSES[name])
-            # The remedy names a column that could be meant.
-            messages_column = next(
-                (
-                    candidate
-                    for candidate in row
-                    if _is_conversation(json_value(row[candidate]))
-                ),
-                None,
             )
-            remedy = (
-                f"set dataset.fields.{MESSAGES} to"
-                f" {'the column of messages' if messages_column is None else messages_column}"
+            problem = (
+                f"{next(mapped, MESSAGES)} is not a list of messages with role and content, or"
+                " from and value"
             )
-            raise DatasetError(
-                f"no column '{column}' for {MESSAGES}", where=location, remedy=remedy
-            )
-        if not _is_conversation(value):
-            problem = f"{name} is not a list of messages with role and content, or from and value"
             raise DatasetError(
                 problem,
                 where=location,
@@ -399,6 +388,22 @@ class Conversations:
             )
         return conversation
 
+    def _missing_messages_error(self, row: Row, location: str) -> DatasetError:
+        """Return the error for a row without messages; it names the column that could be meant."""
+        mapped = (
+            name for name, field in _RESPONSES.items() if self.columns.is_mapped(field)
+        )
+        column = self.columns.column(_RESPONSES[next(mapped, MESSAGES)])
+        candidates = (
+            name for name, value in row.items() if _is_conversation(json_value(value))
+        )
+        candidate = next(candidates, "the column of messages")
+        return DatasetError(
+            f"no column '{column}' for {MESSAGES}",
+            where=location,
+            remedy=f"set dataset.fields.{MESSAGES} to {candidate}",
+        )
+
     def _cut(self, part: Part, location: str) -> Part:
         most = self._config.max_chars
         if most is None or len(part.text) <= most:
@@ -406,7 +411,7 @@ class Conversations:
         self._tally.add(CUT.format("parts of conversations", most), location)
         return replace(part, text=truncate(part.text, most))
 
-    def _units(
+    def _unit_rows(
         self,
         base: Row,
         id_: str,
@@ -414,6 +419,18 @@ class Conversations:
         entries: Sequence[Json],
         location: str,
     ) -> Iterator[Row]:
+        """Yield a row for each turn or step that all conversations of a row have.
+
+        Args:
+            base: The row, without its messages.
+            id_: The id of the conversation.
+            conversations: One, or two or more that are compared.
+            entries: What the row says of each response, such as its model and grade.
+            location: The file and line of the row.
+
+        Raises:
+            DatasetError: If there are more or fewer labels than units.
+        """
         unit = conversations[0].unit
         # Pairs are compared unit by unit, so only those that all conversations have.
         shared = min(conversation.units for conversation in conversations)
@@ -422,8 +439,6 @@ class Conversations:
         for _ in range(most - shared):
             self._tally.add(UNPAIRED.format(unit), location)
         label = json_value(base["label"])
-        people = json_value(base["labels"])
-        people = people if isinstance(people, dict) else {}
         # A list of labels must say which unit each one is of.
         if isinstance(label, list) and len(label) != shared:
             problem = (
@@ -435,18 +450,8 @@ class Conversations:
                 where=location,
                 remedy=f"write one label for each {unit}, or one that is not a list",
             )
-        # A label that is not a list is about the whole conversation, not about its turns.
-        outcomes = [label] if not isinstance(label, list) else []
-        outcomes += [entry.get(key) for entry in entries for key in ("label", "grade")]
-        # The first label of the whole conversation, from the row or from its responses.
-        outcome = next(
-            (outcome for outcome in outcomes if outcome not in (ABSENT, None)), None
-        )
-        if any(
-            not isinstance(annotations, list) or len(annotations) != shared
-            for annotations in people.values()
-        ):
-            self._tally.add(WHOLE.format(unit), location)
+        annotations = self._unit_annotations(base, shared, unit, location)
+        outcome = _outcome(label, entries)
         if outcome is not None and OUTCOME in base:
             self._tally.add(TAKEN, location)
         # A grade of a response is about the whole conversation, so only its model is kept.
@@ -459,15 +464,14 @@ class Conversations:
             # A label in the messages themselves wins over the list of the row.
             if unit_label is None:
                 unit_label = label[number - 1] if isinstance(label, list) else ABSENT
+            row = dict(base)
+            # The row's own column wins: the note above says so.
+            if outcome is not None:
+                row.setdefault(OUTCOME, outcome)
             span = conversations[0].trace_spans.get(number)
-            row = {
-                **base,
-                **(
-                    {OUTCOME: outcome}
-                    if outcome is not None and OUTCOME not in base
-                    else {}
-                ),
-                **({SPAN: span} if span is not None else {}),
+            if span is not None:
+                row[SPAN] = span
+            row |= {
                 "id": f"{id_} #{number}",
                 CONVERSATION: id_,
                 TURN: number,
@@ -476,14 +480,29 @@ class Conversations:
                 POSITION: number / shared,
                 "label": unit_label,
                 "labels": {
-                    annotator: annotations[number - 1]
-                    for annotator, annotations in people.items()
-                    if isinstance(annotations, list) and len(annotations) == shared
+                    annotator: labels[number - 1]
+                    for annotator, labels in annotations.items()
                 },
             }
-            yield self._row(row, conversations, plain, number)
+            yield self._add_texts(row, conversations, plain, number)
 
-    def _row(
+    def _unit_annotations(
+        self, base: Row, units: int, unit: Unit, location: str
+    ) -> dict[str, list[Any]]:
+        """Return the labels of each annotator who has one for each unit; others are noted."""
+        annotations = json_value(base["labels"])
+        if not isinstance(annotations, dict):
+            return {}
+        by_unit = {
+            annotator: labels
+            for annotator, labels in annotations.items()
+            if isinstance(labels, list) and len(labels) == units
+        }
+        if len(by_unit) < len(annotations):
+            self._tally.add(WHOLE.format(unit), location)
+        return by_unit
+
+    def _add_texts(
         self,
         row: Row,
         conversations: Sequence[_Conversation],
@@ -593,7 +612,18 @@ def _context(value: Any) -> str:
     return without_markers(protected(text))
 
 
+def _outcome(label: Any, entries: Sequence[Json]) -> Any:
+    """Return the first label of the whole conversation, of the row or of its responses.
+
+    `None` if there is none. A list of labels is about the turns.
+    """
+    labels = [] if isinstance(label, list) else [label]
+    labels += [entry.get(key) for entry in entries for key in ("label", "grade")]
+    return next((label for label in labels if label not in (ABSENT, None)), None)
+
+
 def _is_conversation(value: Any) -> bool:
+    """Return whether a value is a list of at least one message, and of messages only."""
     return (
         isinstance(value, list)
         and bool(value)

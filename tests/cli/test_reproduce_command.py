@@ -289,9 +289,9 @@ def test_cases_that_can_be_read_only_once_are_the_runs_own(
             io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
         )
         monkeypatch.setattr("sys.stdin", piped)
-        sources._spooled.cache_clear()
+        sources._spool_standard_input.cache_clear()
         call("run", *words(provider, "dataset.path=-", "dataset.format=jsonl"))
-        sources._spooled.cache_clear()
+        sources._spool_standard_input.cache_clear()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     out = call("reproduce", "first").out
     assert "Reproduced: all" in out

@@ -424,11 +424,11 @@ def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path, monkeypat
 @pytest.fixture
 def stdin(monkeypatch):
     def give(content: bytes) -> None:
-        sources._spooled.cache_clear()
+        sources._spool_standard_input.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     yield give
-    sources._spooled.cache_clear()
+    sources._spool_standard_input.cache_clear()
 
 
 def test_standard_input_is_read_once_and_can_be_used_twice(stdin, right):

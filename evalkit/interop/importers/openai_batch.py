@@ -167,7 +167,10 @@ def _order(
         response = int(groups.get("response") or 0)
         if response < size:
             return (response,)
-        problem = f"custom_id '{custom_id}' names response {response}, but case '{case.id}' has {size}"
+        problem = (
+            f"custom_id '{custom_id}' names response {response}, but case '{case.id}'"
+            f" has {size}"
+        )
         raise DatasetError(
             problem,
             where=location,
