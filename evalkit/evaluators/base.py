@@ -150,6 +150,7 @@ class TemplateEvaluator:
         raise NotImplementedError
 
     def _reply(self, request: JudgeRequest, completion: Completion) -> Reply:
+        """Return a judge's answer with all that a format needs to read it."""
         # Some servers put the whole answer into the reasoning.
         drafts = not completion.text.strip() and bool(completion.reasoning)
         text = (completion.reasoning or "") if drafts else completion.text
@@ -326,7 +327,7 @@ def conclude(
         # One retry only: a judge that fails twice at the format would cost without end.
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
             return missing_judgment(request, completion, fault)
-        return _again(
+        return _repeated_request(
             request, completion, retry(neutralize(fault.reason))
         )  # it may quote the answer
 
@@ -339,7 +340,9 @@ def missing_judgment(
         "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
     )
     return replace(
-        _blank(request, completion, status), error=fault.reason, error_kind=fault.kind
+        _judgment_without_value(request, completion, status),
+        error=fault.reason,
+        error_kind=fault.kind,
     )
 
 
@@ -434,11 +437,15 @@ def _judged(
     # An answer to a retry was not usable at first.
     repaired = reading["read_by"] == "repaired" or request.turn > 0
     return replace(
-        _blank(request, completion, "repaired" if repaired else "ok"), **reading
+        _judgment_without_value(request, completion, "repaired" if repaired else "ok"),
+        **reading,
     )
 
 
-def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Judgment:
+def _judgment_without_value(
+    request: JudgeRequest, completion: Completion, status: Status
+) -> Judgment:
+    """Return a judgment of a request that has its identity, and no value yet."""
     return Judgment(
         case_id=request.case_id,
         unit=request.unit,
@@ -451,7 +458,10 @@ def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Jud
     )
 
 
-def _again(request: JudgeRequest, completion: Completion, message: str) -> JudgeRequest:
+def _repeated_request(
+    request: JudgeRequest, completion: Completion, message: str
+) -> JudgeRequest:
+    """Return a request that shows the judge its answer, and a message on what is wrong with it."""
     # An answer can quote the texts under judgment.
     answer = neutralize(drop_thinking(completion.text).strip())
     if answer:

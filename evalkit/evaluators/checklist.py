@@ -128,18 +128,22 @@ class Checklist(TemplateEvaluator):
         sample: int,
         chunks: Sequence[tuple[str, ...]],
     ) -> Iterator[JudgeRequest]:
+        """Yield the requests of a sample for one response: one for each chunk of items.
+
+        `texts` has the questions by the names of items.
+        """
         variables = {
             **shared_variables(case),
             "response": neutralize(case.responses[index].text),
         }
         for chunk in chunks:
             questions = [texts[name] for name in chunk]
-            messages, answer = self._asked(variables, questions)
+            messages, answer = self._render_questions(variables, questions)
             yield JudgeRequest(
                 case.id, (index,), (index,), messages, answer, sample, items=chunk
             )
 
-    def _asked(
+    def _render_questions(
         self, variables: Mapping[str, str], questions: Sequence[str]
     ) -> tuple[tuple[Message, ...], AnswerFormat | None]:
         """Return the messages that ask for the answers to items, and their format."""
@@ -157,14 +161,18 @@ class Checklist(TemplateEvaluator):
         return messages, self._format.answer
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the answers to the items in a JSON answer.
+
+        A request with one item has one answer; with several, each answer has a number.
+        """
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
             answer_fields, rung = read_object(request, completion, ("answer",))
             reason = answer_fields.get("reason")
-            given = read_item_answer(answer_fields.get("answer"))
+            answer = read_item_answer(answer_fields.get("answer"))
             sources = partial(marked_texts, request.messages)
-            check_words(completion.text, sources, read_item_answer, given)
-            answers = {1: (given, reason if isinstance(reason, str) else "")}
+            check_words(completion.text, sources, read_item_answer, answer)
+            answers = {1: (answer, reason if isinstance(reason, str) else "")}
         else:
             answer_fields, rung = read_object(request, completion, ("items",))
             answers = read_item_entries(
@@ -172,7 +180,7 @@ class Checklist(TemplateEvaluator):
                 len(request.items),
                 marked_texts(request.messages),
             )
-        return _reading(request, answers, rung)
+        return _reading_of_items(request, answers, rung)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         reply = self._reply(request, completion)
@@ -182,7 +190,7 @@ class Checklist(TemplateEvaluator):
             answers = {1: (read_marked_item(reply, self._config.output.take), reason)}
         else:
             answers = read_marked_items(reply, len(request.items))
-        return _reading(request, answers, self._config.output.format)
+        return _reading_of_items(request, answers, self._config.output.format)
 
 
 _format = lru_cache(maxsize=256)(item_format)
@@ -196,11 +204,16 @@ def _item_texts(case: Case) -> dict[str, str]:
     }
 
 
-def _reading(
+def _reading_of_items(
     request: JudgeRequest,
     answers: Mapping[int, tuple[ItemAnswer | None, str]],
     read_by: str,
 ) -> Reading:
+    """Return the reading of answers by the numbers of items; an item without one has `None`.
+
+    Raises:
+        UnreadableError: If no item has an answer.
+    """
     entries: list[JsonObject] = []
     items: dict[str, ItemAnswer | None] = {}
     # Items are numbered from 1 in the prompt, in the order of `request.items`.

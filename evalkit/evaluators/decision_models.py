@@ -199,6 +199,7 @@ class ClassDecision(_Decider, SingleResponse):
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the class that the model states, or else the most probable one."""
         del request
         answer = _answers(completion).get(OVERALL)
         names = self._classes.answers
@@ -232,11 +233,12 @@ class ScoreDecision(_Decider, SingleResponse):
             config.criteria, self._shown_criteria(), strict=True
         ):
             text = self._instructions("score", criteria=[criterion])
-            questions[self._keys[name]] = self._scored(name, text)
+            questions[self._keys[name]] = self._scale_question(name, text)
         self._answer = _format(questions)
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
 
-    def _scored(self, name: str, text: str) -> JsonObject:
+    def _scale_question(self, name: str, text: str) -> JsonObject:
+        """Return the question for a criterion, whose choices are the values of the scale."""
         meanings = self._config.criteria[name].levels or self._config.rubric.levels
         options: list[tuple[JsonObject, str]] = []
         for value in self._scale.values():
@@ -249,6 +251,7 @@ class ScoreDecision(_Decider, SingleResponse):
         return _question("number" if self._levels else "string", text, options)
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the score of each criterion, with the expected score as its weighted one."""
         del request
         answers = _answers(completion)
         values = self._scale.values()
@@ -257,19 +260,19 @@ class ScoreDecision(_Decider, SingleResponse):
             labels = [str(index) for index in range(len(values))]
         scores: dict[str, float] = {}
         expected: dict[str, float] = {}
-        sure: dict[str, float] = {}
+        confidence: dict[str, float] = {}
         for name, key in self._keys.items():
             answer = answers.get(key)
             probabilities = _distribution(answer, labels)
             chosen = _chosen(answer, labels, probabilities)
             scores[name] = values[chosen]
-            sure[name] = probabilities[chosen]
+            confidence[name] = probabilities[chosen]
             # The mean of the scale's values, weighted by their probabilities.
             expected[name] = sum(map(float.__mul__, values, probabilities))
         return Reading(
             read_by=READ_BY,
             criteria=scores,
-            answer={"scores": scores, "confidence": sure},
+            answer={"scores": scores, "confidence": confidence},
             weighted=WeightedJudgment(criteria=expected),
         )
 
@@ -292,9 +295,10 @@ class ItemDecisions(_Decider, Checklist):
         rehearsal = Case("rehearsal", "text", (Response("text"),), context="text")
         self.plan(replace(rehearsal, checklist=(ChecklistItem("1", "text"),)))
 
-    def _asked(
+    def _render_questions(
         self, variables: Mapping[str, str], questions: Sequence[str]
     ) -> tuple[tuple[Message, ...], AnswerFormat | None]:
+        """Return the messages with the material, and a question for each item."""
         options: list[tuple[JsonObject, str]] = [
             ({"const": answer}, "") for answer in _ITEM_ANSWERS
         ]
@@ -308,6 +312,11 @@ class ItemDecisions(_Decider, Checklist):
         return self._prompts.instruction("decision_item", item=item)
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the answer to each item; `None` for an item without a readable one.
+
+        Raises:
+            UnreadableError: If no item has a readable answer.
+        """
         answers = _answers(completion)
         items: dict[str, ItemAnswer | None] = {}
         entries: list[JsonObject] = []
@@ -317,7 +326,7 @@ class ItemDecisions(_Decider, Checklist):
             try:
                 probabilities = _distribution(answers.get(key), _ITEM_ANSWERS)
             except UnreadableError as error:
-                # The other questions have answers of their own.
+                # The answers to other questions may be readable.
                 fault = error
                 continue
             chosen = _chosen(answers.get(key), _ITEM_ANSWERS, probabilities)
@@ -379,18 +388,19 @@ class PairDecision(_Decider, Pairwise):
         )
 
     def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the winner as a margin in the order of the unit, whatever the order shown."""
         answers = _answers(completion)
-        units = margins(tie_allowed=True)
+        margin_of = margins(tie_allowed=True)
         winners: dict[str, str] = {}
         expected: dict[str, float] = {}
-        sure: dict[str, float] = {}
+        confidence: dict[str, float] = {}
         for key in chain((OVERALL,), self._keys.values()):
             probabilities = _distribution(answers.get(key), self._winners)
             chosen = _chosen(answers.get(key), self._winners, probabilities)
             winners[key] = self._winners[chosen]
-            sure[key] = probabilities[chosen]
+            confidence[key] = probabilities[chosen]
             expected[key] = sum(
-                units[winner] * share
+                margin_of[winner] * share
                 for winner, share in zip(self._winners, probabilities, strict=True)
             )
         # A single criterion is the whole.
@@ -403,13 +413,15 @@ class PairDecision(_Decider, Pairwise):
         )
         if sign < 0:
             weighted = swap_distribution(weighted)
-        value = sign * units[winners[OVERALL]]
+        value = sign * margin_of[winners[OVERALL]]
         return Reading(
             read_by=READ_BY,
             value=value,
-            confidence=sure[OVERALL],
-            criteria={name: sign * units[winners[key]] for name, key in keys.items()},
-            answer={"winner": _winner(value), "confidence": sure[OVERALL]},
+            confidence=confidence[OVERALL],
+            criteria={
+                name: sign * margin_of[winners[key]] for name, key in keys.items()
+            },
+            answer={"winner": _winner(value), "confidence": confidence[OVERALL]},
             weighted=weighted,
         )
 

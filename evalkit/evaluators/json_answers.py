@@ -403,7 +403,7 @@ def read_ranking(
             is not allowed.
     """
     try:
-        groups = _groups(value, labels)
+        groups = _ranked_groups(value, labels)
     except UnreadableError as fault:
         raise UnreadableError(fault.kind, f"{field}: {fault.reason}") from None
     # Groups hold indices into `labels`, that is, positions in the prompt.
@@ -437,7 +437,15 @@ def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
     return entries
 
 
-def _groups(value: object, labels: Sequence[str]) -> Ranking:
+def _ranked_groups(value: object, labels: Sequence[str]) -> Ranking:
+    """Return a ranking, best first, as groups of indices of `labels`; a group is a tie.
+
+    A judge may write ranks by label, a text such as `B > A = C`, a list of objects with ranks, or a
+    list of labels and of lists of labels.
+
+    Raises:
+        UnreadableError: If it is none of these, or has unknown labels or ranks.
+    """
     if isinstance(value, Mapping):  # the rank of each label
         value = [{"response": label, "rank": rank} for label, rank in value.items()]
     if isinstance(value, str) and ">" in value:  # B > A = C
@@ -448,7 +456,8 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
     if all(isinstance(entry, Mapping) for entry in value):
         # Sorted by rank, then by index; ranks need not be consecutive.
         ranked = sorted(
-            (_rank(entry), _place(entry.get("response"), labels)) for entry in value
+            (_read_rank(entry), _label_index(entry.get("response"), labels))
+            for entry in value
         )
         return tuple(
             tuple(index for _, index in group)
@@ -456,7 +465,7 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
         )
     groups = [entry if isinstance(entry, list) else [entry] for entry in value]
     return tuple(
-        tuple(sorted(_place(label, labels) for label in group))
+        tuple(sorted(_label_index(label, labels) for label in group))
         for group in groups
         if group
     )
@@ -465,7 +474,12 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
 _RANK = re.compile(r"#?(?P<number>\d{1,9})(?:st|nd|rd|th)?", re.I)
 
 
-def _rank(entry: Json) -> int:
+def _read_rank(entry: Json) -> int:
+    """Return the rank of an entry, from 1.
+
+    Raises:
+        UnreadableError: If it is not a positive integer.
+    """
     rank = entry.get("rank")
     if isinstance(rank, str) and (spelt := _RANK.fullmatch(rank.strip())) is not None:
         rank = int(spelt["number"])
@@ -483,7 +497,7 @@ def _rank(entry: Json) -> int:
     return int(rank)
 
 
-def _place(label: object, labels: Sequence[str]) -> int:
+def _label_index(label: object, labels: Sequence[str]) -> int:
     spelt = to_half_width(str(label)).strip().strip("\"'`*.。").strip().upper()
     match = _LABEL.match(spelt)
     if not isinstance(label, str) or match is None or match["letter"] not in labels:

@@ -77,12 +77,13 @@ class Listwise(TemplateEvaluator):
                 remedy="set mode=pairwise or mode=pointwise",
             )
         return [
-            self._request(case, order, sample)
+            self._order_request(case, order, sample)
             for sample in range(self._config.mode.samples)
-            for order in self._orders(case, sample)
+            for order in self._orders_of_sample(case, sample)
         ]
 
-    def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
+    def _orders_of_sample(self, case: Case, sample: int) -> Iterator[Unit]:
+        """Yield the orders in which a sample shows the responses, as `swap.policy` says."""
         unit = tuple(range(len(case.responses)))
         policy = self._config.swap.policy
         if policy == "none":
@@ -97,7 +98,8 @@ class Listwise(TemplateEvaluator):
             order = _shuffled(case, unit, sample // 2)
             yield order[::-1] if sample % 2 else order
 
-    def _request(self, case: Case, order: Unit, sample: int) -> JudgeRequest:
+    def _order_request(self, case: Case, order: Unit, sample: int) -> JudgeRequest:
+        """Return the request that shows the responses of a case in an order."""
         labels = ascii_uppercase[: len(order)]
         fixed = self._fixed(labels)
         # Position in the prompt -> text; labels are by position, too.
@@ -134,19 +136,22 @@ class Listwise(TemplateEvaluator):
             texts["original_prompt"],
             (Response(texts["responses"]), Response("B")),
         )
-        return self._request(case, (0, 1), 0).messages
+        return self._order_request(case, (0, 1), 0).messages
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the rankings of a JSON answer, in indices of the responses of the case."""
         answer_fields, rung = read_object(request, completion, ("comparison", "result"))
         answer = ListwiseAnswer.read(answer_fields)
         compared = by_criterion(answer.comparison, self._names, "comparison")
-        ranking = self._ranking(answer.result.ranking, request, "result.ranking")
+        ranking = self._read_ranking_field(
+            answer.result.ranking, request, "result.ranking"
+        )
         sources = partial(marked_texts, request.messages)
-        read = partial(self._ranking, request=request, field="result")
+        read = partial(self._read_ranking_field, request=request, field="result")
         check_words(completion.text, sources, read, ranking)
         # Groups of indices of the case's responses, no longer positions in the prompt.
         rankings = {
-            name: self._ranking(part.ranking, request, name)
+            name: self._read_ranking_field(part.ranking, request, name)
             for name, part in compared.items()
         }
         return Reading(
@@ -157,7 +162,14 @@ class Listwise(TemplateEvaluator):
             answer=_unshuffled(answer, request.shown, ranking, rankings),
         )
 
-    def _ranking(self, value: object, request: JudgeRequest, field: str) -> Ranking:
+    def _read_ranking_field(
+        self, value: object, request: JudgeRequest, field: str
+    ) -> Ranking:
+        """Return a ranking as groups of indices of responses, best first.
+
+        Raises:
+            UnreadableError: If it is no ranking of these responses, or has a forbidden tie.
+        """
         labels = ascii_uppercase[: len(request.shown)]
         # If the judge insists on a tie when it is asked again, `tie.allow` decides it.
         groups = read_ranking(

@@ -343,7 +343,7 @@ class Weighing:
             JudgeSetupError: If log-probabilities are required and the completion has none.
             UnreadableError: If they are required and do not cover a decision.
         """
-        distributions = self._weighed(
+        distributions = self._required_distributions(
             request,
             completion,
             answer,
@@ -370,7 +370,9 @@ class Weighing:
         self, request: JudgeRequest, completion: Completion, answer: Json, path: Path
     ) -> WeightedJudgment | None:
         """Return the probability of each answer, given that it is one of the answers; arguments and errors as above."""
-        distributions = self._weighed(request, completion, answer, [path])
+        distributions = self._required_distributions(
+            request, completion, answer, [path]
+        )
         if distributions is None:
             return None
         distribution = distributions[path]
@@ -384,13 +386,21 @@ class Weighing:
             classes=classes,
         )
 
-    def _weighed(
+    def _required_distributions(
         self,
         request: JudgeRequest,
         completion: Completion,
         answer: Json,
         paths: list[Path],
     ) -> dict[Path, Distribution] | None:
+        """Return the distribution of each decision; `None` if the judge is not weighed.
+
+        With `logprobs: fallback`, also `None` if the log-probabilities are missing or unusable.
+
+        Raises:
+            JudgeSetupError: If they are required, and the judge returned none.
+            UnreadableError: If they are required, and do not spell the decisions.
+        """
         requirement = self._wanted.get(request.judge, False)
         if not requirement or (
             requirement == "fallback" and completion.logprobs is None
@@ -402,7 +412,7 @@ class Weighing:
                 where="judge.logprobs",
                 remedy="set it to false, or to fallback to continue without them",
             )
-        distributions = self._found(completion, answer, paths)
+        distributions = self._decision_distributions(completion, answer, paths)
         if distributions is None and requirement != "fallback":
             raise UnreadableError(
                 "logprobs",
@@ -410,20 +420,21 @@ class Weighing:
             )
         return distributions
 
-    def _found(
+    def _decision_distributions(
         self, completion: Completion, answer: Json, paths: list[Path]
     ) -> dict[Path, Distribution] | None:
+        """Return the distribution at the path of each decision; `None` if one decision has none."""
         spans = places(completion.text, answer)
         tokens = Tokens(completion.text, completion.logprobs or ())
         distributions: dict[Path, Distribution] = {}
+        # Classes are any texts, and end at a quotation mark.
+        quoted = bool(self._answers)
         for path in paths:
-            quoted = bool(self._answers)
+            distribution = None
             if path in spans:
                 distribution = tokens.distribution(
                     *spans[path], self._values, quoted=quoted
                 )
-            else:
-                distribution = None
             # One decision without a distribution would make the judgment half stated, half
             # weighed.
             if distribution is None:

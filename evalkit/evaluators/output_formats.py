@@ -290,13 +290,17 @@ class ThirdPartyFormat(OutputFormat):
 
     def read(self, reply: Reply) -> float | str:
         """Return the decision from the plug-in."""
-        return self.task.value(self._written(reply))
+        return self.task.value(self._call_plugin(reply))
 
-    def _written(self, reply: Reply) -> object:
-        problem, remedy = (
-            "it fails on a judge's answer",
-            "fix the plug-in; the answer is stored",
-        )
+    def _call_plugin(self, reply: Reply) -> object:
+        """Return what the plug-in reads in a judge's answer.
+
+        Raises:
+            UnreadableError: If the plug-in finds no answer (a `ValueError`).
+            PluginError: If it fails in another way.
+        """
+        problem = "it fails on a judge's answer"
+        remedy = "fix the plug-in; the answer is stored"
         with third_party_errors(PluginError, problem, where=_WHERE, remedy=remedy):
             try:
                 text = drop_thinking(reply.text)

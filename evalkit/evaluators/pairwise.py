@@ -238,6 +238,11 @@ class Pairwise(TemplateEvaluator):
         return JudgeRequest(case.id, unit, order, messages, self._answer, sample)
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the margins of a JSON answer, in the order of the unit.
+
+        Raises:
+            UnreadableError: If it has no winner, or a tie that is not allowed.
+        """
         answer_fields, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(answer_fields)
         sources = partial(marked_texts, request.messages)
@@ -250,13 +255,13 @@ class Pairwise(TemplateEvaluator):
             **{name: part.winner for name, part in compared.items()},
         }
         tied = [field for field, winner in winners.items() if winner == "TIE"]
-        if (
-            tied and not self._tie_allowed and request.turn == 0
-        ):  # if the judge insists, `tie.allow` decides the tie
+        # The judge is asked again once. If it insists on a tie, `tie.allow` decides it.
+        if tied and not self._tie_allowed and request.turn == 0:
             raise UnreadableError(
                 "invalid", f"{tied[0]}: TIE is not allowed: choose A or B"
             )
         weighing = self._weighing_ties if tied else self._weighing
+        # Names as in the config, not as the judge spelled them: reports look them up.
         named = tuple(
             part.model_copy(update={"criterion": name})
             for name, part in compared.items()

@@ -88,18 +88,19 @@ class SingleResponse(TemplateEvaluator):
         return list(self._requests(case))
 
     def _requests(self, case: Case) -> Iterator[JudgeRequest]:
+        """Yield a request for each response and sample of a case."""
         shared = shared_variables(case)
         for index, response in enumerate(case.responses):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
                 yield JudgeRequest(
-                    # unit and shown: one response has one order
                     case.id,
-                    (index,),
-                    (index,),
-                    messages,
-                    self._answer,
-                    sample,
+                    # One response has one order.
+                    unit=(index,),
+                    shown=(index,),
+                    messages=messages,
+                    answer=self._answer,
+                    sample=sample,
                 )
 
     def _examples(self) -> Sequence[Example]:
@@ -142,17 +143,20 @@ class Pointwise(SingleResponse):
         )
 
     def _variables(self) -> JsonObject:
-        described = [criterion.levels for criterion in self._config.criteria.values()]
-        # Criteria with levels of their own do not need those of the rubric.
-        common = not all(described)
+        """Return what the template shows that is the same for all cases."""
+        all_levels = [criterion.levels for criterion in self._config.criteria.values()]
         criteria = [
             {**criterion, "levels": self._levels(levels)}
-            for criterion, levels in zip(self._shown_criteria(), described, strict=True)
+            for criterion, levels in zip(
+                self._shown_criteria(), all_levels, strict=True
+            )
         ]
+        # If each criterion describes its levels, those of the rubric are not needed.
+        rubric_levels = {} if all(all_levels) else self._config.rubric.levels
         return {
             "criteria": criteria,
             "scale": self._scale.words(),
-            "levels": self._levels(self._config.rubric.levels) if common else [],
+            "levels": self._levels(rubric_levels),
             "examples": [self._example(example) for example in self._examples()],
         }
 
@@ -173,6 +177,7 @@ class Pointwise(SingleResponse):
         return {**shown_example(example), "scores": scores}
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the score of each criterion in a JSON answer."""
         answer_fields, rung = read_object(request, completion, ("scores",))
         answer = PointwiseAnswer.read(answer_fields)
         scored = by_criterion(answer.scores, self._names, "scores")
@@ -230,6 +235,7 @@ class PointwiseClass(SingleResponse):
         self._prepare(class_format(self._classes.answers), weighing, self._variables())
 
     def _variables(self) -> JsonObject:
+        """Return what the template shows that is the same for all cases."""
         classes = self._classes
         return {
             "criteria": self._shown_criteria(),
@@ -246,6 +252,7 @@ class PointwiseClass(SingleResponse):
         }
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
+        """Return the class in a JSON answer."""
         answer_fields, rung = read_object(request, completion, ("class",))
         answer = ClassAnswer.read(answer_fields)
         read = partial(read_class, classes=self._classes)
@@ -290,9 +297,12 @@ class Rewards(SingleResponse):
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion."""
-        return conclude(request, completion, partial(self._read, completion.text), None)
+        return conclude(
+            request, completion, partial(self._read_reward, completion.text), None
+        )
 
     def _messages(self, texts: Mapping[str, str]) -> tuple[Message, ...]:
+        """Return the conversation to reward: messages, or a text by the model's template."""
         question = "\n\n".join(
             filter(None, (texts["context"], texts["original_prompt"]))
         )
@@ -316,7 +326,12 @@ class Rewards(SingleResponse):
         )
         return ({"role": "text", "content": filled["content"]},)
 
-    def _read(self, text: str) -> Reading:
+    def _read_reward(self, text: str) -> Reading:
+        """Return the class of a classifier, or the reward as the score of the criterion.
+
+        Raises:
+            UnreadableError: If the answer is neither.
+        """
         try:
             answer = json.loads(text)
             # One number for each class, or one reward.

@@ -57,6 +57,11 @@ class CommitFirst:
         return {**getattr(self._inner, "prompt_texts", {}), **self._prompts.texts()}
 
     def _check_placeholders(self) -> None:
+        """Check that both templates show what they must, by filling in two different texts.
+
+        Raises:
+            PromptError: If a template gives the same messages for both.
+        """
         probe, second_probe = "evalkit one", "Another two, to see what changes"
         checks: list[tuple[str, str, bool]] = [
             (
@@ -92,7 +97,7 @@ class CommitFirst:
         if request.then is None:
             return self._inner.read(request, completion)
         try:
-            own_answer = _own_answer(completion)
+            own_answer = _read_own_answer(completion)
         except UnreadableError as fault:
             return missing_judgment(request, completion, fault)
         # The judge's own answer precedes the responses, which are in the last message.
@@ -138,7 +143,12 @@ class CommitFirst:
         ].strip()
 
 
-def _own_answer(completion: Completion) -> str:
+def _read_own_answer(completion: Completion) -> str:
+    """Return the judge's own answer to the task, without its thinking.
+
+    Raises:
+        UnreadableError: If it is refused, empty, or ended in an unusual way.
+    """
     # An answer cut off at the limit still helps; any other unusual end does not.
     end = end_of(completion.finish_reason)
     if completion.refusal or end == "refused":

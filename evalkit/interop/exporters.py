@@ -101,12 +101,12 @@ def mt_bench(result: RunResult) -> list[Row]:
         raise ConfigError(problem, where=where, remedy="use --to csv")
     cases = {case.id: case for case in result.cases}
     single = [
-        _single(judgment, cases[judgment.case_id])
+        _single_row(judgment, cases[judgment.case_id])
         for judgment in result.judgments
         if len(judgment.unit) == 1
     ]
     # Judgments of single responses win over pairs.
-    rows = single or list(_pairs(result, cases))
+    rows = single or list(_pair_rows(result, cases))
     if not rows:
         raise ConfigError(
             _PAIRS, where="evalkit export --to mt_bench", remedy="use --to csv"
@@ -122,7 +122,8 @@ def _turn(case: Case) -> Row:
     }
 
 
-def _single(judgment: Judgment, case: Case) -> Row:
+def _single_row(judgment: Judgment, case: Case) -> Row:
+    """Return the row of a judgment of one response; a score of -1 means that there is none."""
     scores = list(judgment.criteria.values())
     (index,) = judgment.unit
     return {
@@ -143,41 +144,39 @@ def _marked(case: Case, index: int, side: str) -> str:
     )
 
 
-def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
+def _pair_rows(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
+    """Yield a row for each pair, with two games: one for each order of its responses."""
     # (case, unit, sample, judge) -> the judgment of each game, by whether it showed the
     # responses in the unit's order
     games: dict[tuple[str, Unit, int, str], dict[bool, Judgment]] = {}
     for judgment in result.judgments:
         if len(judgment.unit) == 2 and judgment.arbiter is None:
-            games.setdefault(
-                (judgment.case_id, judgment.unit, judgment.sample, judgment.judge), {}
-            )[judgment.shown == judgment.unit] = judgment
-    for (name, unit, _, judge), by_order in games.items():
-        case = cases[name]
+            key = (judgment.case_id, judgment.unit, judgment.sample, judgment.judge)
+            by_order = games.setdefault(key, {})
+            by_order[judgment.shown == judgment.unit] = judgment
+    for (case_id, unit, _, judge), by_order in games.items():
+        case = cases[case_id]
         row = {**_turn(case), "judge": [judge, "evalkit"]}
-        row |= {
-            f"model_{position}": case.responses[index].model or f"response {index + 1}"
-            for position, index in enumerate(unit, 1)
-        }
-        # game 1 shows the responses in the unit's order, game 2 in the other one
-        for game, in_unit_order in (("g1", True), ("g2", False)):
-            # A game that was not judged is an error there.
-            game_judgment = by_order.get(in_unit_order)
-            order = unit if in_unit_order else unit[::-1]
-            row[f"{game}_winner"] = (
-                "error" if game_judgment is None else _winner(game_judgment)
-            )
-            texts = "\n\n".join(
-                _marked(case, index, side)
-                for index, side in zip(order, "AB", strict=True)
-            )
-            row[f"{game}_user_prompt"] = f"[User Question]\n{case.prompt}\n\n{texts}"
-            row[f"{game}_judgment"] = (
-                game_judgment.completion.text
-                if game_judgment and game_judgment.completion
-                else ""
-            )
+        for position, index in enumerate(unit, 1):
+            model = case.responses[index].model
+            row[f"model_{position}"] = model or f"response {index + 1}"
+        # Game 1 shows the responses in the unit's order, game 2 in the other one.
+        row |= _game_cells("g1", case, unit, by_order.get(True))
+        row |= _game_cells("g2", case, unit[::-1], by_order.get(False))
         yield row
+
+
+def _game_cells(game: str, case: Case, order: Unit, judgment: Judgment | None) -> Row:
+    """Return the columns of one game; one that was not judged is an error in that format."""
+    texts = "\n\n".join(
+        _marked(case, index, side) for index, side in zip(order, "AB", strict=True)
+    )
+    completion = None if judgment is None else judgment.completion
+    return {
+        f"{game}_winner": "error" if judgment is None else _winner(judgment),
+        f"{game}_user_prompt": f"[User Question]\n{case.prompt}\n\n{texts}",
+        f"{game}_judgment": completion.text if completion else "",
+    }
 
 
 def _winner(judgment: Judgment) -> str:

@@ -81,6 +81,7 @@ class _Question:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
+        """Add a record, and fill what the earlier records of its responses lack."""
         self.records.append(record)
         # Later records fill what the first one of a response lacks; conflicts are
         # counted elsewhere.
@@ -127,8 +128,8 @@ def to_cases(
             if parsed.by_name
             else list(question.answers.values())
         )
-        cases.append(_case(question, order, tally))
-        judgments += _judgments(
+        cases.append(_build_case(question, order, tally))
+        judgments += _judgments_of(
             question, [answer.key for answer in order], source, tally
         )
     notes += [f"{problem}: {number}" for problem, number in tally.items()]
@@ -235,7 +236,16 @@ def _by_name(answer: Answer) -> tuple[str, str]:
     return answer.model or "", answer.key
 
 
-def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
+def _build_case(
+    question: _Question, order: Sequence[Answer], tally: Counter[str]
+) -> Case:
+    """Return the case of a question, from all of its records.
+
+    Args:
+        question: The records of one question.
+        order: Its responses in the order of the case.
+        tally: Counts what the records disagree on.
+    """
     records = question.records
     # Indices of responses in a case: the position in this list.
     keys = [answer.key for answer in order]
@@ -245,31 +255,31 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         for record in records
         if record.better is not None
     )
-    by_person = (
-        (person, choice, record.shown)
+    by_annotator = (
+        (annotator, choice, record.shown)
         for record in records
-        for person, choice in record.labels.items()
+        for annotator, choice in record.labels.items()
     )
     case_labels = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
-    people: dict[str, Annotation] = {
+    annotations: dict[str, Annotation] = {
         name: chosen(choices)
-        for name, choices in _choices(by_person, keys, DIVIDED, tally).items()
+        for name, choices in _choices(by_annotator, keys, DIVIDED, tally).items()
     }
     # The case's label is that of its first pair; labels of its other pairs are an annotator's.
     if set(case_labels) - {FIRST}:
-        people[LABEL] = chosen(case_labels)
+        annotations[LABEL] = chosen(case_labels)
     return Case(
         id=question.name,
-        prompt=_first("prompt", records, tally) or "",
+        prompt=_common_value("prompt", records, tally) or "",
         responses=tuple(
             Response(answer.text, answer.model, answer.grade, answer.class_name)
             for answer in order
         ),
-        context=_first("context", records, tally),
-        reference=_first("reference", records, tally),
+        context=_common_value("context", records, tally),
+        reference=_common_value("reference", records, tally),
         label=case_labels.get(FIRST),
         metadata=_metadata(records, tally) | _messages(order),
-        labels=people | _annotations(records, keys, tally),
+        labels=annotations | _annotations(records, keys, tally),
         checklist=records[0].checklist,
     )
 
@@ -358,9 +368,10 @@ def _annotations(
     return annotations
 
 
-def _first(
+def _common_value(
     attribute: str, records: Sequence[Record], tally: Counter[str]
 ) -> str | None:
+    """Return what the records of a question have in a field; the first value if they differ."""
     if len(records) == 1:
         only: str | None = getattr(records[0], attribute) or None
         return only
@@ -385,9 +396,17 @@ def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
     return metadata
 
 
-def _judgments(
+def _judgments_of(
     question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
 ) -> list[Judgment]:
+    """Return the judgments of a question; a repeated one gets the next free sample.
+
+    Args:
+        question: The records of one question.
+        keys: The responses of its case; a judgment has their indices.
+        source: The format, for the judgments.
+        tally: Counts the judgments that were numbered here.
+    """
     # {(order shown, judge): sample numbers}: repeats are numbered within these.
     taken: dict[tuple[Any, ...], set[int]] = {}
     judgments = []
@@ -415,12 +434,12 @@ def _judgments(
                 tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
             judgments.append(
-                _judgment(question.name, judgment, unit, order, sample, read_by)
+                _build_judgment(question.name, judgment, unit, order, sample, read_by)
             )
     return judgments
 
 
-def _judgment(
+def _build_judgment(
     case: str,
     recorded: RecordedJudgment,
     unit: Unit,
@@ -428,8 +447,19 @@ def _judgment(
     sample: int,
     read_by: str,
 ) -> Judgment:
+    """Return a recorded judgment as evalkit has it; `unit` is the order of its value.
+
+    Without a verdict it is failed, refused or unparseable, as recorded.
+    """
     value = recorded.value
     read = recorded.read
+    error_kind: str | None = None
+    if not read:
+        error_kind = "content_filter" if recorded.status == "refused" else "no_answer"
+    completion = None
+    if recorded.text is not None:
+        # The judge is usually named by its model.
+        completion = Completion(recorded.text, model=recorded.model or recorded.judge)
     # Records have the value in the order shown; a judgment has that of its unit.
     if value is not None and order != unit:
         value = -value + 0.0
@@ -446,16 +476,8 @@ def _judgment(
         recorded.answer if read else None,
         read_by if read else None,
         None if read else recorded.error or "the file has no verdict",
-        None
-        if read
-        else "content_filter"
-        if recorded.status == "refused"
-        else "no_answer",
-        completion=(
-            None
-            if recorded.text is None
-            else Completion(recorded.text, model=recorded.model or recorded.judge)
-        ),
+        error_kind,
+        completion=completion,
         items=recorded.items,
         class_name=recorded.class_name,
         weighted=recorded.weighted if read else None,

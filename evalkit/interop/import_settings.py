@@ -45,7 +45,7 @@ def describe_settings(
     weighted = any(judgment.weighted is not None for judgment in judgments)
     mode = "pointwise" if pointwise else "pairwise"
     settings: JsonObject = {
-        "judge": _judge(judges, weighted),
+        "judge": _judge_settings(judges, weighted),
         "mode": {"name": mode, "samples": samples},
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
@@ -106,7 +106,8 @@ def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
     return criterion
 
 
-def _judge(names: Sequence[str], weighted: bool) -> Json:
+def _judge_settings(names: Sequence[str], weighted: bool) -> Json:
+    """Return the `judge` section for the judges of a file: one, or a panel of all."""
     # The temperature is unknown.
     output = {}
     if weighted:

@@ -72,10 +72,10 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
             *(
                 event
                 for verdict in result.verdicts
-                for event in _of_verdict(verdict, cases[verdict.case_id], words)
+                for event in _verdict_events(verdict, cases[verdict.case_id], words)
             ),
             *(
-                _of_metric(name, metric)
+                _metric_event(name, metric)
                 for name, metric in result.metrics.items()
                 if metric.value is not None
             ),
@@ -109,33 +109,22 @@ def otel_lines(result: RunResult) -> bytes:
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
-def _of_verdict(
+def _verdict_events(
     verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]
 ) -> Iterator[JsonObject]:
+    """Yield the event of a verdict, then one for each of its criteria.
+
+    `words` has the explanations of verdicts, by case and unit.
+    """
     # A response has a score, a pair a margin.
     value = verdict.margin if verdict.score is None else verdict.score
-    label = (
-        verdict.winner
-        or verdict.class_name
-        or (verdict.reason if verdict.reason == "abstained" else None)
-    )
-    ids = case.metadata.get("response_id")
-    trace = trace_of(case)
-    span = span_of(case)
-    if trace is None:
-        link = {}
-    else:
-        if span is None:
-            link = {"traceId": trace}
-        else:
-            link = {"traceId": trace, "spanId": span}
+    label = verdict.winner or verdict.class_name or None
+    # Other reasons say why there is no verdict; to abstain is one.
+    if label is None and verdict.reason == "abstained":
+        label = verdict.reason
+    link = _span_link(case)
     about = {
-        # The id of the response that was judged, of a pair the first one.
-        "gen_ai.response.id": (
-            ids[verdict.unit[0]]
-            if isinstance(ids, list) and len(ids) > verdict.unit[0]
-            else ids
-        ),
+        "gen_ai.response.id": _response_id(case, verdict.unit),
         "evalkit.case.id": case.id,
         "evalkit.responses": ",".join(map(str, verdict.unit)),
         "evalkit.judge": verdict.judge or None,
@@ -159,7 +148,28 @@ def _of_verdict(
         yield {**link, **_attributes(scored | about)}
 
 
-def _of_metric(name: str, metric: Metric) -> JsonObject:
+def _span_link(case: Case) -> JsonObject:
+    """Return the ids of the trace and span that a case was read from; nothing without a trace."""
+    trace = trace_of(case)
+    if trace is None:
+        return {}
+    span = span_of(case)
+    if span is None:
+        return {"traceId": trace}
+    return {"traceId": trace, "spanId": span}
+
+
+def _response_id(case: Case, unit: Unit) -> Any:
+    """Return the id of the response that was judged, of a pair the first one; `None` without one."""
+    ids = case.metadata.get("response_id")
+    # A list has the ids of all responses of the case.
+    if isinstance(ids, list) and len(ids) > unit[0]:
+        return ids[unit[0]]
+    return ids
+
+
+def _metric_event(name: str, metric: Metric) -> JsonObject:
+    """Return the event of a metric, with its bounds and counts."""
     ends = {
         f"evalkit.{end}": getattr(metric, end)
         for end in ("low", "high", "worst_low", "worst_high", "n", "missing")

@@ -73,19 +73,31 @@ def read_json(
         UnreadableError: If there is no object, or several different ones could be the answer.
     """
     try:
-        return _read(text, keys, cut_off, sources, schema)
+        return _read_answer(text, keys, cut_off, sources, schema)
     # Whoever wrote the text chose its nesting: it must cost one answer, not the run.
     except RecursionError:
         raise UnreadableError("no_answer", "the answer is nested too deeply") from None
 
 
-def _read(
+def _read_answer(
     text: str,
     keys: Collection[str],
     cut_off: bool,
     sources: Sequence[str],
     schema: Json | None,
 ) -> tuple[JsonObject, JsonRung]:
+    """Return the object that is the answer in a text, and how it was found.
+
+    Args:
+        text: The answer of a judge.
+        keys: The keys that the object must have.
+        cut_off: Whether the answer ended at the limit of tokens.
+        sources: The texts under judgment, which the answer may quote.
+        schema: The schema of the request; `None` if it had none.
+
+    Raises:
+        UnreadableError: If there is no object, or it is not certain which one is the answer.
+    """
     # Escaped letters would evade the comparisons with the sources below.
     if spells_letters(text):
         raise UnreadableError(
@@ -93,11 +105,11 @@ def _read(
             "plain letters are written as escape sequences: write them directly",
         )
     quoted = _Sources(sources, keys)
-    json_object = _find(text, keys, quoted, cut_off=cut_off)
+    json_object = _find_object(text, keys, quoted, cut_off=cut_off)
     names = property_names(schema or {})
     # A text under judgment that uses the schema's names may try to be read as the answer.
     if names and any(_uses(source, names) for source in quoted.texts):
-        _strictly(json_object, schema or {})
+        _check_strictly(json_object, schema or {})
     return json_object.value, json_object.rung
 
 
@@ -112,9 +124,14 @@ def property_names(schema: Json) -> frozenset[str]:
     return frozenset(properties).union(*inner)
 
 
-def _find(
+def _find_object(
     text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool
 ) -> _Found:
+    """Return the object that is the answer: the whole text, an object within it, or a repaired one.
+
+    Raises:
+        UnreadableError: If there is none, or there are several.
+    """
     # an answer that is only JSON needs no search
     whole = _decoded(text)
     if isinstance(whole, dict):
@@ -123,14 +140,11 @@ def _find(
         return _unwrapped(_Found(whole, "json", text, len(text)), keys)
     answer = drop_thinking(text, quoted.sources)
     if not answer.strip():
-        raise UnreadableError(
-            "empty",
-            (
-                "the answer is empty"
-                if not text.strip()
-                else "the output contains only thinking and no answer"
-            ),
-        )
+        if text.strip():
+            problem = "the output contains only thinking and no answer"
+        else:
+            problem = "the answer is empty"
+        raise UnreadableError("empty", problem)
     everything = _objects(answer)
     if len(everything) > _OBJECTS:
         raise UnreadableError(
@@ -142,12 +156,12 @@ def _find(
         for candidate in everything
         if not quoted.contain(candidate.value)
     ]
-    if chosen := _choose(own_objects, keys):
+    if chosen := _choose_answer(own_objects, keys):
         return chosen
     if len(own_objects) < len(everything):
         raise _quotation()
     # Repair comes last: it guesses, and a valid object elsewhere in the text is certain.
-    repaired = None if cut_off else _with_half_width(answer, keys) or _repaired(answer)
+    repaired = None if cut_off else _with_half_width(answer, keys) or _repair(answer)
     if (
         repaired
         and all(key in repaired for key in keys)
@@ -181,7 +195,12 @@ def _unwrapped(candidate: _Found, keys: Collection[str]) -> _Found:
     return candidate
 
 
-def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
+def _choose_answer(objects: list[_Found], keys: Collection[str]) -> _Found | None:
+    """Return the last object that has all keys; `None` if no object has.
+
+    Raises:
+        UnreadableError: If several have and differ, or the object ends too early.
+    """
     folded_keys = {_folded(key) for key in keys}
     complete = [
         candidate
@@ -295,7 +314,12 @@ def _uses(source: str, names: Collection[str]) -> bool:
     )
 
 
-def _strictly(json_object: _Found, schema: Json) -> None:
+def _check_strictly(json_object: _Found, schema: Json) -> None:
+    """Check that an object is the end of the answer, and has only fields of the schema, each once.
+
+    Raises:
+        UnreadableError: If not; then it may be made of the texts under judgment.
+    """
     if json_object.rung == "repaired" or json_object.after.strip(" \t\r\n`"):
         raise UnreadableError(
             "ambiguous", "the JSON object must be complete and at the end of the answer"
@@ -396,7 +420,7 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
         pieces.append(quoted)
         end = string.end()
     pieces.append(_plain(text[end:]))
-    json_object = _choose(_objects("".join(pieces)), keys)
+    json_object = _choose_answer(_objects("".join(pieces)), keys)
     if json_object is None:
         return None
     return json_object.value
@@ -407,11 +431,13 @@ def _plain(between: str) -> str:
     return _PERCENT.sub(r'"\g<0>"', between.translate(_PUNCTUATION))
 
 
-def _repaired(text: str) -> JsonObject | None:
+def _repair(text: str) -> JsonObject | None:
+    """Return the object of a text with small faults in its JSON; `None` if repair would guess."""
     body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
     # Checked before repair, whose time grows with the square of length and depth.
     if "{" not in body or len(body) > _REPAIRABLE or _is_deep(body):
         return None
+    # Few answers need a repair.
     from json_repair import repair_json
 
     try:

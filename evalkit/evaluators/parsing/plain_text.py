@@ -355,7 +355,7 @@ def read_score(value: object, scale: Scale) -> float:
             is off the scale.
     """
     if isinstance(value, str):
-        value = _spelt(value, scale)
+        value = _parse_number(value, scale)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UnreadableError(
             "invalid",
@@ -371,7 +371,12 @@ def read_score(value: object, scale: Scale) -> float:
     return float(value) + 0.0
 
 
-def _spelt(text: str, scale: Scale) -> float:
+def _parse_number(text: str, scale: Scale) -> float:
+    """Return a number that is written as `4`, `4/5`, `80%` or in Chinese; it may be off the scale.
+
+    Raises:
+        UnreadableError: If it is not a number, or is a part of another whole than the scale's.
+    """
     plain = to_half_width(text).strip().strip("*")
     numeral = chinese_number(re.sub(r"[分。]*\Z", "", plain))
     if numeral is not None:

@@ -365,7 +365,7 @@ def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | 
     return choose_mark(
         reply,
         marks,
-        lambda mark: MARGINS[_marked(mark)],
+        lambda mark: MARGINS[_winner_of_mark(mark)],
         take=output.take,
         form="[[A]], [[B]] or [[C]]",
     )
@@ -413,7 +413,7 @@ class Pattern:
         """
         scored = self._task.scale is not None
         find, read = (
-            (self._numbers, self._task.value)
+            (self._number_marks, self._task.value)
             if scored
             else (self._captured, self._mapped)
         )
@@ -434,7 +434,8 @@ class Pattern:
             if match[self._group] is not None
         ]
 
-    def _numbers(self, text: str) -> list[Mark]:
+    def _number_marks(self, text: str) -> list[Mark]:
+        """Return the numbers that the pattern captures, each extended to all of its digits."""
         plain = to_half_width(text)
         matches = self._pattern.finditer(text)
         # Spans are indexes into `text`; they hold in `plain`, too, as widths are replaced
@@ -501,14 +502,19 @@ def _ratings(text: str) -> list[Mark]:
 
 
 def _graded(mark: str) -> float:
-    winner = _marked(mark)
+    winner = _winner_of_mark(mark)
     ordered = _ORDERED.match(mark.strip().upper())
     # One sign is "better", two or three are "much better".
     size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
     return size * MARGINS[winner]
 
 
-def _marked(mark: str) -> Winner:
+def _winner_of_mark(mark: str) -> Winner:
+    """Return the winner of a mark such as `A`, `A>B`, `B>>A`, `A=B` or `C`, which is a tie.
+
+    Raises:
+        UnreadableError: If it is none of these.
+    """
     spelt = mark.strip().upper()
     if spelt == "C":
         return "TIE"
@@ -585,7 +591,9 @@ def read_item_entries(
         )
     answers: dict[int, tuple[ItemAnswer | None, str]] = {}
     for entry in entries:
-        number = _number(entry.get("item"), count) if isinstance(entry, dict) else None
+        number = (
+            _item_number(entry.get("item"), count) if isinstance(entry, dict) else None
+        )
         if number is None:
             raise UnreadableError(
                 "invalid", f"items: an entry has no item number from 1 to {count}"
@@ -604,7 +612,8 @@ def read_item_entries(
     return answers
 
 
-def _number(value: Any, count: int) -> int | None:
+def _item_number(value: Any, count: int) -> int | None:
+    """Return the number of an item, from 1 to `count`; `None` if it is not one."""
     if isinstance(value, str) and len(value) <= 5 and value.strip().isdecimal():
         value = int(value)
     whole = (

@@ -28,7 +28,7 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
         texts = _texts(ast.parse(text)) if path.suffix == ".py" else {"": [text]}
         jinja = [
             "{{ '\\n' }}".join(
-                "".join(_converted(texts, source.fields, name)) for name in names
+                "".join(_jinja_parts(texts, source.fields, name)) for name in names
             )
             for names in (*source.when.values(), source.text)
         ]
@@ -56,43 +56,53 @@ def _texts(tree: ast.AST) -> dict[str, list[str]]:
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Assign | ast.AnnAssign)
-            and (text := _text(node.value)) is not None
+            and (text := _literal_text(node.value)) is not None
         ):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             texts.setdefault(ast.unparse(target), []).append(text)
     return texts
 
 
-def _text(value: ast.expr | None) -> str | None:
+def _literal_text(value: ast.expr | None) -> str | None:
+    """Return the text of a literal, with the placeholders of an f-string; `None` for other code."""
     if isinstance(value, ast.JoinedStr):
-        return str(
-            ast.literal_eval(ast.unparse(value)[1:])
-        )  # the same text without its f, so with its placeholders
+        # The same text without its f, so with its placeholders.
+        return str(ast.literal_eval(ast.unparse(value)[1:]))
     if (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
         and value.func.attr == "strip"
     ):
-        return (_text(value.func.value) or "").strip() or None
+        return (_literal_text(value.func.value) or "").strip() or None
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
     return None
 
 
-def _converted(
+def _jinja_parts(
     texts: Mapping[str, Sequence[str]],
     fields: Mapping[str, str],
     name: str,
     within: tuple[str, ...] = (),
 ) -> Iterator[str]:
+    """Yield the parts of a text as Jinja: literals and placeholders, texts within it resolved.
+
+    Args:
+        texts: All texts of the file, by name; several of a name are `name[0]`, `name[1]`, ….
+        fields: The names of placeholders here, by their names in the file.
+        name: The text to convert.
+        within: The names of the texts around it: one that contains itself would never end.
+
+    Raises:
+        LookupError: If there is no such text, or it contains itself.
+    """
     bare, _, number = name.rstrip("]").partition("[")
-    # `within` are the names around this one: a text that contains itself would never end.
     if name in within or bare not in texts or not int(number or 0) < len(texts[bare]):
         raise LookupError(name)
     for literal, field, _, _ in Formatter().parse(texts[bare][int(number or 0)]):
         yield f"{{{{ {literal!a} }}}}" if literal else ""
         value = fields.get(field or "", field)
         if value is not None and value.partition("[")[0] in texts:
-            yield from _converted(texts, fields, value, (*within, name))
+            yield from _jinja_parts(texts, fields, value, (*within, name))
         elif value is not None:
             yield f"{{{{ {value} }}}}"

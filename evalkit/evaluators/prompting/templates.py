@@ -185,7 +185,7 @@ class TemplateFiles(BaseLoader):
 
     def source(self, name: str) -> str:
         """Return the text of a template."""
-        return self._read(name)[0]
+        return self._load(name)[0]
 
     def get_source(
         self,
@@ -193,7 +193,7 @@ class TemplateFiles(BaseLoader):
         template: str,
     ) -> tuple[str, str, Callable[[], bool]]:
         """Return source, path and freshness check, as Jinja requires of a loader."""
-        source, path = self._read(template)
+        source, path = self._load(template)
         # Always fresh: a file that changes during a run must not change its prompts.
         return source, str(path), lambda: True
 
@@ -204,13 +204,19 @@ class TemplateFiles(BaseLoader):
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002
     ) -> Template:
         """Return a template, compiled once for all environments."""
-        source, path = self._read(name)
+        source, path = self._load(name)
         variables = {} if globals is None else globals
         return environment.template_class.from_code(
             environment, _compiled(source, name, str(path)), variables
         )
 
-    def _read(self, name: str) -> tuple[str, Path]:
+    def _load(self, name: str) -> tuple[str, Path]:
+        """Return the text and the path of a template, and record its hash; each file is read once.
+
+        Raises:
+            TemplateNotFound: If there is no such template.
+            PromptError: If it cannot be read.
+        """
         if name not in self._sources:
             path = self.find(name)
             if path is None:
@@ -320,7 +326,7 @@ class PartialTemplate:
                 # holes at odd ones.
                 pieces[1::2] = map(texts.__getitem__, pieces[1::2])
                 message = Message(role=message["role"], content="".join(pieces))
-            # An empty system message is dropped, as in `_messages`.
+            # An empty system message is dropped, as in `_rendered_messages`.
             if message["role"] == "user" or message["content"].strip():
                 filled.append(message)
         return tuple(filled)
@@ -369,10 +375,10 @@ class Prompts:
             PromptError: If it cannot be found, parsed or filled; reports the file, the line and the
                 placeholders.
         """
-        template = self._template(name, frozenset(variables))
+        template = self._checked_template(name, frozenset(variables))
         try:
             with bounded():
-                return tuple(_messages(template, variables))
+                return tuple(_rendered_messages(template, variables))
         except (
             TemplateError,
             TypeError,
@@ -389,7 +395,7 @@ class Prompts:
         Raises:
             PromptError: If it cannot be found or parsed.
         """
-        self._template(name, frozenset({*texts, *fixed}))
+        self._checked_template(name, frozenset({*texts, *fixed}))
         path = self._path(name)
         # A template is filled for every request: where it is safe, Jinja renders it only once.
         in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
@@ -440,9 +446,10 @@ class Prompts:
         Raises:
             PromptError: As for `render`.
         """
-        return self.render(RETRY, error=self._translated(error))[-1]["content"]
+        return self.render(RETRY, error=self._translate_error(error))[-1]["content"]
 
-    def _translated(self, error: str) -> str:
+    def _translate_error(self, error: str) -> str:
+        """Return an error in the prompt's language; in English without its translations."""
         path = f"{self.language}/{REASONS}"
         # Without both files, the message would mix two languages.
         if self._files.find(path) is None or not self._files.find(
@@ -467,7 +474,12 @@ class Prompts:
         """Return the text of each template file used so far, by the same names as `hashes`."""
         return dict(sorted(self._files.texts.items()))
 
-    def _template(self, name: str, allowed: frozenset[str]) -> Template:
+    def _checked_template(self, name: str, allowed: frozenset[str]) -> Template:
+        """Return a template that needs no other placeholders than `allowed`.
+
+        Raises:
+            PromptError: If it needs others, or is not a valid template.
+        """
         # Checked once for each set of placeholders: a template may be valid for one mode only.
         if (name, allowed) not in self._checked:
             path = self._path(name)
@@ -481,16 +493,21 @@ class Prompts:
 
     def _path(self, name: str) -> str:
         if name.endswith(".j2") or "/" in name or name in self._files.recorded:
-            return self._file(name)
+            return self._template_file(name)
         for language in (
             self.language,
             *([FALLBACK] if name in self._optional else []),
         ):
             if self._files.find(path := f"{language}/{name}{SUFFIX}"):
                 return path
-        raise self._missing(name, f"{self.language}/{name}{SUFFIX}")
+        raise self._missing_template_error(name, f"{self.language}/{name}{SUFFIX}")
 
-    def _file(self, name: str) -> str:
+    def _template_file(self, name: str) -> str:
+        """Return the name by which the environment loads a file of the user.
+
+        Raises:
+            PromptError: If there is no such file.
+        """
         path = Path(name).expanduser()
         if path.name in self._files.recorded:
             return path.name
@@ -506,7 +523,8 @@ class Prompts:
             f"file '{name}' not found", where="prompt.template", remedy=remedy
         )
 
-    def _missing(self, name: str, path: str) -> PromptError:
+    def _missing_template_error(self, name: str, path: str) -> PromptError:
+        """Return the error for a missing template, with the languages or names that exist."""
         languages = {
             file.parent.name
             for folder in self._folders
@@ -525,17 +543,12 @@ class Prompts:
                 for file in folder.glob(f"*/*{SUFFIX}")
             }
         hint = did_you_mean(self.language if languages else name, names)
+        # A hint is a question, or a list of the names.
         if hint.startswith("did"):
-            alternative = f"if not, write prompts/{path}"
+            remedy = f"{hint} if not, write prompts/{path}"
         else:
-            alternative = f"or write prompts/{path}"
-        return PromptError(
-            problem,
-            where=where,
-            remedy=f"{hint} {alternative}"
-            if hint.startswith("did")
-            else f"{hint}, {alternative}",
-        )
+            remedy = f"{hint}, or write prompts/{path}"
+        return PromptError(problem, where=where, remedy=remedy)
 
     def _check(self, path: str, allowed: frozenset[str]) -> None:
         """Raise if the template, or one that it extends or includes, has a placeholder that is not `allowed`."""
@@ -559,20 +572,21 @@ class Prompts:
                 try:
                     self._environment.get_template(reference)
                 except TemplateNotFound:
-                    raise self._not_there(
+                    raise self._missing_reference_error(
                         path, _SYNTAX.parse(source, path), reference
                     ) from None
                 self._check(reference, allowed)
 
-    def _not_there(
+    def _missing_reference_error(
         self, path: str, tree: nodes.Template, reference: str
     ) -> PromptError:
-        wanting = tree.find_all(
+        """Return the error for a template that extends or includes one that does not exist."""
+        statements = tree.find_all(
             (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)
         )
         lines = [
             node.lineno
-            for node in wanting
+            for node in statements
             if reference in (part.value for part in node.find_all(nodes.Const))
         ]
         remedy = (
@@ -585,7 +599,10 @@ class Prompts:
         )
 
 
-def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:
+def _rendered_messages(
+    template: Template, variables: dict[str, Any]
+) -> Iterator[Message]:
+    """Yield the messages of a template: its blocks, or all of it as a message of the user."""
     # Rendering the root makes Jinja collect the blocks of the templates that this one extends.
     context = template.new_context(variables)
     whole = joined(template.root_render_func(context))

@@ -75,6 +75,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 
 def _fields(row: Json) -> JsonObject:
+    """Return the texts under judgment: `fields`, or the columns that are not about a question."""
     fields = row.get("fields")
     if isinstance(fields, Mapping):
         return dict(fields)
@@ -100,22 +101,26 @@ def _questions(row: Json) -> list[str]:
 
 
 def _given(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
-    yield from _responses(row, tally)
-    yield from _suggestions(row)
+    yield from _annotator_verdicts(row, tally)
+    yield from _judge_verdicts(row)
 
 
-def _responses(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+def _annotator_verdicts(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    """Yield what annotators answered to each question, in any of the three layouts of Argilla."""
     responses = row.get("responses")
-    if isinstance(responses, Mapping):  # version 2: answers by question
+    # Version 2: answers by question.
+    if isinstance(responses, Mapping):
         for question, answers in responses.items():
             for answer in answers if isinstance(answers, list) else []:
                 if isinstance(answer, Mapping):
                     yield from _response(question, answer, tally)
-    for response in responses if isinstance(responses, list) else []:  # version 1
+    # Version 1: a list of annotators, each with values by question.
+    for response in responses if isinstance(responses, list) else []:
         values = response.get("values") if isinstance(response, Mapping) else None
         for question, value in (values if isinstance(values, Mapping) else {}).items():
             inner = value.get("value") if isinstance(value, Mapping) else value
             yield from _response(question, {**response, "value": inner}, tally)
+    # Exports for data sets: columns such as `quality.responses`.
     for question in dict.fromkeys(_questions(row)):
         yield from _flat_responses(row, question, tally)
 
@@ -171,7 +176,9 @@ def _response(question: Any, answer: Json, tally: Counter[str]) -> Iterator[Asse
     yield from _read_value(str(question), str(user), PERSON, answer.get("value"), tally)
 
 
-def _suggestions(row: Json) -> Iterator[Assessment]:
+def _judge_verdicts(row: Json) -> Iterator[Assessment]:
+    """Yield what models suggested for each question, in any layout of Argilla."""
+    # What suggestions omit is not reported: annotators decide.
     tally: Counter[str] = Counter()
     suggestions = row.get("suggestions")
     if isinstance(suggestions, Mapping):

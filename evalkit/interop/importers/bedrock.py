@@ -31,13 +31,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
         turns = row.get(_TURNS)
         for part in turns if isinstance(turns, list) else [row]:
             if isinstance(part, Mapping):
-                units.append(_unit(part, len(units) if turns else index))
+                units.append(_assessed_row(part, len(units) if turns else index))
                 record = part.get("inputRecord")
                 data.append(record if isinstance(record, Mapping) else {})
     return read_assessed(path, with_raters_in_data(units, data, options), options)
 
 
-def _unit(part: Json, index: int) -> Assessed:
+def _assessed_row(part: Json, index: int) -> Assessed:
+    """Return the texts of a row, and what judges or annotators said about them."""
     record = part.get("inputRecord")
     record = record if isinstance(record, Mapping) else {}
     responses = part.get("modelResponses")
@@ -74,10 +75,11 @@ def _given(part: Json) -> Iterator[Assessment]:
     for scores, by_people in listed:
         for score in scores if isinstance(scores, list) else []:
             if isinstance(score, Mapping):
-                yield _said(score, by_people=by_people)
+                yield _assess(score, by_people=by_people)
 
 
-def _said(score: Json, *, by_people: bool) -> Assessment:
+def _assess(score: Json, *, by_people: bool) -> Assessment:
+    """Return the assessment of a score; its first evaluator names the rater."""
     details = score.get("evaluatorDetails")
     detail: Any = {}
     if isinstance(details, list) and details:

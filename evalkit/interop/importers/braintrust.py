@@ -71,7 +71,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     rows = [row for _, row in rows_of(path)]
     roots = [row for row in rows if _is_answer(row)]
     reasons = _reasons(rows)
-    units = [_unit(row, index, reasons) for index, row in enumerate(roots)]
+    units = [_assessed_span(row, index, reasons) for index, row in enumerate(roots)]
     data = [_metadata(row) for row in roots]
     if len(roots) < len(rows):
         notes = [f"spans that are no answers, omitted: {len(rows) - len(roots)}"]
@@ -120,7 +120,13 @@ def _metadata(row: Json) -> Json:
     return {}
 
 
-def _unit(row: Json, index: int, reasons: Mapping[tuple[str, str], str]) -> Assessed:
+def _assessed_span(
+    row: Json, index: int, reasons: Mapping[tuple[str, str], str]
+) -> Assessed:
+    """Return the texts of a span, and its scores.
+
+    `reasons` are by root span and name of a score.
+    """
     metadata = _metadata(row)
     cells: JsonObject = {
         "id": str(row.get("id") or row.get("span_id") or index),
@@ -133,13 +139,14 @@ def _unit(row: Json, index: int, reasons: Mapping[tuple[str, str], str]) -> Asse
     error = row.get("error")
     root = str(row.get("root_span_id"))
     entries = [
-        _said(str(name), value, reasons.get((root, str(name))), error)
+        _assess(str(name), value, reasons.get((root, str(name))), error)
         for name, value in row["scores"].items()
     ]
     return Assessed(cells, tuple(entries))
 
 
-def _said(name: str, value: Any, reason: str | None, error: Any) -> Assessment:
+def _assess(name: str, value: Any, reason: str | None, error: Any) -> Assessment:
+    """Return the assessment of a score; its name shows if a person, code or a judge gave it."""
     source: Source = JUDGE
     if is_persons(name):
         source = PERSON
@@ -148,6 +155,7 @@ def _said(name: str, value: Any, reason: str | None, error: Any) -> Assessment:
     rater = "annotator" if source == PERSON else name
     if isinstance(value, Mapping):
         value = value.get("score")
+    # An error explains a missing score only: other scores of the span are valid.
     failure = error if value is None and error else ""
     return assessment(name, rater, source, value, reason=reason, failure=failure)
 

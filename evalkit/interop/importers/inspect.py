@@ -66,7 +66,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If the log has no samples, or no judge.
     """
     log = _archived(path) if path.suffix == ".eval" else load_object(path)
-    listed = [*map(_whole, log.get("samples") or ())]
+    listed = [*map(_with_attachments, log.get("samples") or ())]
     evaluation = log.get("eval") or {}
     samples = [sample for sample in listed if isinstance(sample, Mapping)]
     if not samples:
@@ -107,13 +107,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
 
 
-def _whole(sample: Any) -> Any:
+def _with_attachments(sample: Any) -> Any:
     """Return a sample with its attachments where they belong: Inspect keeps long texts and pictures apart."""
     attachments = sample.get("attachments") if isinstance(sample, Mapping) else None
     if not isinstance(attachments, Mapping) or not attachments:
         return sample
 
-    def whole(value: Any) -> Any:
+    def restore(value: Any) -> Any:
+        """Return a value in which references to attachments are replaced by these, at any depth."""
         if isinstance(value, str):
             name = value.removeprefix(_ATTACHED)
             attached = attachments.get(name) if name != value else None
@@ -121,12 +122,12 @@ def _whole(sample: Any) -> Any:
                 return attached
             return value
         if isinstance(value, list):
-            return [whole(inner) for inner in value]
+            return [restore(inner) for inner in value]
         if isinstance(value, Mapping):
-            return {key: whole(inner) for key, inner in value.items()}
+            return {key: restore(inner) for key, inner in value.items()}
         return value
 
-    read = {name: whole(sample[name]) for name in _WITH_ATTACHED if name in sample}
+    read = {name: restore(sample[name]) for name in _WITH_ATTACHED if name in sample}
     return {**sample, **read}
 
 
@@ -342,10 +343,13 @@ def _messages(sample: Sample) -> list[Any] | None:
 
 
 def _output(sample: Sample) -> str:
+    """Return the text of the answer of a sample, without its reasoning."""
     output = sample.get("output") or {}
     if output.get("completion"):
         return str(output["completion"])
-    content = ((output.get("choices") or [{}])[0].get("message") or {}).get("content")
+    # Without a completion, the answer is in the first choice.
+    choices = output.get("choices") or [{}]
+    content = (choices[0].get("message") or {}).get("content")
     if isinstance(content, list):  # reasoning is not part of the answer
         content = [
             part

@@ -54,7 +54,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     if rows and "annotation_id" in rows[0] and "annotator" in rows[0]:
         units, data = _flat_units(rows)
     else:
-        units = [_unit(row, tally) for row in rows]
+        units = [_assessed_task(row, tally) for row in rows]
         data = [_data(row) for row in rows]
     texts = {"id"}
     units = with_raters_in_data(units, data, options, texts)
@@ -69,7 +69,8 @@ def _data(row: Json) -> Json:
     return {}
 
 
-def _unit(task: Json, tally: Counter[str]) -> Assessed:
+def _assessed_task(task: Json, tally: Counter[str]) -> Assessed:
+    """Return the texts of a task, and the verdicts of its annotators and models."""
     data = _data(task)
     entries: list[Assessment] = []
     for key in _ANNOTATIONS:
@@ -78,10 +79,10 @@ def _unit(task: Json, tally: Counter[str]) -> Assessed:
                 tally[_CANCELLED] += 1
                 continue
             rater = _annotator(annotation.get("completed_by"))
-            entries += _results(annotation, rater, PERSON, tally)
+            entries += _assess_results(annotation, rater, PERSON, tally)
     for prediction in _objects(task.get("predictions")):
         rater = str(prediction.get("model_version") or "prediction")
-        entries += _results(prediction, rater, JUDGE, tally)
+        entries += _assess_results(prediction, rater, JUDGE, tally)
     cells = {**text_cells(data), "id": str(task.get("id")), "metadata": dict(data)}
     return Assessed(cells, tuple(entries))
 
@@ -100,21 +101,20 @@ def _annotator(value: Any) -> str:
     return str(value or "annotator")
 
 
-def _results(
+_VERDICT_KEYS = ("choices", "rating", "number", "selected", "taxonomy")
+"""Where the kinds of controls have what was chosen."""
+
+
+def _assess_results(
     annotation: Json, rater: str, source: Source, tally: Counter[str]
 ) -> Iterator[Assessment]:
+    """Yield the verdicts of an annotation; texts and regions are no verdicts, and are skipped."""
     for result in _objects(annotation.get("result")):
         value = result.get("value")
         if not isinstance(value, Mapping) or result.get("type") == "relation":
             continue
-        content = next(
-            (
-                value[key]
-                for key in ("choices", "rating", "number", "selected", "taxonomy")
-                if key in value
-            ),
-            None,
-        )
+        contents = (value[key] for key in _VERDICT_KEYS if key in value)
+        content = next(contents, None)
         if content is None:
             continue  # a text or a region and not a verdict
         name = str(result.get("from_name") or "label")
@@ -173,6 +173,10 @@ def _flat_units(rows: Sequence[Json]) -> tuple[list[Assessed], list[Json]]:
 
 
 def _result_columns(rows: Sequence[Json]) -> list[str]:
+    """Return the columns of verdicts in a table, which has no other mark of them.
+
+    They are the last ones before `annotator`, as far back as their values are short and few.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     # Results are before the annotator, in the last columns.
     before = names[: names.index("annotator")]
@@ -180,11 +184,12 @@ def _result_columns(rows: Sequence[Json]) -> list[str]:
     # From the last column backwards, until one is not a verdict.
     for name in reversed(before):
         values = [_only(row[name]) for row in rows if row.get(name) is not None]
-        entry = [assessment(name, "", PERSON, value) for value in values]
+        verdicts = [assessment(name, "", PERSON, value) for value in values]
         is_short = all(
-            item.word is not None or item.score is not None for item in entry
+            verdict.word is not None or verdict.score is not None
+            for verdict in verdicts
         )
-        distinct = {(item.word, item.score) for item in entry}
+        distinct = {(verdict.word, verdict.score) for verdict in verdicts}
         if name == "id" or not is_short or len(distinct) > _MOST_VALUES:
             break
         # A judge's column of the data ends the results.

@@ -65,11 +65,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
     by_observation = _observed(scores)
     units = [
         Assessed(
-            {"id": _place(score, by_observation)}, _said(score, evaluated=evaluated)
+            {"id": _place(score, by_observation)}, _assess(score, evaluated=evaluated)
         )
         for score in scores
     ]
-    units += [_trace(trace, evaluated=evaluated) for trace in traces]
+    units += [_assessed_trace(trace, evaluated=evaluated) for trace in traces]
     sent = sum(
         score["source"] == "API" and not is_persons(str(score["name"]))
         for score in every
@@ -96,7 +96,8 @@ def _place(score: Json, by_observation: bool) -> str:
     return str(trace or observation or score.get("id"))
 
 
-def _trace(trace: Json, *, evaluated: bool) -> Assessed:
+def _assessed_trace(trace: Json, *, evaluated: bool) -> Assessed:
+    """Return the texts of a trace, and its scores."""
     metadata = trace.get("metadata")
     cells: JsonObject = {
         "id": str(trace.get("id")),
@@ -105,14 +106,18 @@ def _trace(trace: Json, *, evaluated: bool) -> Assessed:
         "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
     }
     scores: Sequence[Any] = trace["scores"]
-    entries = [entry for item in scores for entry in _said(item, evaluated=evaluated)]
+    entries = [entry for item in scores for entry in _assess(item, evaluated=evaluated)]
     return Assessed(cells, tuple(entries))
 
 
 _BY_SOURCE: Final[Mapping[str, Source]] = {"EVAL": JUDGE, "ANNOTATION": PERSON}
 
 
-def _said(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:
+def _assess(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:
+    """Return the assessment of a score; nothing for one without a verdict.
+
+    `evaluated`: some score of the file is marked as an evaluator's, so unmarked ones are of code.
+    """
     if not _is_score(score) or score.get("dataType") in _NO_VALUE:
         return ()
     name = str(score["name"])

@@ -51,7 +51,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = [
         Assessed(
             _cells(row),
-            tuple(_said(item, modeled=modeled) for item in _feedback(row)),
+            tuple(_assess(item, modeled=modeled) for item in _feedback(row)),
         )
         for row in rows
     ]
@@ -87,15 +87,19 @@ def _source_of(result: Json) -> str:
 
 
 def _run_feedback(run: Any) -> list[Json]:
+    """Return the feedback on a run, or else its means that are of one feedback each."""
     if not isinstance(run, Mapping):
         return []
     for key in _FEEDBACK:
         if isinstance(run.get(key), list):
             return [item for item in run[key] if isinstance(item, Mapping)]
     stats = run.get("feedback_stats")
+    if not isinstance(stats, Mapping):
+        return []
     return [
         {"key": key, "score": item.get("avg"), "value": _only_value(item)}
-        for key, item in (stats.items() if isinstance(stats, Mapping) else ())
+        for key, item in stats.items()
+        # A mean of several is no verdict.
         if isinstance(item, Mapping) and item.get("n") == 1
     ]
 
@@ -115,7 +119,11 @@ def _type(feedback: Json) -> str:
     return str(feedback.get("source") or "api")
 
 
-def _said(feedback: Json, *, modeled: bool) -> Assessment:
+def _assess(feedback: Json, *, modeled: bool) -> Assessment:
+    """Return the assessment of a feedback.
+
+    `modeled`: some feedback of the file says that a model gave it, so unmarked ones are of code.
+    """
     key = str(feedback.get("key"))
     kind = _type(feedback)
     source: Source = CODE
@@ -147,6 +155,7 @@ def _rater(feedback: Json) -> str:
 
 
 def _cells(row: Json) -> JsonObject:
+    """Return the texts of a run, with the reference of its example."""
     run = row.get("run")
     run = run if isinstance(run, Mapping) else row
     example = row.get("example")

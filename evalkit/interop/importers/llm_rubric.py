@@ -71,7 +71,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
                     if len(answers) > 1
                     else {}
                 ),
-                **_score(row, question, location),
+                **_score_cells(row, question, location),
             }
             records.append(record_of(cells, location, "response"))
     notes = (
@@ -82,7 +82,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, scale=(1.0, 4.0, 1.0), notes=notes)
 
 
-def _score(row: Json, question: str, location: str) -> JsonObject:
+def _score_cells(row: Json, question: str, location: str) -> JsonObject:
+    """Return the most probable answer to a question, with the expected one; or an error.
+
+    Raises:
+        DatasetError: If a probability is missing or negative.
+    """
     chances = {
         answer: number(require(row, column, location))
         for answer, column in _ANSWERS.items()
@@ -103,7 +108,7 @@ def _score(row: Json, question: str, location: str) -> JsonObject:
     # the probabilities of answers may sum to less than 1: their sum is the mass
     weighted = WeightedJudgment(criteria={question: expected}, mass=min(total, 1.0))
     return {
-        f"score.{question}": max(probabilities, key=lambda k: probabilities[k]),
+        f"score.{question}": max(probabilities, key=probabilities.__getitem__),
         "weighted": weighted,
     }
 

@@ -93,21 +93,23 @@ def _winner(row: Json, value: Any) -> str | None:
     return _WINNERS.get(str(value).strip().casefold())
 
 
+def _answers(turns: Sequence[Json]) -> str:
+    """Return all texts of the model in a conversation."""
+    return "\n\n".join(
+        text(turn.get("content")) for turn in turns if turn.get("role") == "assistant"
+    )
+
+
 def _cells(row: Json, index: int) -> JsonObject:
+    """Return the texts of a battle: the last prompt, and all that each model answered."""
     sides = {side: _turns(row.get(f"conversation_{side}")) for side in "ab"}
     # The last turn of the user is what was voted on.
     user_turns = [turn for turn in sides["a"] if turn.get("role") == "user"]
     return {
         "id": str(row.get("question_id") or row.get("id") or index),
         "prompt": text(user_turns[-1].get("content")) if user_turns else "",
-        **{
-            f"response_{side}": "\n\n".join(
-                text(turn.get("content"))
-                for turn in turns
-                if turn.get("role") == "assistant"
-            )
-            for side, turns in sides.items()
-        },
+        "response_a": _answers(sides["a"]),
+        "response_b": _answers(sides["b"]),
         "model_a": row.get("model_a"),
         "model_b": row.get("model_b"),
         "metadata": {key: row[key] for key in _METADATA if key in row},

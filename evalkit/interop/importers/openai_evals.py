@@ -43,7 +43,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     rows = [row for _, row in rows_of(path)]
     if rows and _ITEM in rows[0]:
-        units = [_item(row, index) for index, row in enumerate(rows)]
+        units = [_assessed_item(row, index) for index, row in enumerate(rows)]
         data = [_source(row) for row in rows]
         return read_assessed(path, with_raters_in_data(units, data, options), options)
     return read_assessed(path, _events(rows), options)
@@ -56,7 +56,8 @@ def _source(row: Json) -> Json:
     return {}
 
 
-def _item(row: Json, index: int) -> Assessed:
+def _assessed_item(row: Json, index: int) -> Assessed:
+    """Return the texts of an item of a run, and the results of its graders."""
     sample = row.get("sample")
     sample = sample if isinstance(sample, Mapping) else {}
     item = _source(row)
@@ -75,24 +76,24 @@ def _item(row: Json, index: int) -> Assessed:
             cells[cell] = text(sample[key])
     results = row.get("results")
     entries = [
-        _result(result)
+        _assess(result)
         for result in (results if isinstance(results, list) else [])
         if isinstance(result, Mapping)
     ]
     return Assessed(cells, tuple(entries))
 
 
-def _result(result: Json) -> Assessment:
+def _assess(result: Json) -> Assessment:
+    """Return the assessment of a result; a grader with a model or a sample is a judge."""
     name = _SUFFIX.sub("", str(result.get("name")))
     kind = str(result.get("type") or "")
     is_model = "model" in kind or bool(result.get("sample"))
     source: Source = JUDGE if is_model else CODE
     score = result.get("score")
     passed = result.get("passed")
+    word = None
     if isinstance(passed, bool):
-        word = {True: "pass", False: "fail"}.get(passed)
-    else:
-        word = None
+        word = "pass" if passed else "fail"
     sample = result.get("sample")
     model = sample.get("model") if isinstance(sample, Mapping) else None
     label = result.get("label")
@@ -117,7 +118,7 @@ def _events(rows: Sequence[Json]) -> list[Assessed]:
         if "sample_id" in row and isinstance(row.get("data"), Mapping):
             events.setdefault(str(row["sample_id"]), []).append(row)
     return [
-        Assessed(_event_cells(sample, selected), tuple(_event_values(selected, judge)))
+        Assessed(_event_cells(sample, selected), tuple(_assess_events(selected, judge)))
         for sample, selected in events.items()
     ]
 
@@ -133,7 +134,8 @@ def _event_cells(sample: str, events: Sequence[Json]) -> JsonObject:
     }
 
 
-def _event_values(events: Sequence[Json], judge: str) -> Iterator[Assessment]:
+def _assess_events(events: Sequence[Json], judge: str) -> Iterator[Assessment]:
+    """Yield the verdicts of events: of the judge, and of comparisons by code."""
     for event in events:
         data = event["data"]
         if event.get("type") == _GRADED and ("choice" in data or "score" in data):

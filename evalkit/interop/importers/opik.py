@@ -47,7 +47,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         Assessed(
             _cells(row, index),
             tuple(
-                entry for score in _scores(row) for entry in _said(score, online=online)
+                entry
+                for score in _scores(row)
+                for entry in _assess(score, online=online)
             ),
         )
         for index, row in enumerate(rows)
@@ -61,24 +63,30 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return read_assessed(path, merged(units), options, notes)
 
 
+def _named_score(name: str, value: Any) -> Json:
+    """Return a score with its name; it is an object, or the value alone."""
+    if isinstance(value, Mapping):
+        return {"name": name, **value}
+    return {"name": name, "value": value}
+
+
 def _scores(row: Json) -> list[Json]:
+    """Return the scores of a row as objects with names, wherever this export has them."""
     for key in _SCORES:
         # Scores by name, or a list of objects with names.
         listed = row.get(key)
         if isinstance(listed, Mapping):
-            return [
-                {
-                    "name": name,
-                    **(value if isinstance(value, Mapping) else {"value": value}),
-                }
-                for name, value in listed.items()
-            ]
+            return [_named_score(name, value) for name, value in listed.items()]
         if isinstance(listed, list):
             return [score for score in listed if isinstance(score, Mapping)]
     return []
 
 
-def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
+def _assess(score: Json, *, online: bool) -> Iterator[Assessment]:
+    """Yield an assessment for each author of a score.
+
+    `online`: some score of the file is of online scoring, so those of the SDK are of code.
+    """
     name = str(score.get("name"))
     kind = score.get("source")
     # In order: online scoring, people, and else the SDK.
@@ -94,14 +102,15 @@ def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
         # Each author of a score is an annotator.
         for author, value in authors.items():
             if isinstance(value, Mapping):
-                yield _assessed({**score, **value}, name, str(author), source)
+                yield _assess_by({**score, **value}, name, str(author), source)
         return
     author = score.get("created_by") or score.get("createdBy") or "annotator"
     # Judges are named by the score, as Opik does not name their model.
-    yield _assessed(score, name, str(author) if source == PERSON else name, source)
+    yield _assess_by(score, name, str(author) if source == PERSON else name, source)
 
 
-def _assessed(score: Json, name: str, rater: str, source: Source) -> Assessment:
+def _assess_by(score: Json, name: str, rater: str, source: Source) -> Assessment:
+    """Return a rater's assessment; one that failed has no value, and its reason is the failure."""
     failed = bool(score.get("scoring_failed") or score.get("scoringFailed"))
     reason = score.get("reason")
     return assessment(
@@ -116,6 +125,7 @@ def _assessed(score: Json, name: str, rater: str, source: Source) -> Assessment:
 
 
 def _cells(row: Json, index: int) -> JsonObject:
+    """Return the texts of a test case or of a row that is one."""
     case = row.get("test_case")
     case = case if isinstance(case, Mapping) else row
     inputs = case.get("scoring_inputs") or case.get("dataset_item_content")

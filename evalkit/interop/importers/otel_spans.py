@@ -54,7 +54,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         )
         conversations.setdefault(key, []).append({**span, "attributes": attributes})
     records = [
-        record for key, spans in conversations.items() for record in _record(key, spans)
+        record
+        for key, spans in conversations.items()
+        for record in _record_of_conversation(key, spans)
     ]
     if not records:
         remedy = (
@@ -101,7 +103,8 @@ def _value(value: Any) -> Any:
     return inner
 
 
-def _record(key: str, spans: list[Json]) -> Iterator[Record]:
+def _record_of_conversation(key: str, spans: list[Json]) -> Iterator[Record]:
+    """Yield a record of the conversation in the spans with one key; nothing without messages."""
     calls = []
     for span in spans:
         attributes = span["attributes"]
@@ -121,16 +124,15 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
         return
     messages = conversation_of(calls)
     models = [span["attributes"].get("gen_ai.request.model") for span in spans]
+    requests = (
+        conversation_text([message])
+        for message in reversed(messages)
+        if message["role"] == "user"
+    )
     cells = {
         "id": key,
-        "prompt": next(
-            (
-                conversation_text([message])
-                for message in reversed(messages)
-                if message["role"] == "user"
-            ),
-            "",
-        ),
+        # The last request of the user.
+        "prompt": next(requests, ""),
         "response": conversation_text([messages[-1]]),
         "model": next((model for model in models if model), None),
         "metadata": {"trace_id": hexadecimal(spans[0].get("traceId"))},

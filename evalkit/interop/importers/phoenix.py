@@ -29,6 +29,7 @@ _TEXTS: Final = {
 
 
 def _sniff(start: Peek) -> bool:
+    """Return whether a row has annotations of Phoenix, or is one."""
     row = start.row
     if isinstance(row.get("annotations"), list) and not isinstance(
         row.get("data"), dict
@@ -54,12 +55,13 @@ def _read(path: Path, options: Options) -> ParsedFile:
     for _, row in rows_of(path):
         listed = row.get("annotations")
         annotations = listed if isinstance(listed, list) else [row]
-        entries = [_said(item) for item in annotations if isinstance(item, Mapping)]
+        entries = [_assess(item) for item in annotations if isinstance(item, Mapping)]
         units.append(Assessed(_cells(row), tuple(item for item in entries if item)))
     return read_assessed(path, merged(units), options)
 
 
 def _cells(row: Json) -> JsonObject:
+    """Return the texts of a span, by the columns or attributes of any version."""
     context = row.get("context")
     context = context if isinstance(context, Mapping) else {}
     attributes = row.get("attributes")
@@ -75,7 +77,8 @@ def _cells(row: Json) -> JsonObject:
     return {"id": str(id_ or row.get("id")), **texts}
 
 
-def _said(annotation: Json) -> Assessment | None:
+def _assess(annotation: Json) -> Assessment | None:
+    """Return the assessment of an annotation; `None` if its kind of annotator is unknown."""
     source = _KINDS.get(str(annotation.get("annotator_kind")).upper())
     if source is None:
         return None
@@ -83,6 +86,7 @@ def _said(annotation: Json) -> Assessment | None:
     nested: Json = result if isinstance(result, Mapping) else {}
 
     def part(key: str) -> Any:
+        # An object, columns such as `result.score`, or columns without a prefix.
         return nested.get(key, annotation.get(f"result.{key}", annotation.get(key)))
 
     name = str(

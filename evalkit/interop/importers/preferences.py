@@ -120,10 +120,19 @@ def _is_verdicts(rows: Sequence[Json], name: str) -> bool:
 
 
 def _cells(row: Json, index: int, verdicts: Set[str], *, turned: bool) -> JsonObject:
+    """Return the texts of a preference, with the chosen response as A.
+
+    Args:
+        row: The row.
+        index: The id, if the row has none.
+        verdicts: The columns that are not metadata.
+        turned: Whether the chosen response is B instead: A would win each time.
+    """
     responses = [_answer(row.get(_CHOSEN)), _answer(row.get(_REJECTED))]
     if turned:
         responses.reverse()
     prompt: Any = row.get("prompt", row.get("instruction"))
+    # Without a prompt, it is what the chosen conversation has before its last message.
     messages = row.get(_CHOSEN)
     if prompt is None and is_conversation(messages) and isinstance(messages, list):
         prompt = messages[:-1]

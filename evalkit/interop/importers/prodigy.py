@@ -65,7 +65,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             "id": str(row.get("_input_hash", row.get("id", index))),
             "metadata": selected,
         }
-        units.append(Assessed(cells, _labels(row, tally)))
+        units.append(Assessed(cells, _assess(row, tally)))
         data.append(selected)
     # Columns of a task are repeated in the row of each annotator, and count once.
     units = with_raters_in_data(units, _once(units, data), options, {"id"})
@@ -94,7 +94,8 @@ def _labeled(units: list[Assessed]) -> list[Assessed]:
     return [unit for unit in units if unit.cells["id"] in labeled] or units
 
 
-def _labels(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
+def _assess(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
+    """Return an annotator's verdict on a task; nothing for one that was ignored or has several."""
     rater = str(row.get("_annotator_id") or row.get("_session_id") or "annotator")
     answer = row.get("answer")
     # Without choices, accepting and rejecting are the verdicts.

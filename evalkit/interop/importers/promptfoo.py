@@ -183,6 +183,7 @@ def _graded(value: Any) -> Any:
 
 
 def _assertions(row: Row) -> list[Row]:
+    """Return the results of the assertions of a row; empty if nothing was asserted."""
     grading = row.get("gradingResult") or {}
     parts = [
         part

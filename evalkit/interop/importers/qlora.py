@@ -113,14 +113,14 @@ def _of_file(location: str) -> tuple[tuple[str, str], str]:
 
 
 def _verdict(row: Json) -> JsonObject:
+    """Return the margin of a review, with an error for one that is missing; or its failure."""
     score = row.get("score")
+    margin = None
+    # Two scores, or the number of a choice.
     if isinstance(score, list):
         margin = _lead(score)
-    else:
-        if isinstance(score, int):
-            margin = _SCORES.get(score)
-        else:
-            margin = None
+    elif isinstance(score, int):
+        margin = _SCORES.get(score)
     # A review that failed has the text `error`.
     if row.get("text") == "error" and margin is None:
         return {"failure": "the review is 'error'", "text": None}

@@ -73,6 +73,7 @@ _CODE: Final = frozenset(
 
 
 def _sniff(start: Peek) -> bool:
+    """Return whether columns are named as Azure, MLflow, Vertex or TruLens name scores."""
     names = [str(name) for name in start.row]
     return (
         any(map(_AZURE.fullmatch, names))
@@ -109,7 +110,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             and not name.startswith("outputs.")
             and not name.endswith((_CALLS, "_direction"))
         }
-        entries = [_said(row, judge, by_part) for judge, by_part in parts.items()]
+        entries = [_assess(row, judge, by_part) for judge, by_part in parts.items()]
         cells: JsonObject = {
             **text_cells(selected),
             "id": str(_id(selected, index)),
@@ -218,7 +219,11 @@ def _azure_name(judge: str, metric: str) -> str:
     return f"{judge}.{metric}"
 
 
-def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
+def _assess(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
+    """Return the assessment of a judge in a row.
+
+    `by_part` has the columns of its score, word, reason and error.
+    """
     values = {part: row.get(column) for part, column in by_part.items()}
     # without the version of a metric
     name = re.sub(r"/v\d+$", "", judge.removeprefix(_BY_PEOPLE))

@@ -56,7 +56,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = []
     data = []
     for index, row in enumerate(rows):
-        entries = [*_score_values(row), *_feedback_values(row)]
+        entries = [*_score_values(row), *_assess_feedback(row)]
         # Calls of an evaluation count even if no scorer answered.
         is_scored = _SCORED in str(row.get("op_name"))
         if not entries and not is_scored:
@@ -117,7 +117,8 @@ def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
             yield entry
 
 
-def _feedback_values(row: Json) -> Iterator[Assessment]:
+def _assess_feedback(row: Json) -> Iterator[Assessment]:
+    """Yield the verdicts in the feedback of a row: of annotators, reactions, and scorers."""
     for feedback in _feedback(row):
         kind = str(feedback.get("feedback_type"))
         payload = feedback.get("payload")
@@ -148,6 +149,7 @@ def _example(row: Json) -> Json:
 
 
 def _cells(row: Json, example: Json, index: int) -> JsonObject:
+    """Return the texts of a prediction and of its example."""
     output = row.get("output")
     if isinstance(output, Mapping):
         # The answer of the model, without what the evaluation adds to it.

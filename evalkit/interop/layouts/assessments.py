@@ -227,7 +227,7 @@ def _chosen(
         raise DatasetError(
             f"has {'labels' if people else 'answers'} and not {needs}",
             where=str(path),
-            remedy=_without_judge(path, code, paired=paired),
+            remedy=_no_judge_remedy(path, code, paired=paired),
         )
     judges, labels = _paired(path, judges, labels, options)
     # What was not selected is counted by kind, so that no assessment vanishes unnoticed.
@@ -267,7 +267,13 @@ def _named(
     )
 
 
-def _without_judge(path: Path, code: Sequence[tuple[str, str]], *, paired: bool) -> str:
+def _no_judge_remedy(
+    path: Path, code: Sequence[tuple[str, str]], *, paired: bool
+) -> str:
+    """Return what to do with a file without a judge: have its answers judged, or name one.
+
+    `code` are the raters that are code, each as (kind, name).
+    """
     quoted_path = quote(str(relative(path)))
     mode = "pairwise" if paired else "pointwise"
     remedy = (
@@ -424,7 +430,7 @@ def _records(
     cells = {**log_cells(unit.cells, {name: name for name in unit.cells})}
     # A later label of one annotator replaces the earlier one.
     for entry in unit.entries:
-        value = _verdict(entry, kind, words)
+        value = _mapped_verdict(entry, kind, words)
         if entry.key in choice.labels and value is not None:
             cells[f"label.{entry.rater}"] = value
     verdict = _CELL[kind]
@@ -436,7 +442,7 @@ def _records(
         for entry in unit.entries:
             if entry.key != key:
                 continue
-            value = _verdict(entry, kind, words)
+            value = _mapped_verdict(entry, kind, words)
             failure_cell: JsonObject = (
                 {"failure": entry.failure} if entry.failure else {}
             )
@@ -485,9 +491,13 @@ def _by_criterion(
         )
 
 
-def _verdict(
+def _mapped_verdict(
     entry: Assessment, kind: Unit, words: Mapping[tuple[str, str], Mapping[str, str]]
 ) -> float | str | None:
+    """Return the grade of a response, or the class or winner that a word means.
+
+    `None` if there is no verdict. `words` has the meanings of each rater's words.
+    """
     if kind == "response":
         return grade_of(entry)
     # A word is mapped by rater and criterion: `good` may be a class of one, a pass of another.

@@ -70,21 +70,21 @@ def peek(path: Path) -> Peek:
 
 
 def _peek_folder(folder: Path) -> Peek:
+    """Return what a folder begins with: its names, and the first row or object of a file."""
     names = frozenset(child.name for child in folder.iterdir())
-    rows = sorted(
+    files = sorted(
         child
         for child in folder.iterdir()
         if inner_suffix(child) in ("jsonl", "json", "csv")
     )
-    first = next(
-        # The first of them with rows or an object shows the format of the folder.
-        (peeked for row in rows[:_TRIED] if (peeked := peek(row)).row or peeked.top),
-        Peek(folder),
-    )
+    # The first of them with rows or an object shows the format of the folder.
+    peeks = map(peek, files[:_TRIED])
+    first = next((start for start in peeks if start.row or start.top), Peek(folder))
     return Peek(folder, first.row, first.top, names)
 
 
 def _peek_file(path: Path) -> Peek:
+    """Return what a file begins with: its first row, or the object that is the whole file."""
     if inner_suffix(path) in ("csv", "tsv", "parquet", "xlsx", "arrow", "feather"):
         # These have a header, so that one row shows all columns.
         return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
@@ -99,11 +99,9 @@ def _peek_file(path: Path) -> Peek:
     if row and (following.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
     # Otherwise the whole file is one object, perhaps over several lines.
-    top = row or (
-        _mapping(json.loads(_whole(path, _WHOLE)))
-        if file_of(path).stat().st_size <= _WHOLE
-        else {}
-    )
+    top = row
+    if not top and file_of(path).stat().st_size <= _WHOLE:
+        top = _mapping(json.loads(_whole(path, _WHOLE)))
     return Peek(path, _first_row(path, top), top)
 
 

@@ -438,13 +438,14 @@ def record_of(
     # A winner may be spelled as the name of a system.
     models = cells.get("model_a"), cells.get("model_b")
     if unit == "pair":
-        answers = _pair(cells)
+        answers = _pair_answers(cells)
     else:
-        answers = (_single(cells, unit, location, options),)
+        answers = (_single_answer(cells, unit, location, options),)
     swapped = unit == "pair" and is_swapped(cells.get("order"), location)
 
     # What a label is depends on the unit: a response's key, a class or a grade.
     def label(cell: Any) -> Any:
+        """Return what a label means: the key of the better answer, a class, or a grade."""
         if unit == "pair":
             winner = parse_winner(cell, models, options.winners, location)
             if winner is None:
@@ -530,7 +531,8 @@ def below(prefix: str, cells: Cells) -> JsonObject:
     }
 
 
-def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer:
+def _single_answer(cells: Cells, unit: Unit, location: str, options: Options) -> Answer:
+    """Return the response of cells about one response, with its grade or class."""
     model = cells.get("model")
     # A response is identified by its model, or else by its text.
     response = text(cells.get("response"))
@@ -544,26 +546,27 @@ def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer
     return Answer(key, response, name, grade, messages=messages)
 
 
-def _pair(cells: Cells) -> tuple[Answer, ...]:
+def _pair_answers(cells: Cells) -> tuple[Answer, ...]:
+    """Return the two responses of cells about a pair."""
     # Two values each: side a, then side b.
     texts = [text(cells.get(f"response_{side}")) for side in "ab"]
     models = [cells.get(f"model_{side}") for side in "ab"]
     keys = [
-        str(cells.get(f"key_{side}") or model or words or side)
-        for model, words, side in zip(models, texts, "ab", strict=True)
+        str(cells.get(f"key_{side}") or model or response or side)
+        for model, response, side in zip(models, texts, "ab", strict=True)
     ]
-    # A key identifies a response of a question, so both sides need different ones.
-    # two answers of one model, or equal answers
+    # A key identifies a response of a question, so both sides need different ones, even if
+    # both are of one model, or equal.
     if keys[0] == keys[1]:
         keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
     return tuple(
         Answer(
             key,
-            words,
+            response,
             None if model is None else str(model),
             number(cells.get(f"grade_{side}")),
         )
-        for key, words, model, side in zip(keys, texts, models, "ab", strict=True)
+        for key, response, model, side in zip(keys, texts, models, "ab", strict=True)
     )
 
 
