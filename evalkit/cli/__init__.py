@@ -72,10 +72,14 @@ def _catch_signals() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; an error becomes one line on standard error."""
     with printable_output():
-        return _status_of(_run, argv)
+        return _report_errors(_run_command, argv)
 
 
-def _status_of(function: Callable[[T], int], argument: T) -> int:
+def _report_errors(function: Callable[[T], int], argument: T) -> int:
+    """Call a function and return its exit status; print an error as one line and return its status.
+
+    A bug is raised, and ends in a traceback.
+    """
     try:
         return function(argument)
     except EvalkitError as error:
@@ -98,7 +102,8 @@ def _status_of(function: Callable[[T], int], argument: T) -> int:
         # exit.
         sys.stderr.close()
         return ExitStatus.WRONG
-    # of a name that no file can have; other errors of files are handled where they are met
+    # Of a name that no file can have: it may be in any argument. Other errors of files are handled
+    # where they are met.
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
@@ -141,13 +146,23 @@ def _print_traceback(error: BaseException) -> None:
     print(redact("".join(format_exception(error))), end="", file=sys.stderr)
 
 
-def _run(argv: Sequence[str]) -> int:
+def _flags_after_command(argv: Sequence[str]) -> list[str]:
+    """Return the words with a leading flag of trust after the command, where the parser knows it."""
     words = list(argv)
-    # Both flags may also come before the command; the parser knows them only after it.
+    # A flag without a value.
     if words[:1] == [ALLOW_FLAG] and words[1:]:
-        words = [*words[1:2], ALLOW_FLAG, *words[2:]]
+        command, *arguments = words[1:]
+        words = [command, ALLOW_FLAG, *arguments]
+    # A flag and its value.
     if words[:1] == [TRUST_FLAG] and words[2:]:
-        words = [words[2], *words[:2], *words[3:]]
+        flag, host, command, *arguments = words
+        words = [command, flag, host, *arguments]
+    return words
+
+
+def _run_command(argv: Sequence[str]) -> int:
+    """Run the command of a command line, and return its exit status; without one, print the help."""
+    words = _flags_after_command(argv)
     if not words or words[0] in ("-h", "--help") or words == ["help"]:
         print(root_help())
         return 0
@@ -164,10 +179,15 @@ def _run(argv: Sequence[str]) -> int:
         arguments = parse([*words[1:], "--help"] if words[0] == "help" else words)
     except SystemExit:  # argparse has printed the help
         return 0
-    from evalkit.cli.console import CommandSettings
+    from evalkit.cli.console import CommandSettings, LogStyle
 
+    log_style: LogStyle = ""
+    if arguments.json_logs:
+        log_style = "json"
+    elif arguments.quiet:
+        log_style = "quiet"
     settings = CommandSettings(
-        log_style="json" if arguments.json_logs else "quiet" if arguments.quiet else "",
+        log_style=log_style,
         allow_code=arguments.allow_code,
         trust=tuple(arguments.trust),
         verbose=getattr(arguments, "verbose", False),
@@ -178,6 +198,7 @@ def _run(argv: Sequence[str]) -> int:
         module, _, function = arguments.run.partition(":")
 
         def command(arguments: Namespace) -> int:
+            """Import the module of the command and call it; an optional part may be removed."""
             try:
                 main = getattr(import_module(module), function)
                 status: int = or_ask(main, arguments)
@@ -189,4 +210,4 @@ def _run(argv: Sequence[str]) -> int:
             return status
 
         # Errors are reported under the command's own settings.
-        return _status_of(command, arguments)
+        return _report_errors(command, arguments)

@@ -182,12 +182,13 @@ def plan(words: Sequence[str]) -> int:
     folder = Path(words[0])
     settings = read_settings(words[1:])
     labels = Labels.of(read_run(folder), folder, settings)
-    for line in _plan(labels, settings):
+    for line in _plan_lines(labels, settings):
         print(line)
     return 0
 
 
-def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
+def _plan_lines(labels: Labels, settings: AlignConfig) -> Iterator[str]:
+    """Yield the lines of a plan: labels, what is tuned and at what cost, and what it can show."""
     skipped = labels.obstacles(settings.tune)
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
         check_calls(labels, settings)
@@ -199,32 +200,42 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     usable = {name: labels.clusters(name, answered=True) for name in SIDES}
     if sum(usable.values()) < labels.clusters(*SIDES):
         yield f"with usable answers: {', '.join(f'{name} {n}' for name, n in usable.items())}"
-    cost = "no calls, $0"
-    if settings.budget_usd is not None and settings.tune[0] in CALLS:
-        # In the order of `SIDES`.
-        train, dev, test = (
-            len(labels.side(name, labeled=True).cases) for name in SIDES
-        )
-        cases = settings.sets * dev + test
-        written = ""
-        if PROMPT in settings.tune and settings.model is not None:
-            cases = (
-                settings.prompts * (min((ROUNDS + 1) * settings.cases, train) + dev)
-                + test
-            )
-            written = f"{settings.model.label} writes at most {settings.prompts} prompts, and "
-        elif settings.criteria is not None:
-            cases = dev + test
-        elif CRITERIA in settings.tune and settings.model is not None:
-            cases = (2 * settings.proposals - 1) * dev
-            written = f"{settings.model.label} proposes at most {settings.proposals} criteria, and "
-        most = dollars(settings.budget_usd)
-        cost = f"{written}the judge is called for at most {cases} cases, for at most {most}"
-    yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; {cost}"
+    tuned = ", ".join(knob for knob in settings.tune if knob not in skipped)
+    yield f"to tune: {tuned}; {_cost_of_plan(labels, settings)}"
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     if CRITERIA in settings.tune and settings.criteria is None:
-        yield from _plan_of_proposals(labels, settings.proposals)
+        yield from _provable_proposals(labels, settings.proposals)
     # The most useful line of a plan: whether paying can show anything at all.
+    yield from _provable_gain(labels)
+
+
+def _cost_of_plan(labels: Labels, settings: AlignConfig) -> str:
+    """Return how many cases a judge is called for at most, and what a model writes before."""
+    if settings.budget_usd is None or settings.tune[0] not in CALLS:
+        return "no calls, $0"
+    # In the order of `SIDES`.
+    train, dev, test = (len(labels.side(name, labeled=True).cases) for name in SIDES)
+    # Each set of examples is tried on dev, and the best one proved on test.
+    cases = settings.sets * dev + test
+    written = ""
+    if PROMPT in settings.tune and settings.model is not None:
+        reflected = min((ROUNDS + 1) * settings.cases, train)
+        cases = settings.prompts * (reflected + dev) + test
+        written = (
+            f"{settings.model.label} writes at most {settings.prompts} prompts, and "
+        )
+    elif settings.criteria is not None:
+        # A file of criteria is only proved.
+        cases = dev + test
+    elif CRITERIA in settings.tune and settings.model is not None:
+        cases = (2 * settings.proposals - 1) * dev
+        written = f"{settings.model.label} proposes at most {settings.proposals} criteria, and "
+    most = dollars(settings.budget_usd)
+    return f"{written}the judge is called for at most {cases} cases, for at most {most}"
+
+
+def _provable_gain(labels: Labels) -> Iterator[str]:
+    """Yield the smallest gain that the labels can prove, and what to do if there is none."""
     smallest = labels.provable()
     metric = labels.result.metrics[labels.metric]
     if smallest is None:
@@ -242,6 +253,7 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         " 0.8"
     )
     yield f"{claim}: {number(smallest)}, {method}"
+    # No judge can have more than 1.
     if metric.value is not None and metric.value + smallest > 1:
         yield (
             f"The judge has {with_interval(metric)} now, so these labels can prove no gain;"
@@ -249,7 +261,8 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         )
 
 
-def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
+def _provable_proposals(labels: Labels, proposals: int) -> Iterator[str]:
+    """Yield the smallest gain of one proposal that dev can show, and what to do if none."""
     smallest = labels.provable("dev", proposals)
     if smallest is None:
         yield f"Dev has too few labels to keep one of {proposals} criteria; {labels.remedy()}."
@@ -306,7 +319,7 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
         )
         for name, proof in (("dev", alignment.dev), ("test", alignment.test)):
             if proof is not None:
-                table.add_row(name, *_cells(alignment.metric, proof, words))
+                table.add_row(name, *_proof_cells(alignment.metric, proof, words))
         if alignment.optimism is not None:
             table.add_row(
                 "optimism",
@@ -402,7 +415,8 @@ def _proposals(alignment: Alignment, words: Translator) -> Table:
     return table
 
 
-def _cells(metric: str, proof: Proof, words: Translator) -> tuple[str, ...]:
+def _proof_cells(metric: str, proof: Proof, words: Translator) -> tuple[str, ...]:
+    """Return the row of a metric in the table of proofs: before, after, gain, and decision."""
     # `decisions` has two entries, before and after.
     before, after = (USES[decision.use].render(words) for decision in proof.decisions)
     decision = before if before == after else f"{before} → {after}"

@@ -46,7 +46,13 @@ def main(arguments: Namespace) -> int:
     return ACTIONS[arguments.action](arguments)
 
 
-def _write(arguments: Namespace) -> int:
+def _write_command(arguments: Namespace) -> int:
+    """Write the requests without a stored answer to files, and return the exit status.
+
+    Raises:
+        UsageError: if no file is named.
+        ConfigError: if the jobs use several stores, or a file exists.
+    """
     path: Path = arguments.file
     if is_override(str(path)):
         raise UsageError(
@@ -73,9 +79,28 @@ def _write(arguments: Namespace) -> int:
         return _write_requests(path, jobs, urls.pop(), arguments)
 
 
+def _print_total(count: int, files: int, batch_round: Round) -> None:
+    """Print the numbers of requests, files and tokens of a round, and how many rounds follow."""
+    if batch_round.rounds == 1:
+        rounds = "one round"
+    else:
+        rounds = f"about {batch_round.rounds} rounds with this one"
+    print(
+        f"{counted(count, 'request')} in {counted(files, 'file')}, about"
+        f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be"
+        " requested again need"
+        " one more"
+    )
+
+
 def _write_requests(
     path: Path, jobs: Sequence[PlannedJob], url: str, arguments: Namespace
 ) -> int:
+    """Record the requests of jobs, write those without a stored answer, and return the exit status.
+
+    Raises:
+        Signaled: if the user stops it; nothing is written then.
+    """
     batch_round = Round(arguments.model)
     with (
         # Writing requests must not create a store; without one, nothing is stored.
@@ -111,16 +136,8 @@ def _write_requests(
             f"{path.with_name(file.name)}: {counted(len(requests), 'request')} to"
             f" {arguments.model or file.target.name}"
         )
-    count = sum(len(requests) for _, requests in written)
-    if batch_round.rounds == 1:
-        rounds = "one round"
-    else:
-        rounds = f"about {batch_round.rounds} rounds with this one"
-    print(
-        f"{counted(count, 'request')} in {counted(len(written), 'file')}, about"
-        f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be"
-        " requested again need"
-        " one more"
+    _print_total(
+        sum(len(requests) for _, requests in written), len(written), batch_round
     )
     return ExitStatus.DONE
 
@@ -179,7 +196,13 @@ def _note_pending(path: Path, batch_round: Round) -> None:
         )
 
 
-def _read(arguments: Namespace) -> int:
+def _read_command(arguments: Namespace) -> int:
+    """Store the answers of files, print what is missing, and return the exit status.
+
+    Raises:
+        UsageError: if no file is named.
+        ConfigError: if a file, its requests or their store cannot be found.
+    """
     paths = [Path(word) for word in arguments.file if not is_override(word)]
     overrides = [
         word for word in (*arguments.file, *arguments.overrides) if is_override(word)
@@ -189,7 +212,7 @@ def _read(arguments: Namespace) -> int:
         raise UsageError("batch read", "needs a file of answers")
     if missing := next((path for path in paths if not path.is_file()), None):
         raise ConfigError("no such file", where=str(missing))
-    index = _index(paths, arguments.requests)
+    index = _load_indexes(paths, arguments.requests)
     url = _store_to_fill(index, overrides)
     with closing(open_url(url)) as store:
         # Answers first; what is missing is then counted from the store itself.
@@ -202,7 +225,12 @@ def _read(arguments: Namespace) -> int:
     return int(ExitStatus.TOO_MANY_FAILURES if useless else ExitStatus.DONE)
 
 
-def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
+def _load_indexes(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
+    """Return the requests that files of answers belong to.
+
+    Raises:
+        ConfigError: if none are found.
+    """
     index = RequestIndex()
     for named in requests:
         load_named(named, index)
@@ -223,6 +251,11 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
 
 
 def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
+    """Return the URL of the store for the answers: as set, or the one that the requests are for.
+
+    Raises:
+        ConfigError: if they are for several.
+    """
     if not overrides and len(index.stores) == 1:
         return next(iter(index.stores))
     if not overrides and len(index.stores) > 1:
@@ -264,6 +297,10 @@ def _count_missing(
 
 
 def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> None:
+    """Print how many requests of each file have an answer, and how many rounds are left.
+
+    `counts` has (requests, missing) by the position of the file in the index.
+    """
     for position, (requests, missing) in counts.items():
         folder, file = index.files[position]
         print(
@@ -283,4 +320,7 @@ def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> No
     )
 
 
-ACTIONS: dict[str, Callable[[Namespace], int]] = {"write": _write, "read": _read}
+ACTIONS: dict[str, Callable[[Namespace], int]] = {
+    "write": _write_command,
+    "read": _read_command,
+}

@@ -56,8 +56,8 @@ def main(arguments: Namespace) -> int:
         ]
         comparison = compare_runs(entries, _scoring(options), _metrics(options))
     folder = arguments.output or Path(str(options.get("folder", ".")))
-    _write(folder, comparison, runs, results)
-    _print(comparison, results)
+    _write_files(folder, comparison, runs, results)
+    _print_comparison(comparison, results)
     print("written: " + ", ".join(str(folder / name) for name in _FILES))
     return 0
 
@@ -74,7 +74,7 @@ def drift(arguments: Namespace) -> int:
             results = _relabeled(results, arguments.labels)
         before, after = map(RunEntry.of, runs, results)
         # The later run states what matters now.
-        margin = _margin(options.get(MARGIN, after.config.scoring.margin))
+        margin = _read_margin(options.get(MARGIN, after.config.scoring.margin))
         measured = measure_drift(
             before,
             after,
@@ -110,7 +110,12 @@ def drift(arguments: Namespace) -> int:
     return int(STATUS.get(measured.state, ExitStatus.DONE))
 
 
-def _margin(value: Any) -> float:
+def _read_margin(value: Any) -> float:
+    """Return a margin in the metric.
+
+    Raises:
+        ConfigError: if it is not a number from 0 to 1.
+    """
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -218,19 +223,20 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     return list(words)
 
 
-def _write(
+def _write_files(
     folder: Path,
     comparison: Comparison,
     words: Sequence[str],
     results: Sequence[RunResult],
 ) -> None:
+    """Write a comparison as JSON, its differences as CSV, and a page of the cases."""
     rows = [
-        _row(difference)
+        _difference_row(difference)
         for difference in (*comparison.differences, *comparison.between)
     ]
     title = " · ".join(comparison.runs)
     texts = (
-        _json(comparison, words, results),
+        _comparison_json(comparison, words, results),
         as_csv(list(rows[0]), rows) if rows else "",
         cases_page(dict(zip(comparison.runs, results, strict=True)), title).html,
     )
@@ -246,9 +252,16 @@ def _write(
         )
 
 
-def _json(
+def _comparison_json(
     comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]
 ) -> str:
+    """Return a comparison as JSON.
+
+    Args:
+        comparison: The comparison.
+        words: The runs as the user named them.
+        results: The runs, in the same order.
+    """
     runs = [
         {
             "name": name,
@@ -275,8 +288,10 @@ def _json(
         "confidence": comparison.confidence,
         "tested": list(comparison.family),
         "metrics": metrics,
-        "differences": [_row(difference) for difference in comparison.differences],
-        "between": [_row(difference) for difference in comparison.between],
+        "differences": [
+            _difference_row(difference) for difference in comparison.differences
+        ],
+        "between": [_difference_row(difference) for difference in comparison.between],
     }
     if comparison.stops:
         content["stops"] = [
@@ -291,7 +306,8 @@ def _json(
     return text + "\n"
 
 
-def _row(difference: Difference) -> JsonObject:
+def _difference_row(difference: Difference) -> JsonObject:
+    """Return the columns of a difference, as in both the JSON and the CSV file."""
     return {
         "first": difference.first,
         "second": difference.second,
@@ -306,7 +322,8 @@ def _row(difference: Difference) -> JsonObject:
     }
 
 
-def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
+def _print_comparison(comparison: Comparison, results: Sequence[RunResult]) -> None:
+    """Print the tables of a comparison, with notes before and conclusions after them."""
     console = plain_console()
     console.print(
         print_heading(
@@ -329,11 +346,11 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
             " had been fixed",
             soft_wrap=True,
         )
-    for rows in (
+    for header, *rows in (
         values_table(comparison, [result.decision for result in results]),
         differences_table(comparison),
     ):
-        console.print("", text_table(rows[0], rows=rows[1:]))
+        console.print("", text_table(header, rows=rows))
     console.print()
     for sentence in sentences(comparison):
         console.print(f"  • {sentence}")

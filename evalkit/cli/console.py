@@ -87,6 +87,7 @@ def _warnings_of_hydra_as_notes() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
+        """Log a warning of Hydra as a note; show any other one as before."""
         if "hydra" in Path(filename).parts:
             log("note", str(message))
         else:

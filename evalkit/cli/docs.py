@@ -78,7 +78,7 @@ def main(arguments: Namespace) -> int:
     page = _find(arguments.page, pages)
     folder: Path = arguments.output or _cache_folder()
     with file_errors("cannot be written"):
-        _write(pages, folder)
+        _write_pages(pages, folder)
     target = folder / f"{page}.html"
     print(target)
     if not arguments.no_browser:
@@ -125,7 +125,8 @@ def _find(words: str | None, pages: dict[str, str]) -> str:
     return names[0]
 
 
-def _write(pages: dict[str, str], folder: Path) -> None:
+def _write_pages(pages: dict[str, str], folder: Path) -> None:
+    """Write each page as HTML, with links to the others, and copy their images."""
     titles = {name: _title(name, text) for name, text in pages.items()}
     headings = {name: _headings(text) for name, text in pages.items()}
     markdown = MarkdownIt("commonmark").enable("table")
@@ -161,6 +162,7 @@ def _headings(text: str) -> str:
 def _navigation(
     titles: dict[str, str], headings: dict[str, str], current: str, to_root: str
 ) -> str:
+    """Return the links to all pages by section, as seen from the current one."""
     parts = ['<input type="search" placeholder="Find a page" aria-label="Find a page">']
     section = ""
     for name, title in titles.items():

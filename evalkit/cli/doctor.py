@@ -52,16 +52,18 @@ def main(arguments: Namespace) -> int:
 
 
 def _checks(config: RunConfig) -> Iterator[Check]:
+    """Yield the name of each check with a function that returns what it finds, or raises."""
     yield "python", platform.python_version
     yield "evalkit", lambda: _installed(own_version())
     for package in PACKAGES:
+        # The default binds the package: the functions are called after the loop.
         yield package, lambda package=package: _installed(version_of(package))  # type: ignore[misc]
     yield (
         "dataset and prompts",
         lambda: counted(len(load_materials(config).dataset.cases), "case"),
     )
     yield "judge", lambda: run_async(check_judges(config))
-    yield "store", lambda: _store(config)
+    yield "store", lambda: _describe_store(config)
     yield "run folder", _writable
     yield "plug-ins", _plugins
     if config.tracking.enabled:
@@ -83,7 +85,12 @@ def _installed(version: str | None) -> str:
     return version
 
 
-def _store(config: RunConfig) -> str:
+def _describe_store(config: RunConfig) -> str:
+    """Return where answers are stored, after opening the store or checking that it can be created.
+
+    Raises:
+        StoreError: if it cannot be used.
+    """
     if config.store.mode == "off":
         return "off: every run pays for all its calls"
     url = store_url(config.store.url)

@@ -75,7 +75,7 @@ def score(arguments: Namespace) -> int:
     folder = Path(arguments.run_folder)
     # From reading to writing, so that no other command changes the folder in between.
     with claim_finished(folder):
-        result = _read(arguments)
+        result = _named_run(arguments)
         config = apply_settings(result, arguments.overrides, SCORING_KEYS)
         # Trust is checked only then: all other settings of scoring stay in this folder.
         if config.gate.leads:  # another run, perhaps of the tracking server
@@ -92,18 +92,18 @@ def track(arguments: Namespace) -> int:
         ConfigError: if an override disables tracking.
     """
     with claim_finished(Path(arguments.run_folder)):
-        tracked = _tracked(arguments)
+        tracked = _record_run(arguments)
     print(
         f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})"
     )
     return 0
 
 
-def _tracked(arguments: Namespace) -> JsonObject:
+def _record_run(arguments: Namespace) -> JsonObject:
     """Record the run, and return the tracker and its id there."""
     from evalkit.workflows.finishing import track
 
-    result = _read(arguments)
+    result = _named_run(arguments)
     # The run may have been run without tracking.
     config = apply_settings(
         result, ["tracking.enabled=true", *arguments.overrides], ("tracking",)
@@ -126,7 +126,7 @@ def _tracked(arguments: Namespace) -> JsonObject:
     }
 
 
-def _read(arguments: Namespace) -> RunResult:
+def _named_run(arguments: Namespace) -> RunResult:
     """Return the run in the folder that a command names.
 
     Raises:
@@ -326,20 +326,26 @@ def reproduce_(arguments: Namespace) -> int:
         if jobs is not None:
             return _reproduce_jobs(run, jobs, overrides, folder)
         result = find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
-        reproduction = _reproduced(result, overrides)
-    _print(run, result, reproduction)
+        reproduction = _reproduce_run(result, overrides)
+    _print_reproduction(run, result, reproduction)
     if folder is not None:
-        _write(folder, _content(run, result, reproduction))
+        _write_report(folder, _content(run, result, reproduction))
     if reproduction.equal:
         return ExitStatus.DONE
     return ExitStatus.GATE_FAILED
 
 
-def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
+def _reproduce_run(result: RunResult, overrides: Sequence[str]) -> Reproduction:
+    """Reproduce a run with overrides, which may only name other places, and return what differs.
+
+    Raises:
+        ConfigError: if an override sets anything else, or a place is not trusted.
+    """
     config = apply_settings(result, overrides, PLACES)
     check(config, origin_of(Path(result.folder or "."), overrides), SECTIONS[REPRODUCE])
     # Naming a place asks to read from there, instead of the copies in the run folder.
     named = {word.partition("=")[0] for word in overrides}
+    # Only now: a refused override needs none of what reproduces a run.
     from evalkit.workflows.reproduction import reproduce
 
     return reproduce(
@@ -363,7 +369,7 @@ def _reproduce_jobs(
     for name, fetch in jobs.items():
         with reported(statuses, EvalkitError, f"{name}: "):
             result = fetch()
-            reproduction = _reproduced(result, overrides)
+            reproduction = _reproduce_run(result, overrides)
             contents.append(_content(name, result, reproduction))
             equal += reproduction.equal
             statuses.append(
@@ -372,11 +378,14 @@ def _reproduce_jobs(
             print(f"{name}: {_in_one_line(reproduction)}")
     print(f"{sweep}: {equal} of {len(jobs)} jobs reproduced")
     if folder is not None:
-        _write(folder, {"run": sweep, "equal": equal == len(jobs), "jobs": contents})
+        _write_report(
+            folder, {"run": sweep, "equal": equal == len(jobs), "jobs": contents}
+        )
     return max(statuses)
 
 
 def _in_one_line(reproduction: Reproduction) -> str:
+    """Describe a reproduction in one line, for a job of a sweep."""
     if reproduction.equal:
         return (
             f"reproduced, all {reproduction.compared} metrics are"
@@ -384,12 +393,17 @@ def _in_one_line(reproduction: Reproduction) -> str:
             f" ({_what_was_checked(reproduction)})"
         )
     first = reproduction.metrics[0]
-    differing = len({change.what.split(" ")[0] for change in reproduction.metrics})
+    differing = _count_differing(reproduction)
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
     return (
         f"not reproduced, {differing} of {reproduction.compared} metrics differ, for example"
         f" {example}"
     )
+
+
+def _count_differing(reproduction: Reproduction) -> int:
+    """Return the number of metrics that differ; each may have several changes, as of its bounds."""
+    return len({change.what.split(" ")[0] for change in reproduction.metrics})
 
 
 def _added_metrics(reproduction: Reproduction) -> str:
@@ -410,15 +424,15 @@ def _what_was_checked(reproduction: Reproduction) -> str:
     return f"from {', '.join(reproduction.sources)}: {done}, answers were parsed and scored again"
 
 
-def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
+def _print_reproduction(
+    run: str, result: RunResult, reproduction: Reproduction
+) -> None:
+    """Print whether the metrics of a run are reproduced, what was checked, and what differs."""
     console = plain_console()
     manifest = result.manifest
     dataset = (manifest.get("dataset") or {}).get("name", "")
-    title = " · ".join(
-        str(part)
-        for part in (manifest.get("mode"), manifest.get("judge"), dataset)
-        if part
-    )
+    parts = (manifest.get("mode"), manifest.get("judge"), dataset)
+    title = " · ".join(str(part) for part in parts if part)
     console.print(
         print_heading(title, f" ({run}, {counted(reproduction.answers, 'answer')})")
     )
@@ -441,13 +455,20 @@ def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
             f" bit{_added_metrics(reproduction)}."
         )
     else:
-        differing = len({change.what.split(" ")[0] for change in reproduction.metrics})
         console.print(
-            f"  • Not reproduced: {differing} of {reproduction.compared} metrics differ."
+            f"  • Not reproduced: {_count_differing(reproduction)} of"
+            f" {reproduction.compared} metrics differ."
         )
     console.print(
         f"  • Checked {_what_was_checked(reproduction)}. No judge was called."
     )
+    _print_causes(console, reproduction)
+    if reproduction.metrics:
+        _print_table(console, "metric", reproduction.metrics)
+
+
+def _print_causes(console: Console, reproduction: Reproduction) -> None:
+    """Print what differs in data, prompts, versions and answers, and may explain the metrics."""
     if reproduction.reasons:
         if reproduction.equal:
             heading = "difference without effect on metrics"
@@ -458,13 +479,12 @@ def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
         console.print(
             "  • Data, prompts, versions and answers are the same: the cause is elsewhere."
         )
-    if reproduction.metrics:
-        _print_table(console, "metric", reproduction.metrics)
 
 
 def _print_table(
     console: Console, heading: str, changes: Sequence[MetricChange]
 ) -> None:
+    """Print a table of changes; of many, the first ones and the number of the others."""
     rows = (
         (change.what, _short(change.was), _short(change.now))
         for change in changes[:MOST_ROWS]
@@ -494,7 +514,7 @@ def _content(run: str, result: RunResult, reproduction: Reproduction) -> JsonObj
     }
 
 
-def _write(folder: Path, content: Json) -> None:
+def _write_report(folder: Path, content: Json) -> None:
     remedy = "choose another --output"
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with claim_file(folder / REPORT, remedy):

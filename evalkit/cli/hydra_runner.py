@@ -371,7 +371,7 @@ class Driver:
                 )
             # The folder may change here: without a name, a taken one gets a numbered neighbor.
             folder, claim = _claimed(folder, settings)
-            return folder, self._run(cfg, folder, searched=searched)
+            return folder, self._run_job(cfg, folder, searched=searched)
         except EvalkitError as error:
             log("error", str(error))
             return folder, error.status
@@ -381,7 +381,11 @@ class Driver:
             # Hydra creates the folder before the job; one that failed early leaves nothing.
             _remove_if_empty(folder)
 
-    def _run(self, cfg: DictConfig, folder: Path, *, searched: bool) -> int:
+    def _run_job(self, cfg: DictConfig, folder: Path, *, searched: bool) -> int:
+        """Run the job of a composed config, and return its exit status.
+
+        `searched`: an optimizer chooses the jobs, and so reads the result of each.
+        """
         settings = HydraConfig.get()
         config = to_run_config(
             cfg,
@@ -389,10 +393,9 @@ class Driver:
             study=self.study,
             words=[word for word in self.words if not word.startswith("-")],
         )
+        sweep = None
         if settings.mode == RunMode.MULTIRUN:
-            sweep = _sweep(settings, self.study, self.constant)
-        else:
-            sweep = None
+            sweep = _sweep_entry(settings, self.study, self.constant)
         # A launcher may use processes or threads.
         # Jobs side by side cannot share a budget, a recording or the set of sent requests.
         in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
@@ -448,16 +451,19 @@ def _claimed(folder: Path, settings: Any) -> tuple[Path, Claim]:
     return claim_unused_run(folder)
 
 
-def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> JsonObject:
+def _sweep_entry(
+    settings: Any, study: Path | None, constant: Collection[str]
+) -> JsonObject:
+    """Return what a job's manifest says of its sweep: its id and name, and the job's own words."""
     folder = Path(settings.sweep.dir).resolve()
     dated = bool(_DATE.fullmatch(folder.parent.name))
     if study:
         name = study.stem
+    elif dated:
+        # Hydra's default: a folder for the day, and one for the time.
+        name = f"sweep {folder.parent.name} {folder.name}"
     else:
-        if dated:
-            name = f"sweep {folder.parent.name} {folder.name}"
-        else:
-            name = folder.name
+        name = folder.name
     words = [str(word) for word in settings.overrides.task]
     # The name of a job has only the words that distinguish it from the others.
     differing = [word for word in words if _key(word) not in constant]
@@ -663,6 +669,11 @@ def _dispatch(
 def _run_hydra(
     name: str, words: Sequence[str], driver: Driver, *, sweep: bool = False
 ) -> None:
+    """Run jobs through Hydra; their exit statuses are added to those of the driver.
+
+    Raises:
+        ConfigError: if Hydra refuses the words, or its folder cannot be written.
+    """
     settings = CommandSettings.current()
 
     def task(cfg: DictConfig) -> int | float | list[float]:

@@ -58,7 +58,7 @@ def import_(arguments: Namespace) -> int:
             f"no such format '{arguments.format}'",
             did_you_mean(arguments.format, names),
         )
-    return _import(_sorted(arguments))
+    return _import_file(_sorted(arguments))
 
 
 def _sorted(arguments: Namespace) -> _Import:
@@ -105,7 +105,12 @@ def _is_column(word: str) -> bool:
     return bool(equals) and is_field(key)
 
 
-def _import(source: _Import) -> int:
+def _import_file(source: _Import) -> int:
+    """Import a file into a run folder, and return the exit status.
+
+    Raises:
+        ConfigError: if the file, its cases or the settings cannot be used.
+    """
     from evalkit.cli.settled import load_settings
     from evalkit.interop.importer_discovery import importer
     from evalkit.workflows.finishing import claim_run_folder
@@ -118,7 +123,7 @@ def _import(source: _Import) -> int:
             read_judgments(
                 source.format,
                 source.path,
-                _options(source),
+                _reader_options(source),
                 source.reading,
             ),
         )
@@ -150,7 +155,7 @@ def _import_into(
     needs_cases = importer(source.format).needs_cases
     # Texts can be parsed only if their format is known.
     if imported.unread and not has_output and not needs_cases:
-        raise _no_verdicts(source)
+        raise _no_verdicts_error(source)
     # Whether the verdicts parsed from texts replace those of the file.
     take = imported.unread or source.arguments.reread
     adopted = import_run(
@@ -163,10 +168,11 @@ def _import_into(
         overwrite=source.arguments.overwrite,
         scale_given=any(_SCALE.match(word) for word in source.overrides),
     )
-    return _finish(config, adopted)
+    return _finish_import(config, adopted)
 
 
-def _no_verdicts(source: _Import) -> ConfigError:
+def _no_verdicts_error(source: _Import) -> ConfigError:
+    """Return the error for a file without verdicts; it names formats that could fit."""
     from evalkit.interop.importer_discovery import format_names
     from evalkit.interop.layouts.judgment_files import peek
 
@@ -174,7 +180,9 @@ def _no_verdicts(source: _Import) -> ConfigError:
         "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or"
         " score=COLUMN"
     )
-    remedy = (None if source.fields else format_names(peek(source.path))) or remedy
+    # With a mapping, the user has said which format it is.
+    if not source.fields:
+        remedy = format_names(peek(source.path)) or remedy
     return ConfigError(
         "the file has texts but no verdicts", where=str(source.path), remedy=remedy
     )
@@ -206,7 +214,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     )
     cases = tuple(dataset.cases)
     judge = config.judge.label if named else None
-    options = _options(source)
+    options = _reader_options(source)
     options = replace(options, cases=cases, judge=options.judge or judge)
     imported = _select(source, import_judgments(source.format, source.path, options))
     if not named:
@@ -218,7 +226,8 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     return imported, config
 
 
-def _options(source: _Import) -> Any:
+def _reader_options(source: _Import) -> Any:
+    """Return the options of a command as readers of formats take them."""
     from evalkit.interop.layouts.records import Options
 
     return Options(
@@ -268,7 +277,8 @@ def _select(source: _Import, imported: Any) -> Any:
     )
 
 
-def _finish(config: Any, adopted: Any) -> int:
+def _finish_import(config: Any, adopted: Any) -> int:
+    """Record and print an imported run, and return the exit status of its gate."""
     from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary

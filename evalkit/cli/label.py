@@ -100,7 +100,7 @@ def _label(
 ) -> int:
     """Send items to label, sample the next ones, or read labels and score the run again."""
     if arguments.to is not None:
-        return _send(result, arguments, overrides)
+        return _send_to_mlflow(result, arguments, overrides)
     if arguments.next:
         sample = choose_next(result, arguments)
         record_sample(folder, sample)
@@ -138,10 +138,10 @@ def _label(
                 older,
             )
         )
-    return _add(result, folder, labels, source, notes)
+    return _add_labels(result, folder, labels, source, notes)
 
 
-def _add(
+def _add_labels(
     result: RunResult,
     folder: Path,
     labels: Sequence[Label],
@@ -230,7 +230,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     with one_at_a_time(f"labels {folder.resolve()}"), claim_finished(folder):
         result = read_run(folder)  # another annotator may have finished
         if labels := session.new_labels(result.cases):
-            return _add(result, folder, labels, str(session.file))
+            return _add_labels(result, folder, labels, str(session.file))
     print("no new labels; the run is unchanged")
     return 0
 
@@ -281,7 +281,14 @@ def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
     return fetch_labels(_config(result, overrides).tracking, result)
 
 
-def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> int:
+def _send_to_mlflow(
+    result: RunResult, arguments: Namespace, overrides: Sequence[str]
+) -> int:
+    """Send verdicts to label to MLflow, for each annotator, and return the exit status.
+
+    Raises:
+        ConfigError: if the target, the annotators or the run cannot be used.
+    """
     if arguments.to != MLFLOW:
         remedy = "use --to mlflow, or `evalkit export RUN --to argilla` or label_studio"
         raise ConfigError(

@@ -129,6 +129,11 @@ class Parser(argparse.ArgumentParser):
         return namespace
 
     def _check_option(self, word: str) -> None:
+        """Check that a word is a known option, or none.
+
+        Raises:
+            UsageError: if not, with its new name or a similar one.
+        """
         # Before anything that is missing, because a misspelled option is why it is missing.
         name = word.partition("=")[0]
         known_options = self._option_string_actions
@@ -340,7 +345,7 @@ class Command:
     def add_to(self, parser: Parser) -> None:
         """Add the command's arguments and actions to a parser."""
         for settings in _arguments(self.entry):
-            _add(parser, **settings)
+            _add_argument(parser, **settings)
         if actions := self.entry.get("actions"):
             parts = parser.add_subparsers(
                 dest="action", metavar="ACTION", title="actions", parser_class=Parser
@@ -380,9 +385,10 @@ def _arguments(entry: Json) -> Iterator[Json]:
             yield from _arguments(_TABLE[argument])
 
 
-def _add(
+def _add_argument(
     parser: Parser, *, name: str = "", flags: Sequence[str] = (), **settings: Any
 ) -> None:
+    """Add an argument as the table of commands describes it, with types and choices by name."""
     if choices := settings.pop("one_of", None):
         settings["type"] = one_of(*choices)
     elif type_ := settings.get("type"):

@@ -412,28 +412,26 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     timed = any(times)
 
     def cells(
-        of: Sequence[JobPlan], sent: Sequence[Part], time: float | None
+        jobs: Sequence[JobPlan], sent: Sequence[Part], time: float | None
     ) -> list[str]:
-        plans = [part.plan for job in of for part in job.parts]
-        counts = (
+        """Return the cells of some jobs, of which the parts in `sent` are paid for."""
+        plans = [part.plan for job in jobs for part in job.parts]
+        counts = [
             sum(plan.requests for plan in plans),
             sum(plan.stored for plan in plans),
             _unique(sent),
-            *(
-                (sum(_unique(job.parts) - _unique(job.fresh) for job in of),)
-                if several
-                else ()
-            ),
-            sum(part.plan.prompt_tokens for part in sent),
-            round(sum(part.answer_tokens for part in sent)),
-        )
-        took = ["unknown" if time is None else f"{time:.1f}"] if timed else []
-        cost = total(part.cost for part in sent)
-        return [
-            *(f"{count:,}" for count in counts),
-            *took,
-            _price(cost) if cost is None else f"${cost:.4f}",
         ]
+        if several:
+            # Requests that earlier jobs send.
+            counts.append(sum(_unique(job.parts) - _unique(job.fresh) for job in jobs))
+        counts.append(sum(part.plan.prompt_tokens for part in sent))
+        counts.append(round(sum(part.answer_tokens for part in sent)))
+        values = [f"{count:,}" for count in counts]
+        if timed:
+            values.append("unknown" if time is None else f"{time:.1f}")
+        cost = total(part.cost for part in sent)
+        values.append(_price(cost) if cost is None else f"${cost:.4f}")
+        return values
 
     shared = ("shared",) if several else ()
     takes = ("minutes, about",) if timed else ()
@@ -614,6 +612,7 @@ def plan_labels(arguments: Namespace) -> int:
 
 
 def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:
+    """Print how many more labels each share and agreement needs for an interval of a width."""
     kind = kind_of(metrics)
     table = text_table(
         ("metric", "now"), ("labels", f"more labels for a width of {width:g}")

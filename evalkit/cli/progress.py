@@ -129,6 +129,7 @@ class ProgressDisplay:
         self._rate = Rate()
 
     def __enter__(self) -> Self:
+        """Show a bar in a terminal; in a log, lines are printed from time to time."""
         if self._live:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
             from rich.progress import Progress as Bar
@@ -188,11 +189,12 @@ class ProgressDisplay:
                 left=as_time(seconds),
             )
         elif not self._live and not (finished and self._ends_silently):
-            self._print(progress, rate, seconds)
+            self._print_line(progress, rate, seconds)
 
-    def _print(
+    def _print_line(
         self, progress: Progress, rate: float | None, seconds: float | None
     ) -> None:
+        """Log a line of progress, with its facts for JSON logs."""
         words = (
             f"{self._title}: {progress.done}/{progress.total or '?'} "
             f"({describe(progress, rate, self._say)})"

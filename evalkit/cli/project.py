@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import chdir
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalkit.cli.console import CommandSettings, log, plain_console, text_table
 from evalkit.cli.parser import UsageError
@@ -22,6 +23,9 @@ from evalkit.core.types import Metric
 from evalkit.core.values import frozen
 from evalkit.scoring.decision import side
 from evalkit.tracking import warm_up
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 JUDGE = """\
 # A custom judge: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
@@ -69,7 +73,7 @@ def init(arguments: Namespace) -> int:
         ConfigError: if there is no such prompt, or the folder cannot be written.
     """
     folder: Path = arguments.folder
-    contents = _contents() if arguments.copy is None else _prompts(arguments.copy)
+    contents = _project_files() if arguments.copy is None else _prompts(arguments.copy)
     created = []
     # Two commands at once would each find files missing and mix their contents.
     with file_errors("cannot be written"), claim_folder(folder):
@@ -93,7 +97,8 @@ def init(arguments: Namespace) -> int:
 FIRST_STUDY = "experiments/first_look.yaml"
 
 
-def _contents() -> dict[str, str]:
+def _project_files() -> dict[str, str]:
+    """Return the texts of a new project by their paths."""
     samples = Path(str(files("evalkit"))) / "datasets" / "samples"
     first_study = shipped("experiments") / Path(FIRST_STUDY).name
     return {
@@ -204,8 +209,8 @@ def demo(arguments: Namespace) -> int:
         status = run_study([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
         if status not in (ExitStatus.DONE, ExitStatus.NOT_TRACKED):
             return status
-        rows = _rows(Path(SWEEP))
-    _print(rows, folder, recorded=status == ExitStatus.DONE)
+        rows = _demo_rows(Path(SWEEP))
+    _print_demo(rows, folder, recorded=status == ExitStatus.DONE)
     return status
 
 
@@ -225,7 +230,8 @@ def _enter(folder: Path) -> None:
             )
 
 
-def _rows(sweep: Path) -> list[_Row]:
+def _demo_rows(sweep: Path) -> list[_Row]:
+    """Return the planted bias of each simulated judge, and what its run found."""
     from evalkit.runs import read_outcome
 
     rows = []
@@ -235,16 +241,16 @@ def _rows(sweep: Path) -> list[_Row]:
         judge = outcome.config.judge
         name = str(judge.model).rpartition("/")[2]
         planted = _PLANTED[name].format(f"{judge.params.get('strength', 0):.0%}")
-        metrics = {
-            key: outcome.metrics.get(rate)
-            for key, rate in {**RATES, "accuracy": ACCURACY}.items()
-        }
+        rates = {**RATES, "accuracy": ACCURACY}
+        metrics = {key: outcome.metrics.get(rate) for key, rate in rates.items()}
+        # Such as `position: …`; a judge without a planted bias has no name of one.
         fault = planted.partition(":")[0] if ":" in planted else None
         rows.append(_Row(name, planted, fault, metrics))
     return rows
 
 
-def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
+def _print_demo(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
+    """Print the table of planted and found biases, and what to do next."""
     console = plain_console()
     table = text_table(
         (
@@ -276,12 +282,17 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
         if right == len(rows)
         else f"Found: the planted faults, and no others, of {right} of {len(rows)} judges."
     )
+    _print_next_steps(console, folder, recorded=recorded)
+
+
+def _print_next_steps(console: Console, folder: Path, *, recorded: bool) -> None:
+    """Print where the leaderboard is, and what to run next."""
     quoted_folder = shlex.quote(str(folder))
     here = "" if folder.resolve() == Path.cwd() else f"cd {quoted_folder} && "
+    tracking = ""
+    # The demo is recorded in its own folder, and not where the variable points.
     if os.environ.get("MLFLOW_TRACKING_URI"):
         tracking = f" tracking.uri={TRACKING}"
-    else:
-        tracking = ""
     console.print(
         f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each"
         " judge's report"

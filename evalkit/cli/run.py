@@ -52,10 +52,10 @@ def run_study(
     words: Sequence[str], *, output: Path | None = None, overwrite: bool = False
 ) -> int:
     """Run each job that a study and overrides describe; Hydra's flags may follow them."""
-    return run_jobs(words, _run, output=output, overwrite=overwrite)
+    return run_jobs(words, _run_or_resume, output=output, overwrite=overwrite)
 
 
-def _run(job: Job) -> int:
+def _run_or_resume(job: Job) -> int:
     # MLflow is imported in a separate process, and only for a valid config.
     from evalkit.tracking import warm_up
 
@@ -133,11 +133,9 @@ def _is_finished(job: Job) -> bool:
 
 
 def _resume_finished(job: Job) -> int:
-    log(
-        "note",
-        f"already finished: {', '.join(job.sweep['overrides']) if job.sweep else ''}"
-        f" ({job.folder})",
-    )
+    """Do what is left of a finished job: a new gate, or tracking. Return its exit status."""
+    overrides = ", ".join(job.sweep["overrides"]) if job.sweep else ""
+    log("note", f"already finished: {overrides} ({job.folder})")
     statuses: list[int] = [ExitStatus.DONE]
     # a new gate needs no new answers
     # The gate is not part of the config's hash, since it does not change the measurement.
@@ -178,6 +176,7 @@ def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
 
 
 def _print_result(result: RunResult, noted: Collection[str]) -> None:
+    """Print the summary of a run, or log it in the style of the command."""
     if not log_style():
         if result.manifest.get("sweep") and not is_verbose():
             print_job(result)

@@ -80,11 +80,21 @@ def main(arguments: Namespace) -> int:
 
             run_async(serve_stdio(service))
         else:
-            _serve(service, arguments, judge.validation.sentence)
+            _serve_http(service, arguments, judge.validation.sentence)
     return 0
 
 
-def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
+def _serve_http(service: Any, arguments: Namespace, sentence: str) -> None:
+    """Serve a judge over HTTP until a signal stops it.
+
+    Args:
+        service: Answers the requests.
+        arguments: The options of the command.
+        sentence: What is known about the judge; it is printed first.
+
+    Raises:
+        ConfigError: if other machines can reach it without a key.
+    """
     from evalkit.core.admission import LOOPBACK, Admission, listen
     from evalkit.engine.event_loop import run_async
     from evalkit.serving.http import Limits, Server, application

@@ -61,10 +61,16 @@ def configured_url(overrides: Sequence[str]) -> str:
 def _stats(url: str, _: Namespace) -> None:
     # Without a check, so that a store with damaged answers can be counted.
     with closing(open_url(url, read_only=True, verify=False)) as store:
-        _print(stats(store))
+        _print_stats(stats(store))
 
 
-def _prune(url: str, arguments: Namespace) -> None:
+def _prune_answers(url: str, arguments: Namespace) -> None:
+    """Delete damaged answers, or those older than an age.
+
+    Raises:
+        UsageError: if neither is requested.
+        ConfigError: if there is no store.
+    """
     if arguments.older_than is None and not arguments.damaged:
         raise UsageError("store prune", "needs --older-than or --damaged")
     age = None if arguments.older_than is None else _age(arguments.older_than)
@@ -103,7 +109,8 @@ def _import(url: str, arguments: Namespace) -> None:
     )
 
 
-def _copy(_: str, arguments: Namespace) -> None:
+def _copy_store(_: str, arguments: Namespace) -> None:
+    """Copy the answers of one store to another, and print the numbers."""
     with ExitStack() as stores:
         source = stores.enter_context(
             closing(open_url(arguments.source, read_only=True, verify=False))
@@ -119,10 +126,10 @@ def _copy(_: str, arguments: Namespace) -> None:
 
 ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
     "stats": _stats,
-    "prune": _prune,
+    "prune": _prune_answers,
     "export": _export,
     "import": _import,
-    "copy": _copy,
+    "copy": _copy_store,
 }
 
 
@@ -137,7 +144,8 @@ def _age(text: str) -> float:
     return float(age[1]) * _SECONDS[age[2]]
 
 
-def _print(stats: StoreStats) -> None:
+def _print_stats(stats: StoreStats) -> None:
+    """Print how many answers a store has, of which models, and what they cost."""
     console = plain_console()
     size = "" if stats.size is None else f", {stats.size / 1e6:,.1f} MB"
     console.print(f"{stats.path}: {counted(stats.completions, 'answer')}{size}")

@@ -363,13 +363,13 @@ def link(path: Path) -> tuple[str, str]:
 
 def _calls(result: RunResult, details: Json, say: Speaker) -> list[str]:
     """Return the lines about what a run has asked, or from where its judgments come."""
-    if brought := result.manifest.get("imported"):
-        layout = f" ({brought['format']})" if brought.get("format") else ""
+    if imported := result.manifest.get("imported"):
+        layout = f" ({imported['format']})" if imported.get("format") else ""
         text = ngettext(
             "imported: {n} judgment from {source}",
             "imported: {n} judgments from {source}",
-            brought["judgments"],
-            source=f"{brought['source']}{layout}",
+            imported["judgments"],
+            source=f"{imported['source']}{layout}",
         )
         lines = [say(text)]
     else:
@@ -592,7 +592,9 @@ def leaderboard_table(
     room = remaining
     for name in board.main_columns():
         cells = (
-            line for row in rows for line in _cell(row.metrics.get(name)).split("\n")
+            line
+            for row in rows
+            for line in _metric_cell(row.metrics.get(name)).split("\n")
         )
         lines = [titles[name], *cells]
         remaining -= max(map(cell_len, lines)) + 2
@@ -617,7 +619,7 @@ def leaderboard_table(
             shown_names[row.job],
             mark,
             decision,
-            *(_cell(row.metrics.get(name)) for name in columns),
+            *(_metric_cell(row.metrics.get(name)) for name in columns),
         )
     return table, [name for name in board.columns if name not in displayed]
 
@@ -629,7 +631,8 @@ def _rank(row: Standing) -> str:
     return f"{row.rank} [{row.rank_low}, {row.rank_high}]"
 
 
-def _cell(metric: Metric | None) -> str:
+def _metric_cell(metric: Metric | None) -> str:
+    """Return a metric with its interval on a second line; a dash if it has no value."""
     if metric is None or metric.value is None:
         return "–"
     text = estimate(
@@ -644,6 +647,7 @@ def _cell(metric: Metric | None) -> str:
 
 
 def _legend(board: Leaderboard, names: Mapping[str, str], say: Speaker) -> list[str]:
+    """Return what the signs of a leaderboard mean, as far as they are used."""
     texts: list[Message] = [*no_effect(board)]
     if board.contrasts:
         texts.append(
@@ -658,7 +662,9 @@ def _legend(board: Leaderboard, names: Mapping[str, str], say: Speaker) -> list[
             "{scores} contradicts {comparisons} in {share} of the pairs that both decide.",
             scores=names[contradiction.scores],
             comparisons=names[contradiction.comparisons],
-            share=_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, " "),
+            share=_metric_cell(contradiction.metrics[CONTRADICTION]).replace(
+                NEWLINE, " "
+            ),
         )
         for contradiction in board.contradictions[:SHOWN]
     ]

@@ -43,7 +43,7 @@ def read_judgments(
     from evalkit.interop.tables.reading import choices_of
 
     if reading is not None and name == GENERIC:
-        return _table(path, choices_of(load_reading(reading)))
+        return _read_table(path, choices_of(load_reading(reading)))
     try:
         return import_judgments(name, path, options)
     except ConfigError as unmapped:
@@ -52,7 +52,7 @@ def read_judgments(
         if any(peek(path).has(column) for column in _VERDICTS):
             raise  # a wrong value in a column that says what it is
         try:
-            return _table(path, Choices(words=dict(options.winners)))
+            return _read_table(path, Choices(words=dict(options.winners)))
         except OpenTableError as question:
             answer = f"evalkit check {path} --save reading.yaml"
             remedy = (
@@ -66,7 +66,8 @@ def read_judgments(
             raise unmapped from None
 
 
-def _table(path: Path, choices: Choices) -> ImportedJudgments:
+def _read_table(path: Path, choices: Choices) -> ImportedJudgments:
+    """Return the judgments of a table, with a note on the columns of judge, labels and label."""
     from evalkit.interop.layouts.judgment_files import rows_of
     from evalkit.interop.tables.reading import import_table, merged_settings
 

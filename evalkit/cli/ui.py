@@ -71,7 +71,7 @@ def main(arguments: Namespace) -> int:
         flush=True,
     )
     named = config.tracking.experiment
-    return _serve(command, uri, url, named, opens=not arguments.no_browser)
+    return _run_server(command, uri, url, named, opens=not arguments.no_browser)
 
 
 def _reachable(host: str) -> str:
@@ -158,6 +158,7 @@ def runs_page(opener: OpenerDirector, url: str, experiment: str | None) -> str:
 def _last_written(
     opener: OpenerDirector, url: str, experiments: Sequence[Json]
 ) -> Json:
+    """Return the experiment of the last run of all."""
     by_id = {str(experiment["experiment_id"]): experiment for experiment in experiments}
     # The last run shows which experiment the user works on.
     query = {
@@ -180,9 +181,18 @@ def _ask(opener: OpenerDirector, url: str, method: str, query: Json) -> Json:
     return answer
 
 
-def _serve(
+def _run_server(
     command: Sequence[str], uri: str, url: str, experiment: str | None, *, opens: bool
 ) -> int:
+    """Run an MLflow server until it ends or is stopped, and return its exit status.
+
+    Args:
+        command: How to start it.
+        uri: The store of runs, which may contain a password.
+        url: Where it will answer.
+        experiment: The experiment to open; `None` for all.
+        opens: Whether to open it in a browser.
+    """
     # The URI may have a password, and every user of the machine can read arguments.
     environment = {**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri}
     with tempfile.TemporaryFile() as log:

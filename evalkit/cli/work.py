@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> int:
     with reported(statuses, EvalkitError, f"{prefix}: "):
         spent = Spent()
         statuses += [
-            _judge(config, shard, prefix, spent)
+            _judge_shard(config, shard, prefix, spent)
             for config in _shared_configs(arguments)
         ]
     return max(statuses)
@@ -57,7 +57,12 @@ def _shared_configs(arguments: Namespace) -> list[RunConfig]:
     return configs
 
 
-def _judge(config: RunConfig, shard: Shard, prefix: str, spent: Spent) -> int:
+def _judge_shard(config: RunConfig, shard: Shard, prefix: str, spent: Spent) -> int:
+    """Judge a shard of the cases, print its calls, and return the exit status.
+
+    Raises:
+        Signaled: if the user stops it; received answers are stored.
+    """
     with (
         ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display,
         log_handler(),

@@ -82,7 +82,7 @@ class CheckedLoader(ConfigLoader):
         Raises:
             ConfigError: if it names code and code is not allowed.
         """
-        return self._checked(self._loader.load_configuration(*args, **kwargs))
+        return self._check_composed(self._loader.load_configuration(*args, **kwargs))
 
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
@@ -99,7 +99,7 @@ class CheckedLoader(ConfigLoader):
         if (kept := self._composed.pop(job, None)) is not None:
             checked: DictConfig = pickle.loads(kept)
             return checked
-        config = self._checked(
+        config = self._check_composed(
             self._loader.load_sweep_config(master_config, sweep_overrides)
         )
         # Bytes, because the caller changes the config.
@@ -126,10 +126,14 @@ class CheckedLoader(ConfigLoader):
         """Return the defaults list of a config."""
         return self._loader.compute_defaults_list(*args, **kwargs)
 
-    def _checked(self, cfg: DictConfig) -> DictConfig:
-        folder = str(
-            OmegaConf.to_container(cfg.hydra.sweep, resolve=False)
-        )  # resolved in a launcher's process
+    def _check_composed(self, cfg: DictConfig) -> DictConfig:
+        """Return a composed config after checking it for code and secrets.
+
+        Raises:
+            ConfigError: If a folder would show a secret, or the config names forbidden code.
+        """
+        # As written: it is resolved in a launcher's process.
+        folder = str(OmegaConf.to_container(cfg.hydra.sweep, resolve=False))
         # The name of a folder is shown and logged.
         for name in filter(names_secret, re.findall(r"oc\.env:\s*(\w+)", folder)):
             problem = f"contains the value of ${name}"
@@ -344,6 +348,11 @@ def _installed(kind: str) -> JsonObject:
 def _code_named_by(
     part: dict[Any, Any], hydra: DictConfig
 ) -> Iterator[tuple[str, str]]:
+    """Yield each key of Hydra's settings that names code, with what it does.
+
+    Raises:
+        ConfigError: If the defaults of evalkit are missing.
+    """
     for key in ("callbacks", "env"):
         if part.get(key):
             yield key, "names code that Hydra would run"

@@ -74,7 +74,7 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     return [
         in_ascii(new)
         for word in every
-        for new in _spelled(_as_choices(_as_judge(word), sweep))
+        for new in _words_for_hydra(_merged_as_choices(_as_judge(word), sweep))
     ]
 
 
@@ -117,7 +117,12 @@ def _as_judge(word: str) -> str:
     return f"++{word}"
 
 
-def _as_choices(word: str, sweep: bool) -> str:
+def _merged_as_choices(word: str, sweep: bool) -> str:
+    """Return a word with several options of a group as Hydra's list of choices; others as they are.
+
+    Raises:
+        ConfigError: If it is not a sweep, where only one can be chosen.
+    """
     merged = _MERGED.fullmatch(word)
     if merged is None:
         return word
@@ -201,13 +206,14 @@ def no_such_criterion(
     return ConfigError("no such criterion", where=f"criteria.{name}", remedy=remedy)
 
 
-def _spelled(word: str) -> Iterator[str]:
+def _words_for_hydra(word: str) -> Iterator[str]:
+    """Yield the words that Hydra reads for one about criteria or a rubric; others as they are."""
     # From the most specific form to the most general one; anything else is left to Hydra.
     if rubric := _INLINE_RUBRIC.fullmatch(word):
         yield from _rubric_from_inline(word, rubric["value"])
         return
     if inline := _INLINE.fullmatch(word):
-        yield from _from_inline(word, inline["value"], added=bool(inline["sign"]))
+        yield from _words_of_inline(word, inline["value"], added=bool(inline["sign"]))
         return
     match = _WORD.fullmatch(word)
     if match is None or not (match["value"] is not None or match["sign"] == "~"):
@@ -245,7 +251,22 @@ def _as_text(value: str, field: str) -> str:
     return value
 
 
-def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
+def _named_settings(part: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    """Return names with settings of a mapping: of one criterion with a `name`, or of several."""
+    if "name" in part:
+        settings = {key: value for key, value in part.items() if key != "name"}
+        return [(str(part["name"]), settings)]
+    return [(str(name), settings) for name, settings in part.items()]
+
+
+def _words_of_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
+    """Yield the words for criteria in YAML: texts and settings by name, or names of files.
+
+    `added`: they are added to the criteria of the study, instead of replacing them.
+
+    Raises:
+        ConfigError: If they cannot be read, or a name is repeated.
+    """
     try:
         criteria = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -259,12 +280,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
     entries = []
     for part in parts:
         if isinstance(part, Mapping):
-            named = (
-                {part["name"]: {k: v for k, v in part.items() if k != "name"}}
-                if "name" in part
-                else part
-            )
-            entries += [(str(name), settings) for name, settings in named.items()]
+            entries += _named_settings(part)
         elif not isinstance(part, str):
             raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE)
     # In a mapping, YAML would keep the last of two equal names without a word.

@@ -65,7 +65,7 @@ def hydra_error(error: Exception) -> EvalkitError:
             (fault for file in user_files() if (fault := unusable(file))), problem
         )
     if isinstance(error, MissingConfigException):
-        return _missing_option(error)
+        return _missing_option_error(error)
     text = str(error)
     if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(
         r"Index '_(set|add|del)_", text
@@ -253,7 +253,8 @@ def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> Confi
     return no_such("key", key, last, known_keys(parents))
 
 
-def _missing_option(error: MissingConfigException) -> ConfigError:
+def _missing_option_error(error: MissingConfigException) -> ConfigError:
+    """Return the error for an option or group that Hydra does not find, with similar names."""
     text = str(error)
     named = re.search(r"[Cc]ould not (?:find|load) '([^']+)'", text)
     override = re.search(r"Could not override '([^']+)'", text)
@@ -269,12 +270,13 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
             )
         # `RECORDED` is an internal name.
         options = [o for o in error.options or () if o and o != RECORDED]
-        if not options:  # for a list of options, Hydra does not name them
+        # For a list of options, Hydra does not name them.
+        if not options:
             options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
             options += own_benchmark_names() if group == "dataset" else ()
-        if (
-            top := group.partition("/")[0]
-        ) in RunConfig.model_fields and top != group:  # such as judge/simulated
+        # A group within a section, such as judge/simulated.
+        top = group.partition("/")[0]
+        if top in RunConfig.model_fields and top != group:
             group = top
             option = named[1].partition("/")[2]
             nested = sorted((shipped("conf") / top).glob("*/*.yaml"))

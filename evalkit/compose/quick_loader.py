@@ -124,6 +124,7 @@ class QuickLoader(ConfigLoaderImpl):
     def _compose_config_from_defaults_list(
         self, defaults: list[ResultDefault], repo: IConfigRepository
     ) -> DictConfig:
+        """Compose a config as Hydra does, starting with a stored composition of shipped files."""
         assert isinstance(repo, CachingConfigRepository)
         assert isinstance(repo.delegate, _Repository)
         constant: list[tuple[Any, ...]] = []

@@ -71,7 +71,8 @@ class AlignConfig(Section):
     """Name of the new file in `conf/method`; a number is added if it exists."""
 
     @model_validator(mode="after")
-    def _calls(self) -> Self:
+    def _check_calls(self) -> Self:
+        """Check that what needs calls is tuned alone, in a budget, and with a model to write."""
         if self.criteria is not None and CRITERIA not in self.tune:
             raise ValueError("criteria is a file to prove: set tune=criteria")
         costly_knob = next((knob for knob in self.tune if knob in CALLS), None)

@@ -107,7 +107,8 @@ class SplitConfig(Section):
     """Split of a Hugging Face dataset to read before this one is applied."""
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
+    def _check_one_rule(self) -> Self:
+        """Check that one rule decides the sides: a column, or shares that add up to 1."""
         if self.column is not None and self.fractions is not None:
             raise ValueError("set either column or fractions")
         if self.fractions is not None and (
@@ -176,6 +177,11 @@ LabelMap = Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)]
 
 
 def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
+    """Return the labels in a text of entries such as `A>B=A`, by the words that mean them.
+
+    Raises:
+        ValueError: If a part is not an entry, or a word has two meanings.
+    """
     labels: dict[str, str] = {}
     position = 0
     # Entries follow each other without a gap: what does not match is an error and is not skipped.
@@ -358,6 +364,11 @@ class MetricRule(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
+        """Return a rule as a mapping; a text alone is a bound on the value.
+
+        Raises:
+            ValueError: If it is neither, or has an unknown key.
+        """
         if isinstance(value, str):
             # The short form: a bound on the value.
             return {"value": value}
@@ -462,6 +473,11 @@ class GateConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, value: Any) -> Any:
+        """Check that no metric has a name so close to a setting that it is likely a misspelled one.
+
+        Raises:
+            ValueError: If one has.
+        """
         for key in value if isinstance(value, Mapping) else ():
             # Any other key is the name of a metric, so a misspelled setting would silently become
             # a rule.

@@ -158,12 +158,15 @@ def values_of(config: BaseModel, path: tuple[str, ...] = ()) -> Iterator[Value]:
         # Additional keys of a section have one type for all of them.
         if name == "*":
             for key, part in extra.items():
-                yield from _values(part, annotation, (*path, str(key)))
+                yield from _named_values(part, annotation, (*path, str(key)))
             continue
-        yield from _values(getattr(config, name), annotation, (*path, name))
+        yield from _named_values(getattr(config, name), annotation, (*path, name))
 
 
-def _values(value: Any, annotation: Any, path: tuple[str, ...]) -> Iterator[Value]:
+def _named_values(
+    value: Any, annotation: Any, path: tuple[str, ...]
+) -> Iterator[Value]:
+    """Yield the values in a field that name something, with their kinds and paths."""
     # Numbers and switches name nothing.
     if value is None or isinstance(value, bool | int | float):
         return
@@ -175,9 +178,9 @@ def _values(value: Any, annotation: Any, path: tuple[str, ...]) -> Iterator[Valu
     # Free parameters are one value: only the library that reads them knows their parts.
     if isinstance(value, Mapping) and (models is not None or Kind.FREE not in kinds):
         for key, part in value.items():
-            yield from _values(part, annotation, (*path, str(key)))
+            yield from _named_values(part, annotation, (*path, str(key)))
     elif isinstance(value, list | tuple):
         for index, part in enumerate(value):
-            yield from _values(part, annotation, (*path, str(index)))
+            yield from _named_values(part, annotation, (*path, str(index)))
     elif kinds:
         yield Value(path, kinds[0], value)

@@ -45,7 +45,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
         if (
             [file.parent.name] == list(key)
             and isinstance(root, yaml.SequenceNode)
-            and _has_value(root, value)
+            and _may_have_value(root, value)
         ):
             return f"{relative(file)}:1"
         # the file of an option has the keys below the name of its group
@@ -53,7 +53,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
             if (
                 path
                 and (entry := _line(root, path)) is not None
-                and _has_value(entry[1], value)
+                and _may_have_value(entry[1], value)
             ):
                 return f"{relative(file)}:{entry[0]}"
     return ""
@@ -78,7 +78,8 @@ def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> st
     return max(agreeing, key=lambda file: agreeing[file], default="")
 
 
-def _has_value(node: yaml.Node, value: Any) -> bool:
+def _may_have_value(node: yaml.Node, value: Any) -> bool:
+    """Return whether a place in a file may have set a value; an interpolation may be anything."""
     if isinstance(value, list) and isinstance(node, yaml.SequenceNode):
         text = yaml.serialize(node)
         return "${" in text or bool(yaml.safe_load(text) == value)

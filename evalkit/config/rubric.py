@@ -30,6 +30,11 @@ class Criterion(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
+        """Return settings as a mapping; a text alone is the description.
+
+        Raises:
+            ValueError: If it is a number alone.
+        """
         # Before texts: a number alone is likely meant as the weight.
         if isinstance(value, int | float):
             raise ValueError(
@@ -104,7 +109,12 @@ class Example(Section):
     """The better response of a pair, instead of a score."""
 
     @model_validator(mode="after")
-    def _scored_once(self) -> Self:
+    def _check_grade(self) -> Self:
+        """Check that an example has one grade, and a second response only with a winner.
+
+        Raises:
+            ValueError: If not.
+        """
         # The four forms of an answer; exactly one is set.
         answers = [self.scores or None, self.score, self.class_name, self.winner]
         if sum(answer is not None for answer in answers) != 1:
@@ -188,14 +198,15 @@ class RubricConfig(Section):
     def _consistent(self) -> Self:
         without_scale = self.classes or self.real
         if problem := (
-            self._class_problem()
+            self._classes_problem()
             if without_scale
             else self.scale.problem() or self._scale_problem()
         ):
             raise ValueError(problem)
         return self
 
-    def _class_problem(self) -> str | None:
+    def _classes_problem(self) -> str | None:
+        """Return what is wrong with classes or conflicting settings; `None` if nothing is."""
         if self.classes and (problem := Classes.of(self).problem()):
             return problem
         if self.positive is not None and self.positive not in self.classes:
@@ -210,13 +221,10 @@ class RubricConfig(Section):
             for key in ("min", "max", "step", "levels")
             if getattr(self, key) != fields[key].default
         ]
-        conflicting += (
-            ["classes"]
-            if self.real and self.classes
-            else ["examples"]
-            if self.real and self.examples
-            else []
-        )
+        if self.real:
+            conflicting += [
+                key for key in ("classes", "examples") if getattr(self, key)
+            ]
         if conflicting and self.real:
             return (
                 f"it is real and has {conflicting[0]}: any number is a score, so remove"

@@ -38,7 +38,7 @@ def _context_problems(config: RunSections) -> list[str]:
 def _criteria_problems(config: RunSections) -> list[str]:
     """Return the problems with criteria: unknown ones, none, or only zero weights."""
     names = list(config.criteria)
-    problems = [*_unknown_in_examples(config, names)]
+    problems = [*_misfits_in_examples(config, names)]
     if not names:
         problems.append("criteria: there are none: set at least one criterion")
     unknown = sorted(set(config.scoring.weights) - set(names))
@@ -358,7 +358,8 @@ def _call_problems(config: RunSections) -> list[str]:
     return problems
 
 
-def _unknown_in_examples(config: RunSections, names: Sequence[str]) -> list[str]:
+def _misfits_in_examples(config: RunSections, names: Sequence[str]) -> list[str]:
+    """Return what does not fit the mode or the criteria in the examples of a rubric."""
     if config.mode.name != "pointwise":
         ties = [
             i
@@ -387,6 +388,7 @@ def _unknown_in_examples(config: RunSections, names: Sequence[str]) -> list[str]
 
 
 def _off_scale(config: RunSections) -> list[str]:
+    """Return the levels and scores that are not on the scale, by the keys that set them."""
     written = [("rubric.levels", [*config.rubric.levels])]
     for i, example in enumerate(config.rubric.examples):
         written += [

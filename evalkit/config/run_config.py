@@ -351,6 +351,7 @@ _LATER_KEYS = {
 
 
 def _without_later_keys(value: Any) -> Any:
+    """Return settings without newer keys that have their defaults: their hashes stay the same."""
     if isinstance(value, list):
         return [_without_later_keys(element) for element in value]
     if not isinstance(value, Mapping):

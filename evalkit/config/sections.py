@@ -221,7 +221,12 @@ class JudgeConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _votes(self) -> Self:
+    def _check_votes(self) -> Self:
+        """Check that the settings of a vote or cascade fit the number of judges.
+
+        Raises:
+            ValueError: If one does not.
+        """
         names = [member.label for member in self.members]
         if unknown := sorted(set(self.weights) - set(names)):
             raise ValueError(
@@ -671,7 +676,12 @@ class ProbeConfig(Section):
         }
 
     @model_validator(mode="after")
-    def _one_rewriter(self) -> Self:
+    def _check_rewriter(self) -> Self:
+        """Check that the rewriter is a single model.
+
+        Raises:
+            ValueError: If it is a panel, or a simulated judge.
+        """
         if self.rewriter is not None and (
             self.rewriter.judges is not None or self.rewriter.simulated
         ):

@@ -147,10 +147,12 @@ class _Protocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
+        """Accept a connection, and close the oldest one if an address, or all, have too many."""
         super().connection_made(transport)
         self.opened = self.loop.time()
         self._await_head()
         connections: list[Any] = [*self.connections]
+        # `client` is (address, port), or `None` for a connection without one.
         address = self.client and self.client[0]
         of_address = [
             connection

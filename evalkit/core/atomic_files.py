@@ -85,7 +85,7 @@ def write_files(
             leftovers.callback(drop_empty, inner)
             inner.mkdir(parents=True, exist_ok=True)
         staged = [
-            _stage(target, some, leftovers, private)
+            _write_temporary(target, some, leftovers, private)
             for target, some in zip(targets, contents.values(), strict=True)
         ]
         # on disk before they are moved, so that a crash leaves no empty file under a
@@ -161,10 +161,11 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def _stage(
+def _write_temporary(
     target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool
 ) -> Path:
-    # Those of processes that are gone; a living one may be writing.
+    """Write a temporary file next to the target, and return it; `leftovers` may remove it."""
+    # Temporary files of processes that are gone; a living one may be writing.
     remove_leftovers(target.parent, escape(target.name))
     written = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     leftovers.callback(written.unlink, missing_ok=True)

@@ -110,6 +110,11 @@ def benchmark_facts() -> Json:
 
 
 def _load_benchmark(name: str) -> Benchmark | None:
+    """Return a benchmark by its name, of evalkit or a plug-in; `None` if there is none.
+
+    Raises:
+        PluginError: If the entry point is something else.
+    """
     if name in own_benchmarks():
         return own_benchmarks()[name]
     where = f"dataset.benchmark={name}"

@@ -64,7 +64,7 @@ def causes_of(judgments: Iterable[Judgment]) -> list[Cause]:
         key = cause_key(judgment)
         if key is None:
             continue
-        cause = causes.get(key) or _first(judgment)
+        cause = causes.get(key) or _cause_of(judgment)
         causes[key] = replace(
             cause,
             count=cause.count + 1,
@@ -73,7 +73,8 @@ def causes_of(judgments: Iterable[Judgment]) -> list[Cause]:
     return sorted(causes.values(), key=lambda cause: -cause.count)
 
 
-def _first(judgment: Judgment) -> Cause:
+def _cause_of(judgment: Judgment) -> Cause:
+    """Return the cause of a judgment without a verdict, with no judgments counted yet."""
     answers = [*judgment.earlier, *filter(None, [judgment.completion])]
     text = answers[-1].refusal or answers[-1].text if answers else ""
     return Cause(

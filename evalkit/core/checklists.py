@@ -98,7 +98,7 @@ def read_items(
                 f"item {_shown(number)}: parts are nested deeper than {MAX_DEPTH}",
                 "flatten them",
             )
-        item, parts = _item(entry, prefix + number, parent, responses, unused)
+        item, parts = _parse_item(entry, prefix + number, parent, responses, unused)
         items.append(item)
         todo += [
             (part, f"{number}.{k}", item.id, depth + 1)
@@ -110,7 +110,7 @@ def read_items(
             "the case has no checklist items",
             "add items, set mode.checklist, or remove the case",
         )
-    _check(items)
+    _check_items(items)
     return tuple(items)
 
 
@@ -120,13 +120,25 @@ def _shown(number: str) -> str:
     return f"{number[:40]}…"
 
 
-def _item(
+def _parse_item(
     value: Any,
     number: str,
     parent: str | None,
     responses: int,
     unused: Callable[[str], None] | None,
 ) -> tuple[ChecklistItem, Sequence[Any]]:
+    """Return an item of a checklist, and its parts, which are not yet read.
+
+    Args:
+        value: A text, or a mapping with the keys `KEYS`.
+        number: Its position, such as `#2.1`; the id of an item without one.
+        parent: The id of the item that it is a part of; `None` at the top.
+        responses: The number of responses, for its labels.
+        unused: Counts an unknown key; `None` if it is an error.
+
+    Raises:
+        ChecklistError: If a value is not what its key needs.
+    """
     where = f"item {_shown(number.removeprefix('#'))}"
     if isinstance(value, str):
         value = {"criterion": value}
@@ -134,24 +146,13 @@ def _item(
         raise ChecklistError(
             f"{where} is neither a text nor a mapping", "write {criterion: TEXT}"
         )
-    for key in value:
-        # In data, an unknown key is counted; in a config, it is an error, probably a misspelling.
-        if key not in KEYS:
-            if unused is None:
-                raise ChecklistError(
-                    f"{where} has no key '{key}'", did_you_mean(str(key), sorted(KEYS))
-                )
-            unused(str(key))
+    _check_keys(value, where, unused)
     criterion = value.get("criterion")
     if not isinstance(criterion, str) or not criterion.strip():
         raise ChecklistError(
             f"{where} has no criterion", "write what to check as a text"
         )
-    id_ = value.get("id")
-    if id_ is not None and (
-        not isinstance(id_, str | int) or isinstance(id_, bool) or not str(id_).strip()
-    ):
-        raise ChecklistError(f"{where}: its id is not a text", "write a short text")
+    id_ = _parse_id(value.get("id"), where)
     required = value.get("required")
     if required not in (None, True, False):
         raise ChecklistError(
@@ -162,30 +163,68 @@ def _item(
         parts = ()
     if not isinstance(parts, list | tuple):
         raise ChecklistError(f"{where}: parts is not a list", "write a list of items")
-    tags = _texts(value.get("tags"), f"{where}: tags")
+    tags = _parse_texts(value.get("tags"), f"{where}: tags")
     if len(tags) > MAX_TAGS:
         raise ChecklistError(f"{where} has more than {MAX_TAGS} tags", "remove some")
-    weight = _number(value.get("weight"), f"{where}: weight")
+    weight = _parse_number(value.get("weight"), f"{where}: weight")
     if weight < 0:
         raise ChecklistError(
             f"{where}: weight is negative", "write 0 or more; points may be negative"
         )
     item = ChecklistItem(
-        id=number if id_ is None else str(id_).strip(),
+        id=number if id_ is None else id_,
         criterion=criterion,
-        points=_number(value.get("points"), f"{where}: points"),
+        points=_parse_number(value.get("points"), f"{where}: points"),
         weight=weight,
         required=bool(required),
-        after=_texts(value.get("after"), f"{where}: after"),
+        after=_parse_texts(value.get("after"), f"{where}: after"),
         tags=tuple(dict.fromkeys(tags)),
         parent=parent,
-        labels=_labels(value, responses, where),
+        labels=_parse_labels(value, responses, where),
         numbered=id_ is None,
     )
     return item, parts
 
 
-def _number(value: Any, subject: str) -> float:
+def _check_keys(
+    value: Mapping[Any, Any], where: str, unused: Callable[[str], None] | None
+) -> None:
+    """Check that an item has only known keys; `unused` counts others, if it is not `None`.
+
+    Raises:
+        ChecklistError: If an unknown key is an error.
+    """
+    for key in value:
+        if key in KEYS:
+            continue
+        # In data, an unknown key is counted; in a config, it is an error, probably a misspelling.
+        if unused is None:
+            raise ChecklistError(
+                f"{where} has no key '{key}'", did_you_mean(str(key), sorted(KEYS))
+            )
+        unused(str(key))
+
+
+def _parse_id(value: Any, where: str) -> str | None:
+    """Return the id of an item; `None` if it has none.
+
+    Raises:
+        ChecklistError: If it is not a text or an integer.
+    """
+    if value is None:
+        return None
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    if not is_id or not str(value).strip():
+        raise ChecklistError(f"{where}: its id is not a text", "write a short text")
+    return str(value).strip()
+
+
+def _parse_number(value: Any, subject: str) -> float:
+    """Return a number; 1 if it is not set.
+
+    Raises:
+        ChecklistError: If it is not a number from -1e9 to 1e9.
+    """
     if value is None:
         return 1.0
     # Sums of larger numbers could overflow.
@@ -201,10 +240,15 @@ def _number(value: Any, subject: str) -> float:
     return float(value)
 
 
-def _texts(value: Any, subject: str) -> tuple[str, ...]:
-    listed = (
-        () if value is None else (value,) if isinstance(value, str | int) else value
-    )
+def _parse_texts(value: Any, subject: str) -> tuple[str, ...]:
+    """Return a list of texts, or one text or number alone.
+
+    Raises:
+        ChecklistError: If it is something else.
+    """
+    if value is None:
+        return ()
+    listed = (value,) if isinstance(value, str | int) else value
     good = isinstance(listed, list | tuple) and all(
         isinstance(entry, str | int) and not isinstance(entry, bool) for entry in listed
     )
@@ -215,11 +259,15 @@ def _texts(value: Any, subject: str) -> tuple[str, ...]:
     return tuple(str(entry).strip() for entry in listed)
 
 
-def _labels(
+def _parse_labels(
     value: Json, responses: int, where: str
 ) -> dict[str, tuple[ItemAnswer | None, ...]]:
+    """Return the answers of each annotator to an item, one for each response.
+
+    Raises:
+        ChecklistError: If the labels are not a mapping, or an answer is not readable.
+    """
     named = value.get("labels")
-    # annotator -> a label for each response, in the order of the case
     if named is not None and not isinstance(named, Mapping):
         raise ChecklistError(
             f"{where}: labels is not a mapping", "write {ANNOTATOR: met}"
@@ -261,7 +309,12 @@ def read_answer(value: Any, where: str) -> ItemAnswer | None:
     return _ANSWERS[spelt]
 
 
-def _check(items: Sequence[ChecklistItem]) -> None:
+def _check_items(items: Sequence[ChecklistItem]) -> None:
+    """Check that ids are unique, that items do not depend on each other, and that points exist.
+
+    Raises:
+        ChecklistError: If not.
+    """
     ids: set[str] = set()
     for item in items:
         if item.id in ids:
@@ -279,6 +332,7 @@ def _check(items: Sequence[ChecklistItem]) -> None:
     try:
         decision_order(items)
     except CycleError as error:
+        # The sorter names the nodes of the cycle in its second argument, the first one twice.
         cycle = list(dict.fromkeys(name for _, name in cast(list[Node], error.args[1])))
         listed = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
         raise ChecklistError(

@@ -124,7 +124,7 @@ def claim_folder(folder: Path, remedy: str = "") -> Claim:
         InUseError: If another process has it; the error names the process, its host and its start.
         ConfigError: If the folder cannot be written.
     """
-    return _claimed(folder, folder / NAME, remedy)
+    return _claim_with_retries(folder, folder / NAME, remedy)
 
 
 def claim_file(file: Path, remedy: str = "") -> Claim:
@@ -135,7 +135,7 @@ def claim_file(file: Path, remedy: str = "") -> Claim:
         ConfigError: If its folder cannot be written.
     """
     target = file.resolve()  # all links to a file share one claim
-    return _claimed(file, target.with_name(f".{target.name}{NAME}"), remedy)
+    return _claim_with_retries(file, target.with_name(f".{target.name}{NAME}"), remedy)
 
 
 def claim_unused(folder: Path, is_used: Callable[[Path], bool]) -> tuple[Path, Claim]:
@@ -163,7 +163,13 @@ def claim_unused(folder: Path, is_used: Callable[[Path], bool]) -> tuple[Path, C
     raise AssertionError("unreachable")
 
 
-def _claimed(target: Path, path: Path, remedy: str) -> Claim:
+def _claim_with_retries(target: Path, path: Path, remedy: str) -> Claim:
+    """Return the claim of a file, after waiting a little for another process.
+
+    Raises:
+        InUseError: If another process keeps it.
+        ConfigError: If the claim cannot be written.
+    """
     created: list[Path] = []
     try:
         for _ in range(_ATTEMPTS):
@@ -183,7 +189,7 @@ def _claimed(target: Path, path: Path, remedy: str) -> Claim:
     except ConfigError:
         _drop(created)
         raise
-    raise _in_use(target, path, _read(path), remedy)
+    raise _in_use_error(target, path, _read(path), remedy)
 
 
 def _drop(folders: list[Path]) -> None:
@@ -205,7 +211,7 @@ def _attempt(
     if holding is not None and holding.process == os.getpid():
         # Two threads of this process exclude each other, as two processes do.
         if holding.thread != get_ident():
-            raise _in_use(target, path, _read(path), remedy)
+            raise _in_use_error(target, path, _read(path), remedy)
         _held[path] = holding.deeper(1)
         return Claim(path, [])
     staged = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
@@ -296,25 +302,25 @@ def _take_over(staged: Path, path: Path, target: Path, remedy: str) -> bool:
     except FileNotFoundError:
         return False
     except PermissionError:  # another user's
-        raise _in_use(target, path, _read(path), remedy) from None
+        raise _in_use_error(target, path, _read(path), remedy) from None
     try:
         owner = _read(path)
         # A lock ends with its process, however it ended: a claim whose lock is free was left
         # behind.
         locked = _try_lock(descriptor)
         if locked is False and _is_live(owner):
-            raise _in_use(target, path, owner, remedy)
+            raise _in_use_error(target, path, owner, remedy)
         # The lock is held although its process is gone, or the file is another one by now.
         if locked is False or not is_at(path, descriptor):
             return False  # another process is replacing it
         # A lock may not be visible across machines, so a claim of another host is never taken
         # over.
         if owner.get("host") != socket.gethostname():
-            raise _in_use(target, path, owner, remedy)
+            raise _in_use_error(target, path, owner, remedy)
         # Without locks, only the process number can tell; it may have been given to another
         # process.
         if locked is None and _is_live(owner):
-            raise _in_use(target, path, owner, remedy)
+            raise _in_use_error(target, path, owner, remedy)
         staged.replace(path)
         return True
     finally:
@@ -363,7 +369,10 @@ def _read(path: Path) -> JsonObject:
     return {}
 
 
-def _in_use(target: Path, path: Path, owner: JsonObject, remedy: str) -> InUseError:
+def _in_use_error(
+    target: Path, path: Path, owner: JsonObject, remedy: str
+) -> InUseError:
+    """Return the error of a file that another process has claimed."""
     process, host, started = (
         shorten(visible(str(owner.get(key) or "?")), 80)
         for key in ("pid", "host", "started")

@@ -133,6 +133,11 @@ def read_header(content: bytes) -> tuple[str, int, int]:
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
+    """Return the width and height of a WebP picture, of any of its three layouts.
+
+    Raises:
+        IndexError: If its header is damaged.
+    """
     kind = content[12:16]
     if kind == b"VP8X":
         width = int.from_bytes(content[24:27], "little") + 1
@@ -157,6 +162,11 @@ _FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int]:
+    """Return the width and height of a JPEG picture, from its first frame.
+
+    Raises:
+        IndexError: If its header is damaged; `struct.error` if it ends too early.
+    """
     # Segments begin with FF and a code, followed by their length; the first two bytes are the
     # start of the picture.
     position = 2

@@ -76,6 +76,8 @@ class Guarded:
 
     @staticmethod
     def _guard(method: Any, kind: Callable[..., EvalkitError], problem: str) -> Any:
+        """Return a method whose errors, and those of the iterator it returns, are of this kind."""
+
         # The code of a generator runs when it is read, after the call has returned.
         def iterate(values: Iterator[T]) -> Iterator[T]:
             with third_party_errors(kind, problem):
@@ -264,7 +266,7 @@ def find(
     if (plugin := load_only(group, name, where)) is not None:
         return plugin
     if is_path(name):
-        return _named_class(name, where, methods)
+        return _load_named_class(name, where, methods)
     raise _unknown(group, name, ours, where)
 
 
@@ -286,7 +288,12 @@ def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> Plug
     return PluginError(f"there is no '{name}'", where=where, remedy=remedy)
 
 
-def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
+def _load_named_class(path: str, where: str, methods: Sequence[str]) -> type:
+    """Return the class at a path such as `package.module:Class`.
+
+    Raises:
+        PluginError: If code is not allowed, or it is not a class with one of the methods.
+    """
     if not code_allowed():
         raise PluginError(
             f"'{path}' is a path to code, which needs permission",
@@ -374,7 +381,7 @@ def folders(group: str) -> list[Path]:
     Raises:
         PluginError: If a folder is missing.
     """
-    return [_folder(point) for point in entry_points_in(group)]
+    return [_folder_of_point(point) for point in entry_points_in(group)]
 
 
 def user_folders() -> list[Path]:
@@ -430,7 +437,7 @@ def _groups(path: tuple[str, ...]) -> frozenset[str]:
 
 def _place(group: str, point: EntryPoint) -> str:
     if group in FOLDERS:
-        return str(_folder(point))
+        return str(_folder_of_point(point))
     plugin = _load(point.value, "")
     return str(
         getattr(sys.modules.get(getattr(plugin, "__module__", "")), "__file__", "")
@@ -438,15 +445,19 @@ def _place(group: str, point: EntryPoint) -> str:
     )
 
 
-def _folder(point: EntryPoint) -> Path:
+def _folder_of_point(point: EntryPoint) -> Path:
+    """Return the folder that an entry point names, such as `package:prompts`.
+
+    Raises:
+        PluginError: If its package cannot be imported, or has no such folder.
+    """
     package, _, inside = point.value.partition(":")
     where = f"{_package(point)} ({point.group} '{point.name}')"
     remedy = f"fix or uninstall it, or exclude it with {VARIABLE}"
     try:
         spec = find_spec(package)
-    except (
-        Exception
-    ) as error:  # this imports the parent packages, whose code may fail in any way
+    # This imports the parent packages, whose code may fail in any way.
+    except Exception as error:
         raise PluginError(
             f"'{package}' cannot be imported: {error}", where=where, remedy=remedy
         ) from error
@@ -488,10 +499,15 @@ def load_only(group: str, name: str, where: str) -> Any:
             problem = f"its translations cannot be read ({error})"
             remedy = "compile them again, as with `msgfmt`"
             raise PluginError(problem, where=str(folder), remedy=remedy) from None
-    return _load(_only(points, where).value, where)
+    return _load(_single_point(points, where).value, where)
 
 
-def _only(points: list[EntryPoint], where: str) -> EntryPoint:
+def _single_point(points: list[EntryPoint], where: str) -> EntryPoint:
+    """Return the entry point of a name.
+
+    Raises:
+        PluginError: If several packages register different ones.
+    """
     if len({point.value for point in points}) > 1:
         packages = ", ".join(
             sorted(point.dist.name if point.dist else point.value for point in points)
@@ -510,13 +526,14 @@ def _load(path: str, where: str) -> Any:
     with third_party_errors(
         PluginError, f"'{path}' cannot be imported", where=where, remedy=remedy
     ):
-        value: Any = _import(module)
+        value: Any = _import_user_module(module)
         for part in attribute.split("."):
             value = getattr(value, part)
     return value
 
 
-def _import(module: str) -> Any:
+def _import_user_module(module: str) -> Any:
+    """Import a module, of a package or of the current folder."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -110,7 +110,7 @@ class Spool(LazySequence[T]):
             ConfigError: If the temporary file cannot be written.
         """
         if self._file is not None:
-            self._write(self._file, value)
+            self._write_value(self._file, value)
             return
         self._held.append(value)
         if self._is_sampled(len(self._held)):
@@ -141,6 +141,7 @@ class Spool(LazySequence[T]):
         return super().__iter__()
 
     def _make(self, index: int) -> T:
+        """Return a value, from memory or from the file."""
         if self._file is None:
             return self._held[index]
         # Values that cannot be pickled stay in memory; their span in the file is empty.
@@ -170,7 +171,7 @@ class Spool(LazySequence[T]):
         weakref.finalize(self, _close, file)
         try:
             for value in self._held:
-                self._write(file, value)
+                self._write_value(file, value)
         except ConfigError:
             # As before the attempt: the values are all in memory still.
             del self._ends[1:]
@@ -178,7 +179,8 @@ class Spool(LazySequence[T]):
         self._file = file
         self._held = []
 
-    def _write(self, file: IO[bytes], value: T) -> None:
+    def _write_value(self, file: IO[bytes], value: T) -> None:
+        """Append a value to the file; one that cannot be pickled stays in memory."""
         content = _pickled(value)
         if content is None:
             # The index of the value that is being written.

@@ -141,6 +141,7 @@ def _cut(case: Case, most: int, *, results: bool) -> Case:
     """Return a case with texts and parts of conversations of at most `most` characters; or only `results` of tools."""
 
     def cut(text: str) -> str:
+        """Return a text, or each part of a conversation, with at most `most` characters."""
         if (unit := unit_of(text)) is None:
             if len(text) > most and not results:
                 return truncate(text, most)

@@ -139,7 +139,7 @@ class Budget:
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
             async with self._turn:
-                reservation = await self._room_for(
+                reservation = await self._reserve_within(
                     require_known(ceiling), limited, self._usd
                 )
         if not hold.calls and not self._has_calls(1):
@@ -183,7 +183,7 @@ class Budget:
             needs: Returns the most that the question can need now.
         """
         while True:
-            hold = await self._hold(needs())
+            hold = await self._try_hold(needs())
             # Without other questions, nothing will be released, so the refusal is final.
             if hold.refused is None or not self._total.questions:
                 return hold
@@ -199,7 +199,8 @@ class Budget:
         if not self._total.questions:
             self._total.held_usd = 0.0  # any remainder is drift
 
-    async def _hold(self, need: Needs) -> Hold:
+    async def _try_hold(self, need: Needs) -> Hold:
+        """Reserve the calls and the cost of a whole question, or return why there is no room."""
         amount = need.usd
         if self._usd is not None:
             async with self._turn:
@@ -252,9 +253,19 @@ class Budget:
             self._taken += await asyncio.to_thread(self._shared.take, short)
         return self._committed() + amount <= self._taken + _DRIFT
 
-    async def _room_for(
+    async def _reserve_within(
         self, ceiling: float, limited: float | None, cap: float
     ) -> Reservation:
+        """Reserve the cost of a call within a cap; calls in flight that cost less may make room.
+
+        Args:
+            ceiling: The most that the call can cost.
+            limited: The most with a shorter limit on its answer; `None` if there is no such limit.
+            cap: The budget in USD.
+
+        Raises:
+            BudgetReached: If there is no room, and no call in flight can make any.
+        """
         while True:
             if await self._covers(ceiling, cap):
                 return Reservation(ceiling)

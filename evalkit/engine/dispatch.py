@@ -388,15 +388,26 @@ class Sender:
         if (why := await self._prepare(call)) is not None:
             return Failure("too_long", why, attempts=0)
         with self._outages[call.judge].look() as look:
-            return await self._attempts(call, look)
+            return await self._attempt_until_answered(call, look)
 
-    async def _attempts(self, call: PlannedCall, look: Look) -> Completion | Failure:
+    async def _attempt_until_answered(
+        self, call: PlannedCall, look: Look
+    ) -> Completion | Failure:
+        """Send a call until it has an answer or may not be repeated.
+
+        Returns:
+            The answer, or why there is none: the last error, the budget, or the end of the run.
+
+        Raises:
+            RunStopped: If the run stops before the next attempt.
+            AccessError: If the provider asks to wait too long.
+        """
         attempt = 1
         outage = self._outages[call.judge]
-        failing: float | None = None  # since when the attempts fail
-        looked = (
-            False  # whether the call was repeated to find out if the server is back
-        )
+        # Since when the attempts fail.
+        failing: float | None = None
+        # Whether the call was repeated to find out if the server is back.
+        looked = False
         while True:
             try:
                 return await self._attempt(
@@ -527,7 +538,8 @@ class Sender:
                 self.out.add(task)
                 self._idle.clear()
                 completion = replace(
-                    await self._answer(call.judge, request, turn), attempts=attempt
+                    await self._request_answer(call.judge, request, turn),
+                    attempts=attempt,
                 )
                 self._answered = True
             # The slot is free again by now: writing to disk must not delay the next call.
@@ -593,9 +605,19 @@ class Sender:
             if sent != call.key:
                 await self._writer.keep(sent, judge.spec.model, completion)
 
-    async def _answer(
+    async def _request_answer(
         self, index: int, request: JudgeRequest, turn: Turn
     ) -> Completion:
+        """Send a request to a judge once, and count the answer or refusal for its limits.
+
+        Args:
+            index: The judge.
+            request: The request.
+            turn: The slot that the call has of the judge's limits.
+
+        Raises:
+            CallError: If there is no answer.
+        """
         limit = self._limits[index]
         judge = self._judges[index]
         try:

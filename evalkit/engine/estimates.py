@@ -101,7 +101,7 @@ def estimate_length(
     """
     # Pairs of the number of answers to request and their length, one for each format.
     lengths = [
-        (kind.to_request, _length(kind, recent, limit))
+        (kind.to_request, _length_of_kind(kind, recent, limit))
         for kind in plan.kinds
         if kind.to_request
     ]
@@ -131,9 +131,16 @@ def estimate_length(
     )
 
 
-def _length(
+def _length_of_kind(
     kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None
 ) -> Length:
+    """Return how long answers of a kind are: by stored ones, by recent ones like them, or guessed.
+
+    Args:
+        kind: The format, and the stored answers to the planned prompts.
+        recent: Returns recent answers of the judge to any prompt.
+        limit: The most tokens of an answer; `None` for no limit.
+    """
     sample = kind
     origin = get_args(Origin)[0]
     # No answer to these prompts: recent answers of the judge in the same format stand for them.

@@ -428,23 +428,23 @@ class _Run:
                 task.cancel()
 
     async def _work(self) -> None:
-        while (call := await self._next()) is not None:
+        while (call := await self._next_call()) is not None:
             try:
                 judgment = await self._judgment(call)
             except RunStopped:
                 return
-            self._finish(call, judgment)
+            self._record_judgment(call, judgment)
 
-    def _finish(self, call: PlannedCall, judgment: Judgment) -> None:
+    def _record_judgment(self, call: PlannedCall, judgment: Judgment) -> None:
+        """Keep the judgment of a call, queue its follow-ups, and end a run that is of no use."""
         self.begun.discard((call.position, call.after))
         self.finished.set()
         # what was not sent, because no more cases are needed, has no judgment
         if self.over and judgment.status == "failed":
             self.tally.planned -= judgment.error_kind in NEVER_SENT
             return
-        if (
-            call.after and not call.request.items
-        ):  # a checklist's follow-up asks the same judge for missing items
+        # A checklist's follow-up asks the same judge for missing items; others ask the arbiter.
+        if call.after and not call.request.items:
             owner = self.judges[call.group.judge].spec.name
             judgment = replace(
                 judgment, judge=owner, arbiter=self.judges[call.judge].spec.name
@@ -464,7 +464,7 @@ class _Run:
         self._abort_if_useless(judgment)
         following: list[PlannedCall] = []
         if self.follow is not None and not call.after:
-            following = self._following(call, judgment, self.follow)
+            following = self._follow_ups(call, judgment, self.follow)
             # first in the queue, so that a unit is complete soon
             self.queue.extendleft(following)
         if self.until is not None and not self.over:
@@ -488,7 +488,7 @@ class _Run:
             self.tally.planned -= len(self.queue)
             self.queue.clear()
             # Wakes calls that wait for a slot or a retry; they come back as failures, which
-            # `_finish` drops.
+            # `_record_judgment` drops.
             self.sender.give_up(self.why or SETTLED)
 
     def _abort_if_hopeless(self) -> None:
@@ -516,12 +516,16 @@ class _Run:
         if why is not None:
             self.sender.give_up(why)
 
-    def _following(
+    def _follow_ups(
         self,
         call: PlannedCall,
         judgment: Judgment,
         follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]],
     ) -> list[PlannedCall]:
+        """Return the follow-up calls of a unit; none before all of its judgments are there.
+
+        `follow` returns the follow-up requests for the judgments of a unit.
+        """
         group = call.group
         first = call.group.positions[0]
         complete = self.incomplete.setdefault(first, {})
@@ -566,7 +570,8 @@ class _Run:
             after,
         )
 
-    async def _next(self) -> PlannedCall | None:
+    async def _next_call(self) -> PlannedCall | None:
+        """Return the next call, planning more cases if needed; `None` at the end of the run."""
         if self.sender.stopping:
             return None
         while not self.queue:
@@ -617,6 +622,10 @@ class _Run:
     async def _first_judgment(
         self, call: PlannedCall, *, again: bool = False
     ) -> Judgment:
+        """Return the judgment of a call, after all requests that its evaluator makes on the way.
+
+        `again`: a stored answer was not usable, so the call is sent.
+        """
         # An evaluator may read an answer and ask again, for example for the next step of a
         # prompt. All answers on that way are kept, in the order in which they were asked for.
         keys: tuple[str, ...] = ()

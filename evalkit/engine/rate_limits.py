@@ -271,6 +271,7 @@ class SharedWindow:
         owed = self._owed
 
         def change(text: str | None, now: float) -> str:
+            """Return the shared text with this worker's block; runs in a transaction."""
             nonlocal granted, wait
             # `taken`: blocks in order of time. `workers`: when each was last here. `next`: the
             # time up to which the even pace has been used.
@@ -320,7 +321,7 @@ class SharedWindow:
                 }
             )
 
-        _change(self._state, self._name, change)
+        _change_shared(self._state, self._name, change)
         self._owed -= owed
         return granted, wait
 
@@ -345,12 +346,12 @@ class SharedBudget:
             got = got if got >= need else 0.0
             return repr(taken + got)
 
-        _change(self.state, self.name, change)
+        _change_shared(self.state, self.name, change)
         return got
 
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not spent."""
-        _change(
+        _change_shared(
             self.state,
             self.name,
             lambda text, _: repr(max(0.0, float(text or 0.0) - amount)),
@@ -381,9 +382,14 @@ class SharedLimits:
         return SharedBudget(self.state, f"budget/{self.study}", shared)
 
 
-def _change(
+def _change_shared(
     state: SharedState, name: str, change: Callable[[str | None, float], str]
 ) -> None:
+    """Change a shared text of the store.
+
+    Raises:
+        StoreError: If the text cannot be read.
+    """
     try:
         state.change_state(name, change)
     # The text may be of another version or changed by hand. Counting from zero would exceed the
@@ -505,7 +511,7 @@ class JudgeLimit:
             tokens = prompt_tokens(request) * ratio + answer
         self._waiting += 1
         try:
-            turn = await self._enter(tokens)
+            turn = await self._wait_in_line(tokens)
         finally:
             self._waiting -= 1
         try:
@@ -513,7 +519,8 @@ class JudgeLimit:
         finally:
             self._pace.leave()
 
-    async def _enter(self, tokens: float) -> Turn:
+    async def _wait_in_line(self, tokens: float) -> Turn:
+        """Wait until the limits allow a call of so many tokens, and return its slot."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         # First come, first served: only the first in line looks at the pace.

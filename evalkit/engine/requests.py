@@ -130,7 +130,7 @@ class PlannedCalls:
         self._cases_read = self._yielded = self._planned = 0
         self._exhausted = False
         self._cases = iter(cases)
-        self._calls = self._plan(self._cases)
+        self._calls = self._plan_calls(self._cases)
 
     def batch(self) -> list[PlannedCall]:
         """Return the next calls, or an empty list at the end."""
@@ -168,13 +168,14 @@ class PlannedCalls:
                 return None
         return self._planned
 
-    def _plan(self, cases: Iterable[Case]) -> Iterator[PlannedCall]:
+    def _plan_calls(self, cases: Iterable[Case]) -> Iterator[PlannedCall]:
+        """Yield the calls of each case: for each judge, the requests as planned."""
         position = 0
         for case in cases:
             self._cases_read += 1
             planned_by_judge = self._planners.plan(case)
-            whole = sum(len(planned) for planned in planned_by_judge)
-            self._planned += whole
+            calls_of_case = sum(len(planned) for planned in planned_by_judge)
+            self._planned += calls_of_case
             # The order of positions: by case, then by judge, then as planned. Judgments are put
             # back into this order at the end.
             for index, (spec, planned) in enumerate(
@@ -185,7 +186,7 @@ class PlannedCalls:
                     positions[request.unit].append(number)
                 # Positions are known before the calls are: a group names all calls of its unit.
                 groups = {
-                    unit: CallGroup(case, index, tuple(numbers), whole)
+                    unit: CallGroup(case, index, tuple(numbers), calls_of_case)
                     for unit, numbers in positions.items()
                 }
                 for request in planned:
@@ -291,17 +292,18 @@ def expected_tokens(answer: AnswerFormat | None) -> int:
     """Return the estimated tokens of an answer in a format, with a few words per text."""
     if answer is None:
         return FREE_TEXT
-    return _within(answer.schema, _TEXT)
+    return _schema_tokens(answer.schema, _TEXT)
 
 
-def _within(schema: Json, text: int) -> int:
+def _schema_tokens(schema: Json, text: int) -> int:
+    """Return about how many tokens an answer of a schema has, with `text` for each free text."""
     if "properties" in schema:
         return _SYNTAX + sum(
-            len(name) // CHARACTERS_PER_TOKEN + _SYNTAX + _within(part, text)
+            len(name) // CHARACTERS_PER_TOKEN + _SYNTAX + _schema_tokens(part, text)
             for name, part in schema["properties"].items()
         )
     if "items" in schema:
-        item_tokens = _within(schema["items"], _ITEM) + 1
+        item_tokens = _schema_tokens(schema["items"], _ITEM) + 1
         count = max(
             int(schema.get("minItems", 0)),
             min(_ITEMS, int(schema.get("maxItems", _ITEMS))),

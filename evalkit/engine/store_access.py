@@ -39,7 +39,7 @@ class ThreadQueue(Generic[V, R]):
         # While one batch is in the thread, new values wait and form the next batch. So the store
         # is never used by two threads at a time, and many values share one round trip.
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._work_until_empty())
         return result
 
     async def settle(self) -> None:
@@ -47,7 +47,8 @@ class ThreadQueue(Generic[V, R]):
         while self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _run(self) -> None:
+    async def _work_until_empty(self) -> None:
+        """Work on all waiting values in a thread, batch by batch, and set their results."""
         try:
             while self._waiting:
                 batch = self._waiting

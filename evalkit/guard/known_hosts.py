@@ -166,7 +166,7 @@ def kept() -> Trust:
     Raises:
         ConfigError: If it is damaged.
     """
-    content = _content()
+    content = _read_trust_file()
     hosts = content.get("hosts")
     variables = content.get("variables")
     words = [
@@ -188,7 +188,7 @@ def keep(entries: Trust) -> Path:
         ConfigError: If the file is damaged or cannot be written.
     """
     path = trust_file()
-    content = _content()
+    content = _read_trust_file()
     hosts: dict[str, list[str] | None] = dict(content.get("hosts") or {})
     for entry in entries.hosts:
         # `None` is trust in what a judge there needs, and cannot grow; a list gets the new names.
@@ -207,7 +207,12 @@ def keep(entries: Trust) -> Path:
     return path
 
 
-def _content() -> Json:
+def _read_trust_file() -> Json:
+    """Return what the file of trust has; nothing if there is no file.
+
+    Raises:
+        ConfigError: If it cannot be read, or is damaged.
+    """
     path = trust_file()
     try:
         with open_file(path) as file:
@@ -221,15 +226,15 @@ def _content() -> Json:
         ) from None
     try:
         content = json.loads(text)
-        sound = (
+        is_valid = (
             isinstance(content, dict)
             and content.get("version") == _VERSION
             and all(map(_is_names, content.get("hosts", {}).values()))
             and _is_names(content.get("variables", []))
         )
     except (ValueError, RecursionError, AttributeError):
-        sound = False
-    if not sound:
+        is_valid = False
+    if not is_valid:
         raise ConfigError(
             "the file is damaged", where=str(path), remedy="remove it, and trust again"
         )

@@ -232,20 +232,23 @@ def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
             except (yaml.YAMLError, RecursionError, ValueError):
                 values = [text]
         for value in values:
-            for path, part in _leaves(value, (key,)):
+            for path, part in _values_with_paths(value, (key,)):
                 values_by_key.setdefault(".".join(path), []).append(part)
     return values_by_key
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _values_with_paths(
+    value: Any, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield a value and all values within it, each with its path; lists and mappings, too."""
     if isinstance(value, list | tuple):
         yield path, list(value)
         for index, part in enumerate(value):
-            yield from _leaves(part, (*path, str(index)))
+            yield from _values_with_paths(part, (*path, str(index)))
     elif isinstance(value, Mapping):
         yield path, dict(value)
         for key, part in value.items():
-            yield from _leaves(part, (*path, str(key)))
+            yield from _values_with_paths(part, (*path, str(key)))
     else:
         yield path, value
 
@@ -340,7 +343,7 @@ class _Walk:
         if host.is_loopback and callable_without_key:
             withhold(address)
             return
-        raise _untrusted(
+        raise _untrusted_error(
             host, names, value, self.origin, f"the judge is called at {address}"
         )
 
@@ -393,7 +396,7 @@ class _Walk:
         schemes = rules().schemes
         # A file is not a server: it is checked by its path.
         if scheme is None or scheme[1].lower() in schemes[section]:
-            self._file(value, text)
+            self._check_file(value, text)
             return
         host = host_of(text)
         # Such as postgresql+psycopg: the part behind + is the driver.
@@ -406,11 +409,16 @@ class _Walk:
                 remedy=_repeat(value),
             )
         if not _is_trusted(host, names):
-            raise _untrusted(
+            raise _untrusted_error(
                 host, names, value, self.origin, "a file names this server"
             )
 
-    def _file(self, value: Value, text: str) -> None:
+    def _check_file(self, value: Value, text: str) -> None:
+        """Check that a file is below the folders of the user.
+
+        Raises:
+            ConfigError: If it is elsewhere, or could be read as a server or as options.
+        """
         path = text.removeprefix("sqlite:///")
         # What is no plain path may be read as a server or as options by the library that opens
         # it.
@@ -492,6 +500,10 @@ def credentials_of(provider: str) -> tuple[str, ...]:
 
 
 def _is_trusted(host: Host, names: Sequence[str]) -> bool:
+    """Return whether a host may get credentials, by their names.
+
+    A host that this command trusts is kept, if trust is to be kept.
+    """
     # Trust in a host is for certain credentials: a trusted proxy for one key must not get
     # another.
     covering = [entry for entry in trust().hosts if entry.covers(host)]
@@ -505,20 +517,18 @@ def _is_trusted(host: Host, names: Sequence[str]) -> bool:
     ]
     if named_entries and is_keeping():
         # The host may get what it needs now, and no other credential later.
-        keep(
-            Trust(
-                [
-                    Entry(entry.host, entry.port, entry.names or frozenset(names))
-                    for entry in named_entries
-                ]
-            )
-        )
+        kept_entries = [
+            Entry(entry.host, entry.port, entry.names or frozenset(names))
+            for entry in named_entries
+        ]
+        keep(Trust(kept_entries))
     return True
 
 
-def _untrusted(
+def _untrusted_error(
     host: Host, names: Sequence[str], value: Value, origin: Origin, problem: str
 ) -> UntrustedError:
+    """Return the error for a host that is not trusted: what it would get, and how to trust it."""
     listed = " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     if value.kind == Kind.SERVER:
         gets = f"your key ({listed})"

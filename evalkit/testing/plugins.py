@@ -68,6 +68,7 @@ def check_judge(config: JudgeConfig) -> None:
 
 
 async def _judge_faults(config: JudgeConfig) -> list[str]:
+    """Return what is wrong with a judge's answers, alone and in parallel, and with closing it."""
     (judge,) = make_judges(config, RunnerConfig())
     try:
         if (prepare := getattr(judge, "prepare", None)) is not None:
@@ -199,6 +200,7 @@ def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> N
 
 
 def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
+    """Yield what is wrong with a benchmark: its name, its facts, its rows, and its metrics."""
     benchmark = find_benchmark(name)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         yield (
@@ -230,24 +232,25 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
         scoring={"bootstrap": 20},
     )
     judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
-    # The three states of a run: judged, half of it, nothing.
-    missing = [
-        replace(judgment, status="failed", value=None, criteria={}, error="failed")
-        for judgment in judgments
-    ]
-    half = [
-        judgment if index % 2 else gone
-        for index, (judgment, gone) in enumerate(zip(judgments, missing, strict=True))
-    ]
-    for state, subset in (
-        ("judged", judgments),
-        ("half judged", half),
-        ("not judged", missing),
-    ):
+    for state, subset in _states_of_run(judgments).items():
         yield from (
             f"{state}: {fault}"
             for fault in _metric_faults(run, dataset.cases, subset, name)
         )
+
+
+def _states_of_run(judgments: Sequence[Judgment]) -> dict[str, Sequence[Judgment]]:
+    """Return the judgments of a finished run, of one with half of its answers, and of none."""
+    missing = [
+        replace(judgment, status="failed", value=None, criteria={}, error="failed")
+        for judgment in judgments
+    ]
+    # Every second judgment is missing.
+    half = [
+        judgment if index % 2 else missing[index]
+        for index, judgment in enumerate(judgments)
+    ]
+    return {"judged": judgments, "half judged": half, "not judged": missing}
 
 
 def _row_faults(benchmark: Benchmark) -> Iterator[str]:
@@ -267,6 +270,7 @@ def _row_faults(benchmark: Benchmark) -> Iterator[str]:
 
 
 def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
+    """Yield whether a benchmark recognizes its own rows, and only these."""
     recognition = recognize_benchmark(path)
     if recognition is None or recognition.name != benchmark.name:
         yield (
@@ -321,6 +325,7 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
 def _metric_faults(
     run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str
 ) -> Iterator[str]:
+    """Yield what is wrong with the metrics that the rule of a benchmark adds to a run."""
     # What the rule adds are the metrics that a run without it does not have.
     plain = run.with_({"dataset.benchmark": None})
     plain_metrics = score_run(plain, cases, judgments).metrics
@@ -342,7 +347,11 @@ def _metric_faults(
             )
         if metric.value is None and not metric.note:
             yield f"'{metric.name}' has no value, and no note that explains why"
-        if None not in (bounds := (metric.low, metric.value, metric.high)) and list(
-            bounds
-        ) != sorted(bounds):  # type: ignore[type-var]
+        bounds = [
+            bound
+            for bound in (metric.low, metric.value, metric.high)
+            if bound is not None
+        ]
+        # Without an interval, there is nothing to compare.
+        if len(bounds) == 3 and bounds != sorted(bounds):
             yield f"'{metric.name}' is {metric.value}, outside its interval"

@@ -65,8 +65,8 @@ class _Runs:
         from evalkit.core.errors import EvalkitError
 
         try:
-            config = _config(spec)
-            outcome: RunResult | str = self._run(config)
+            config = _config_of(spec)
+            outcome: RunResult | str = self._run_once(config)
         except EvalkitError as error:
             outcome = f"evalkit: {error}"
         fault = outcome if isinstance(outcome, str) else _fault(config, outcome)
@@ -74,7 +74,8 @@ class _Runs:
             pytest.fail(str(fault), pytrace=False)
         return outcome
 
-    def _run(self, config: RunConfig) -> RunResult:
+    def _run_once(self, config: RunConfig) -> RunResult:
+        """Return the run of a config with its gate applied; equal configs share one run."""
         from dataclasses import replace
 
         from evalkit.workflows.finishing import track
@@ -107,7 +108,12 @@ def _fault(config: RunConfig, result: RunResult) -> str | None:
     )
 
 
-def _config(spec: _RunSpec) -> RunConfig:
+def _config_of(spec: _RunSpec) -> RunConfig:
+    """Return the config of a test: its study, with the test's overrides and rules.
+
+    Raises:
+        ConfigError: if it is invalid.
+    """
     from pydantic import ValidationError
 
     from evalkit.compose import DEFAULT, load_config

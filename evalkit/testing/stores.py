@@ -95,6 +95,7 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
 
 
 def _content_faults(store: Store, second: Store) -> Iterator[str]:
+    """Yield what is wrong with what a store returns, at once and to another user of it."""
     # Keys as evalkit makes them: 64 hexadecimal digits.
     kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {
         "f" * 64: _STORED
@@ -133,6 +134,7 @@ def _content_faults(store: Store, second: Store) -> Iterator[str]:
 
 
 def _claim_faults(store: Store, second: Store) -> Iterator[str]:
+    """Yield where two users can claim one key, or a claim does not end."""
     if not store.claim("a") or store.claim("a") or second.claim("a"):
         yield "a key can be claimed twice, or not at all"
     second.release("a")
@@ -152,18 +154,24 @@ def _claim_faults(store: Store, second: Store) -> Iterator[str]:
 
 
 def _concurrency_faults(store: Store, second: Store) -> Iterator[str]:
-    keys = [[f"thread-{n}-{k}" for k in range(20)] for n in range(_THREADS)]
+    """Yield whether completions are lost when threads write at the same time."""
+    # For each thread, the keys that it writes.
+    keys = [
+        [f"thread-{thread}-{number}" for number in range(20)]
+        for thread in range(_THREADS)
+    ]
 
-    def write(n: int) -> None:
-        for key in keys[n]:
-            (store, second)[n % 2].put_many([(key, "some/model", Completion(key))])
+    def write(thread: int) -> None:
+        for key in keys[thread]:
+            opened = (store, second)[thread % 2]
+            opened.put_many([(key, "some/model", Completion(key))])
             store.get_many([key])
 
     _concurrently(write)
-    completions = store.get_many([key for some in keys for key in some])
-    if {key: completion.text for key, completion in completions.items()} != {
-        key: key for some in keys for key in some
-    }:
+    written = {key: key for keys_of_thread in keys for key in keys_of_thread}
+    completions = store.get_many(list(written))
+    texts = {key: completion.text for key, completion in completions.items()}
+    if texts != written:
         yield (
             f"{_THREADS} threads write concurrently, but only {len(completions)} of {20 * _THREADS}"
             " completions are stored"
@@ -171,6 +179,7 @@ def _concurrency_faults(store: Store, second: Store) -> Iterator[str]:
 
 
 def _maintenance_faults(store: Store) -> Iterator[str]:
+    """Yield what is wrong with how a store adds, lists, counts and deletes completions."""
     rows = [
         StoredCompletion(f"old-{n}", "old/model", 1e9 + n / 3, Completion(str(n)))
         for n in range(5)
@@ -209,11 +218,13 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
 
 
 def _state_faults(store: Store, second: Store) -> Iterator[str]:
+    """Yield what is wrong with the shared texts of a store; nothing for a store without them."""
     if not isinstance(store, SharedState) or not isinstance(second, SharedState):
         return  # it is an extra
-    states = (store, second)
+    stores = (store, second)
     times = list[float]()
-    before = (time.time(), {row.key for row in store.scan() if row is not None})
+    started = time.time()
+    keys = {row.key for row in store.scan() if row is not None}
 
     def note(_: str | None, now: float) -> str:
         times.append(now)
@@ -229,7 +240,7 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
             "`states` does not return exactly the texts whose names start with a prefix, in the"
             " order of names"
         )
-    if not before[0] - 3600 < times[0] < before[0] + 3600 or times != sorted(times):
+    if not started - 3600 < times[0] < started + 3600 or times != sorted(times):
         yield "`change_state` does not give the store's time in seconds since 1970"
     for name in ("s/1", "no"):
         try:
@@ -249,7 +260,7 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
         for _ in range(10):
             # A read and a write: without one transaction for both, two threads read the same
             # number.
-            states[n % 2].change_state("sum", lambda old, _: str(int(old or 0) + 1))
+            stores[n % 2].change_state("sum", lambda old, _: str(int(old or 0) + 1))
 
     _concurrently(count)
     if (total := store.states("sum").get("sum")) != str(10 * _THREADS):
@@ -260,11 +271,12 @@ def _state_faults(store: Store, second: Store) -> Iterator[str]:
     # Removed, so that the checks after this one find a store without shared texts.
     for name in store.states(""):
         store.change_state(name, lambda _, __: None)
-    if {row.key for row in store.scan() if row is not None} != before[1]:
+    if {row.key for row in store.scan() if row is not None} != keys:
         yield "`change_state` changes completions"
 
 
 def _read_only_faults(store: Store) -> Iterator[str]:
+    """Yield where a read-only store can be changed, or does not return its completions."""
     rows = [row for row in store.scan() if row is not None]
     if not rows or store.get_many([rows[0].key]) != {rows[0].key: rows[0].completion}:
         yield "a read-only store does not return its completions"

@@ -120,22 +120,22 @@ def read_answers(
             size += len(line or b"")
             # Few large writes, with a bound on the memory that waiting answers take.
             if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
-                _store(batch, store, report)
+                _store_batch(batch, store, report)
                 size = 0
-        _store(batch, store, report)
+        _store_batch(batch, store, report)
     return report
 
 
-def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
-    # of several answers to one request, the first is stored
+def _store_batch(
+    batch: list[StoredCompletion], store: Store, report: ReadReport
+) -> None:
+    """Store some answers, count the new and the known ones in the report, and empty the list."""
+    added = 0
     if batch:
-        added = store.add_many(
-            list(
-                {completion.key: completion for completion in reversed(batch)}.values()
-            )
-        )
-    else:
-        added = 0
+        # Of several answers to one request, the first one wins: later entries replace earlier
+        # ones, so the order is reversed.
+        first_by_key = {completion.key: completion for completion in reversed(batch)}
+        added = store.add_many(list(first_by_key.values()))
     report.stored += added
     report.known += len(batch) - added
     batch.clear()

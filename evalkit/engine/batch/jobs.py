@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
@@ -274,42 +274,57 @@ class BatchRun:
         return requests[:count]
 
     async def _submit(self, batch_round: Round) -> None:
+        """Write the requests of a round to files, and submit each file as a batch.
+
+        Raises:
+            ConfigError: If an address cannot be used, or no batch can be created.
+        """
         # Open each address first: a wrong key must show before a batch of another model is paid
         # for.
         for target in {request.target for request in batch_round.requests}:
             await self._api(target)
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
             path = Path(folder, "requests.jsonl")
-            for file, requests in await asyncio.to_thread(
+            written = await asyncio.to_thread(
                 write_round, path, batch_round, store=None
-            ):
-                rungs = {request.key: request.rung for request in requests}
-                most = sum(request.ceiling or 0.0 for request in requests)
-                pending = PendingBatch(file, rungs, time(), most)
-                tag = uuid4().hex
-                # before it is submitted: if its id is lost, the batch is found by its tag
-                await self._save(tag, pending)
-                try:
-                    batch = await (await self._api(file.target)).submit(
-                        path.with_name(file.name), tag, self._check_lock
-                    )
-                except CallError as error:
-                    problem = f"{file.target.model}: no batch could be created ({error.message})"
-                    raise ConfigError(
-                        problem, remedy="repeat the command; what was submitted is kept"
-                    ) from error
-                # With its id, a later command finds the batch without a search at the provider.
-                self._waiting[tag] = pending = replace(pending, batch=batch)
-                await self._save(tag, pending)
-                self._spent.calls += len(rungs)
-                self._attempts.update(rungs.keys())
-                self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
-                _log.warning(
-                    "batch %s: %s requests to %s",
-                    batch,
-                    f"{len(rungs):,}",
-                    file.target.name,
-                )
+            )
+            for file, requests in written:
+                await self._submit_file(path.with_name(file.name), file, requests)
+
+    async def _submit_file(
+        self, path: Path, file: RequestFile, requests: Sequence[BatchRequest]
+    ) -> None:
+        """Submit a file of requests as a batch, and keep in the store what a later command needs.
+
+        Raises:
+            ConfigError: If no batch can be created.
+        """
+        rungs = {request.key: request.rung for request in requests}
+        most = sum(request.ceiling or 0.0 for request in requests)
+        pending = PendingBatch(file, rungs, time(), most)
+        tag = uuid4().hex
+        # before it is submitted: if its id is lost, the batch is found by its tag
+        await self._save(tag, pending)
+        try:
+            api = await self._api(file.target)
+            batch = await api.submit(path, tag, self._check_lock)
+        except CallError as error:
+            raise ConfigError(
+                f"{file.target.model}: no batch could be created ({error.message})",
+                remedy="repeat the command; what was submitted is kept",
+            ) from error
+        # With its id, a later command finds the batch without a search at the provider.
+        self._waiting[tag] = pending = replace(pending, batch=batch)
+        await self._save(tag, pending)
+        self._spent.calls += len(rungs)
+        self._attempts.update(rungs.keys())
+        self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
+        _log.warning(
+            "batch %s: %s requests to %s",
+            batch,
+            f"{len(rungs):,}",
+            file.target.name,
+        )
 
     def _check_lock(self) -> None:
         if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):
@@ -332,8 +347,8 @@ class BatchRun:
                 raise StoreError(problem) from None
             tag = name.removeprefix(_NAMES)
             target = pending.file.target
-            # A command was killed between the two saves of `_submit`. The provider is asked for
-            # the tag; a day of margin covers clocks that differ.
+            # A command was killed between the two saves of `_submit_file`. The provider is asked
+            # for the tag; a day of margin covers clocks that differ.
             if pending.batch is None and (target.model, target.api_base) in self._apis:
                 pending = replace(
                     pending,
@@ -355,7 +370,7 @@ class BatchRun:
             running = 0
             # A copy: `_collect` deletes from the dictionary.
             for tag, pending in list(self._waiting.items()):
-                status = await self._look(pending)
+                status = await self._look_up(pending)
                 if status is not None and status.ended:
                     await self._collect(tag, pending, status)
                 else:
@@ -372,7 +387,14 @@ class BatchRun:
                 return
             await asyncio.sleep(self._config.runner.poll)
 
-    async def _look(self, pending: PendingBatch) -> BatchStatus | None:
+    async def _look_up(self, pending: PendingBatch) -> BatchStatus | None:
+        """Return the status of a batch; `None` if the provider cannot say it now.
+
+        A batch that the provider no longer knows counts as ended, without an answer.
+
+        Raises:
+            ConfigError: If the provider refuses, and only the user can decide what follows.
+        """
         api = await self._api(pending.file.target)
         batch = pending.batch or ""
         try:
@@ -390,28 +412,48 @@ class BatchRun:
             _log.warning("batch %s: %s; it is looked up again", batch, error.message)
             return None
 
+    async def _download(
+        self, pending: PendingBatch, status: BatchStatus, folder: Path
+    ) -> tuple[list[Path], CallError | None] | None:
+        """Download the files of a batch into a folder.
+
+        Returns:
+            The files, and the error of one that is gone; `None` if one must be tried again.
+        """
+        paths: list[Path] = []
+        gone: CallError | None = None
+        for file in status.files:
+            path = folder / f"{len(paths)}.jsonl"
+            try:
+                api = await self._api(pending.file.target)
+                await api.download(file, path)
+                paths.append(path)
+            except CallError as error:
+                if error.retryable:
+                    _log.warning(
+                        "batch %s: %s; it is looked up again", status.id, error.message
+                    )
+                    return None
+                gone = error
+        return paths, gone
+
     async def _collect(
         self, tag: str, pending: PendingBatch, status: BatchStatus
     ) -> None:
+        """Store the answers of an ended batch, count what it cost, and forget it.
+
+        If a file cannot be downloaded now, the batch stays and is looked up again.
+
+        Raises:
+            ConfigError: If its files are gone, or it failed or was cancelled.
+        """
         index = RequestIndex()
         index.add(pending.file, pending.rungs)
-        gone: CallError | None = None
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
-            paths: list[Path] = []
-            for file in status.files:
-                path = Path(folder, f"{len(paths)}.jsonl")
-                try:
-                    await (await self._api(pending.file.target)).download(file, path)
-                    paths.append(path)
-                except CallError as error:
-                    if error.retryable:
-                        _log.warning(
-                            "batch %s: %s; it is looked up again",
-                            status.id,
-                            error.message,
-                        )
-                        return
-                    gone = error
+            download = await self._download(pending, status, Path(folder))
+            if download is None:
+                return
+            paths, gone = download
             report = await asyncio.to_thread(read_answers, paths, index, self._store)
         # Every request of the batch is now stored, has an outcome, or is unknown.
         completions = await asyncio.to_thread(self._store.get_many, list(pending.rungs))
@@ -436,12 +478,13 @@ class BatchRun:
             for fault, count in report.faults.items()
             if "bad_resp" in fault or "refused" in fault
         )
-        unread += unknown if gone is not None or status.status == _FORGOTTEN else 0
-        cost = report.paid.cost_usd
-        if cost is None:
+        if gone is not None or status.status == _FORGOTTEN:
+            unread += unknown
+        if report.paid.cost_usd is None:
             most = pending.reserved
         else:
-            most = cost + pending.reserved * unread / len(pending.rungs)
+            share = unread / len(pending.rungs)
+            most = report.paid.cost_usd + pending.reserved * share
         # Never more than reserved: the cap was checked against that sum.
         self._spent.usd += min(pending.reserved, most)
         self._tally.count_paid(report.paid)

@@ -189,6 +189,11 @@ class RecordingJudge(ModelJudge):
         return target, shape
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
+        """Record the request of a call for the round, and send nothing.
+
+        Raises:
+            CallError: Always, as there is no answer.
+        """
         assert self._target is not None
         transport: Any = self.transport
         config = self.config
@@ -469,7 +474,9 @@ def write_round(
             f"names one model, and the requests are for {models}", where="--model"
         )
     parts = [
-        part for group in by_target for part in _split(group, max_requests, max_bytes)
+        part
+        for group in by_target
+        for part in _split_by_limits(group, max_requests, max_bytes)
     ]
     if len(parts) == 1:
         names = [path.name]
@@ -498,9 +505,10 @@ def write_round(
     return list(zip(files, parts, strict=True))
 
 
-def _split(
+def _split_by_limits(
     requests: Sequence[BatchRequest], max_requests: int, max_bytes: int
 ) -> list[list[BatchRequest]]:
+    """Return requests in parts that keep the limits of a file, in the same order."""
     parts: list[list[BatchRequest]] = [[]]
     size = 0
     # all keys have the same length

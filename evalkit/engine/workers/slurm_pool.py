@@ -166,6 +166,11 @@ class SlurmPool(Pool):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _submit(self) -> None:
+        """Submit the queued shards as one array of jobs.
+
+        Raises:
+            ConfigError: If Slurm refuses them.
+        """
         if not self.queue:
             return
         tasks = [*self.queue]
