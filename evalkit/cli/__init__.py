@@ -161,7 +161,10 @@ def _flags_after_command(argv: Sequence[str]) -> list[str]:
 
 
 def _run_command(argv: Sequence[str]) -> int:
-    """Run the command of a command line, and return its exit status; without one, print the help."""
+    """Run the command of a command line, and return its exit status.
+
+    Without a command, the help or the version is printed.
+    """
     words = _flags_after_command(argv)
     if not words or words[0] in ("-h", "--help") or words == ["help"]:
         print(root_help())

@@ -97,10 +97,10 @@ def main(arguments: Namespace) -> int:
     else:
         status = ExitStatus.DONE
     # Printed before it is registered: a tracker that cannot be reached hides nothing.
-    return int(max(status, _register(result, alignment)))
+    return int(max(status, _register_prompt(result, alignment)))
 
 
-def _register(result: RunResult, alignment: Alignment) -> int:
+def _register_prompt(result: RunResult, alignment: Alignment) -> int:
     """Register a better prompt with its metrics in MLflow, and return the exit status."""
     if alignment.preset is None or alignment.test is None or not alignment.prompt:
         return ExitStatus.DONE
@@ -168,7 +168,9 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
 
 
 def plan(words: Sequence[str]) -> int:
-    """Print what an alignment could prove with the labels of a run; nothing is written, and no label is used twice.
+    """Print what an alignment could prove with the labels of a run.
+
+    Nothing is written, and no label is used twice.
 
     Raises:
         ConfigError: as `main`.
@@ -300,7 +302,7 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
         console.print(f"  {key}: {value}")
     if alignment.proposals:
         console.print()
-        console.print(_proposals(alignment, words))
+        console.print(_proposals_table(alignment, words))
     if alignment.diff:
         console.print()
         for line in alignment.diff.splitlines():
@@ -389,7 +391,7 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     console.print(f"written: {folder / ALIGNMENTS}")
 
 
-def _proposals(alignment: Alignment, words: Translator) -> Table:
+def _proposals_table(alignment: Alignment, words: Translator) -> Table:
     """Return the table of proposals with their gains on dev, those that were kept first."""
     table = text_table(("proposal", "text", "gain on dev", "p, adjusted", "result"), ())
     for proposal in sorted(

@@ -46,7 +46,7 @@ _FILES = ("comparison.json", "comparison.csv", CASES_PAGE)
 
 def main(arguments: Namespace) -> int:
     """Compare runs, print the tables and write comparison.json and comparison.csv."""
-    runs, options = _split(arguments.runs, OPTIONS, "compare")
+    runs, options = _split_runs_and_settings(arguments.runs, OPTIONS, "compare")
     if len(runs) < 2:
         raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
     with _found(runs, options) as results:
@@ -63,15 +63,18 @@ def main(arguments: Namespace) -> int:
 
 
 def drift(arguments: Namespace) -> int:
-    """Print what changed between two runs and whether the judge got worse; exit with 4 if it did, 5 if undecided."""
-    runs, options = _split(arguments.runs, DRIFT_OPTIONS, "drift")
+    """Print what changed between two runs and whether the judge got worse.
+
+    Exits with 4 if it did, 5 if that is undecided.
+    """
+    runs, options = _split_runs_and_settings(arguments.runs, DRIFT_OPTIONS, "drift")
     if len(runs) != 2:
         raise UsageError(
             "drift", "needs two runs, before and after: folders or MLflow run ids"
         )
     with _found(runs, options) as results:
         if arguments.labels is not None:
-            results = _relabeled(results, arguments.labels)
+            results = _with_labels_of_file(results, arguments.labels)
         before, after = map(RunEntry.of, runs, results)
         # The later run states what matters now.
         margin = _read_margin(options.get(MARGIN, after.config.scoring.margin))
@@ -129,8 +132,10 @@ def _read_margin(value: Any) -> float:
     return float(value)
 
 
-def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
-    """Return the runs with the labels of a file instead of their own; labels of other cases are omitted.
+def _with_labels_of_file(results: Sequence[RunResult], path: Path) -> list[RunResult]:
+    """Return the runs with the labels of a file instead of their own.
+
+    Labels of other cases are omitted.
 
     Raises:
         DatasetError: if a label is invalid, or none is of a case that the run after has.
@@ -175,7 +180,7 @@ def _found(runs: Sequence[str], options: Json) -> Iterator[list[RunResult]]:
         ]
 
 
-def _split(
+def _split_runs_and_settings(
     words: Sequence[str], keys: Sequence[str], command: str
 ) -> tuple[list[str], JsonObject]:
     """Separate runs from settings: a word with `=` is a setting unless it is a folder."""

@@ -48,7 +48,10 @@ def _by_hydra(words: Sequence[str]) -> int:
 
 
 def _for_overrides(typed: Sequence[str]) -> list[str] | None:
-    """Complete commands, options and studies; return the words of an override, or `None` if there are none."""
+    """Complete commands, options and studies.
+
+    Returns the words of an override to complete; `None` if there are none.
+    """
     if len(typed) < 2:
         _print(COMMANDS, "".join(typed))
         return None

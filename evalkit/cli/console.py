@@ -179,7 +179,10 @@ class _ThreadedHandler(logging.Handler):
 
 @contextmanager
 def log_handler(*, threaded: bool = False) -> Iterator[None]:
-    """Print the warnings that evalkit's modules log inside the block, in a thread if that must not wait."""
+    """Print the warnings that evalkit's modules log inside the block.
+
+    They are printed in a thread if the caller must not wait.
+    """
     logger = logging.getLogger("evalkit")
     handler: logging.Handler = _LogHandler()
     if threaded:

@@ -75,7 +75,7 @@ def main(arguments: Namespace) -> int:
         ConfigError: if there is no such page, or the folder cannot be written.
     """
     pages = _pages()
-    page = _find(arguments.page, pages)
+    page = _find_page(arguments.page, pages)
     folder: Path = arguments.output or _cache_folder()
     with file_errors("cannot be written"):
         _write_pages(pages, folder)
@@ -102,7 +102,7 @@ def _pages() -> dict[str, str]:
     return pages
 
 
-def _find(words: str | None, pages: dict[str, str]) -> str:
+def _find_page(words: str | None, pages: dict[str, str]) -> str:
     """Return the page that a user names by its path or by the last part of it.
 
     Raises:

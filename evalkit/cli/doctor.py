@@ -65,7 +65,7 @@ def _checks(config: RunConfig) -> Iterator[Check]:
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _describe_store(config)
     yield "run folder", _writable
-    yield "plug-ins", _plugins
+    yield "plug-ins", _count_plugins
     if config.tracking.enabled:
         yield "tracking", lambda: _tracking(config)
 
@@ -104,7 +104,7 @@ def _describe_store(config: RunConfig) -> str:
     return store_location(url)
 
 
-def _plugins() -> str:
+def _count_plugins() -> str:
     """Return how many plug-ins there are.
 
     Raises:

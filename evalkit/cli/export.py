@@ -59,7 +59,7 @@ def export(arguments: Namespace) -> int:
         write_judge(result, target)
         print(f"judge written to {target}; use it with evalkit.load_judge")
         if arguments.register is not None:
-            _register(result, folder, target, arguments.register)
+            _register_judge(result, folder, target, arguments.register)
         return 0
     if layout == ASSESSMENTS:
         from evalkit.guard.doors import EXPORT, SECTIONS
@@ -123,7 +123,7 @@ def export(arguments: Namespace) -> int:
     return 0
 
 
-def _register(result: RunResult, run: Path, judge: Path, name: str) -> None:
+def _register_judge(result: RunResult, run: Path, judge: Path, name: str) -> None:
     """Add a judge to the model registry of MLflow."""
     from evalkit.guard.doors import EXPORT, SECTIONS
     from evalkit.guard.policy import check, origin_of

@@ -256,7 +256,10 @@ def _set(values: JsonObject, path: Sequence[str], value: Any) -> None:
 
 
 def print_gate(result: RunResult) -> int:
-    """Report the outcome of a gate, write its table to the summary of GitHub Actions, and return the exit status."""
+    """Report the outcome of a gate, and return the exit status.
+
+    In GitHub Actions, its table is also written to the summary of the step.
+    """
     gate = result.manifest.get(GATE)
     if not gate:
         return ExitStatus.DONE
@@ -362,7 +365,10 @@ def _reproduce_jobs(
     overrides: Sequence[str],
     folder: Path | None,
 ) -> int:
-    """Reproduce each job of a sweep and print a line for it; a job that cannot be read does not stop the others."""
+    """Reproduce each job of a sweep, print a line for it, and return the exit status.
+
+    A job that cannot be read does not stop the others.
+    """
     statuses = [int(ExitStatus.DONE)]
     contents = []
     equal = 0

@@ -341,7 +341,7 @@ class Driver:
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
         objective = OmegaConf.select(cfg, "objective")
-        folder, status = self._attempt(cfg, searched=objective is not None)
+        folder, status = self._run_in_own_folder(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A failed gate has numbers: the sweep continues and reports it at the end.
         # In a search, or in another process, only an exception tells Hydra that the job failed.
@@ -356,8 +356,13 @@ class Driver:
             return objective_value(folder, objective)
         return status
 
-    def _attempt(self, cfg: DictConfig, *, searched: bool) -> tuple[Path, int]:
-        """Run one job in a folder that no other process has; return the folder and the exit status."""
+    def _run_in_own_folder(
+        self, cfg: DictConfig, *, searched: bool
+    ) -> tuple[Path, int]:
+        """Run one job in a folder that no other process has.
+
+        Returns the folder and the exit status.
+        """
         settings = HydraConfig.get()
         folder = Path(settings.runtime.output_dir)
         claim = None
@@ -640,7 +645,7 @@ def _decoded_output(words: Sequence[str]) -> Iterator[None]:
         )
 
 
-def _dispatch(
+def _call_hydra(
     hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool
 ) -> None:
     """Call Hydra as `hydra.main` does, which can only read `sys.argv`."""
@@ -684,7 +689,7 @@ def _run_hydra(
 
     try:
         with _decoded_output(words), own_hydra(words) as hydra:
-            _dispatch(hydra, name, words, task, sweep=sweep)
+            _call_hydra(hydra, name, words, task, sweep=sweep)
     except JobError as error:
         driver.statuses.append(error.status)
     except (EvalkitError, KeyboardInterrupt, BrokenPipeError):

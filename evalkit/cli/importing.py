@@ -35,7 +35,9 @@ class _Import:
 
 
 def import_(arguments: Namespace) -> int:
-    """Read a file of judgments, score them, write the run folder, record the run and print the summary.
+    """Import a file of judgments into a run folder, and return the exit status.
+
+    The judgments are scored, the run is recorded, and its summary printed.
 
     Raises:
         ConfigError: if the arguments, the file or its config are wrong.
@@ -58,10 +60,10 @@ def import_(arguments: Namespace) -> int:
             f"no such format '{arguments.format}'",
             did_you_mean(arguments.format, names),
         )
-    return _import_file(_sorted(arguments))
+    return _import_file(_separate_fields(arguments))
 
 
-def _sorted(arguments: Namespace) -> _Import:
+def _separate_fields(arguments: Namespace) -> _Import:
     """Separate the columns after `--fields` from the overrides around them."""
     words: list[str] = arguments.words
     # argparse gives `--fields` all words after it, overrides included: only those that name a
@@ -116,9 +118,9 @@ def _import_file(source: _Import) -> int:
     from evalkit.workflows.finishing import claim_run_folder
 
     if importer(source.format).needs_cases:
-        imported, config = _batch(source)
+        imported, config = _read_batch(source)
     else:
-        imported = _select(
+        imported = _select_cases(
             source,
             read_judgments(
                 source.format,
@@ -188,8 +190,11 @@ def _no_verdicts_error(source: _Import) -> ConfigError:
     )
 
 
-def _batch(source: _Import) -> tuple[Any, Any]:
-    """Return the answers in a batch's file, and the config of a run over its cases, which says how to parse them."""
+def _read_batch(source: _Import) -> tuple[Any, Any]:
+    """Return the answers in a batch's file, and the config of a run over its cases.
+
+    The config says how the answers are parsed.
+    """
     from evalkit.compose import load_config
     from evalkit.config import JudgeConfig
     from evalkit.core.resources import project
@@ -216,7 +221,9 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     judge = config.judge.label if named else None
     options = _reader_options(source)
     options = replace(options, cases=cases, judge=options.judge or judge)
-    imported = _select(source, import_judgments(source.format, source.path, options))
+    imported = _select_cases(
+        source, import_judgments(source.format, source.path, options)
+    )
     if not named:
         # A batch file has one model, which is its judge.
         model = imported.judgments[0].judge
@@ -240,7 +247,7 @@ def _reader_options(source: _Import) -> Any:
     )
 
 
-def _select(source: _Import, imported: Any) -> Any:
+def _select_cases(source: _Import, imported: Any) -> Any:
     """Return the selected cases with their judgments."""
     from evalkit.interop.import_file import complete_only
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def label(arguments: Namespace) -> int:
-    """Read labels from a file, from MLflow or from a page, and score the run again; or send items to label to MLflow.
+    """Read labels for a run and score it again, or send items to label to MLflow.
+
+    Labels are read from a file, from MLflow, or from a page on which an annotator labels.
 
     Raises:
         ConfigError: if the arguments are incomplete, or the labels belong to another run.
@@ -64,9 +66,11 @@ def label(arguments: Namespace) -> int:
     # A page stays open for hours, so it does not hold the claim; see `_on_page`.
     if not arguments.page:
         with claim_finished(folder):
-            return _label(_labeled_run(folder), folder, file, overrides, arguments)
+            return _label_items(
+                _labeled_run(folder), folder, file, overrides, arguments
+            )
     if folder.is_file():
-        folder = _imported(folder)
+        folder = _import_source(folder)
     result = _labeled_run(folder)
     _config(result, overrides)
     return _on_page(result, folder, arguments)
@@ -91,7 +95,7 @@ def _labeled_run(folder: Path) -> RunResult:
     return result
 
 
-def _label(
+def _label_items(
     result: RunResult,
     folder: Path,
     file: str | None,
@@ -115,7 +119,7 @@ def _label(
         from evalkit.audit.rewriting import read_reviews
 
         if (reviews := read_reviews(Path(source), omitted)) is not None:
-            return _review(result, folder, reviews, omitted, source)
+            return _review_audit(result, folder, reviews, omitted, source)
     if source == MLFLOW:
         read = _from_mlflow(result, overrides)
     else:
@@ -172,8 +176,10 @@ def _add_labels(
     return print_gate(again)
 
 
-def _imported(table: Path) -> Path:
-    """Return the run folder of a table or a log: NAME-labels in the current folder, checked the first time.
+def _import_source(table: Path) -> Path:
+    """Return the run folder of a table or a log: NAME-labels in the current folder.
+
+    The file is imported and checked the first time.
 
     Raises:
         ConfigError: if the table cannot be read, or the folder has another run.
@@ -194,7 +200,10 @@ def _imported(table: Path) -> Path:
 
 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
-    """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
+    """Let an annotator label on a page, then score the run again.
+
+    The page is served until all is labeled, a click on Finish, or Ctrl-C.
+    """
     from evalkit.core.admission import listen
     from evalkit.labels.next_labels import sample_next
     from evalkit.labels.page import HOST, LabelPage, page_of
@@ -235,7 +244,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     return 0
 
 
-def _review(
+def _review_audit(
     result: RunResult,
     folder: Path,
     reviews: Reviews,

@@ -328,7 +328,10 @@ def _shares(earlier: JobPlan, job: PlannedJob) -> bool:
 
 
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
-    """Return the requests of each judge of a job, and log the note on its benchmark unless it is in `noted`."""
+    """Return the requests of each judge of a job.
+
+    A note on its benchmark is logged unless it is in `noted`, to which it is added.
+    """
     config = job.config
     benchmark = stream_cases(job.config).benchmark
     url = store_url(config.store.url)
@@ -336,7 +339,7 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     # A plan writes nothing, and opening a missing SQLite store would create a file.
     reads = mode == "read_only" or (
         mode in ("read_write", "retry") and backend_of(url).exists(url)
-    )  # it is never created
+    )
     parts = []
     with (
         closing(open_url(url, read_only=mode == "read_only"))
@@ -405,7 +408,10 @@ def _part(
 
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
-    """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
+    """Print the table of planned jobs.
+
+    In its total, a request that several jobs share counts once.
+    """
     # One time for each job, in the order of `jobs`; `total` is unknown if one of them is.
     times = [minutes(job.fresh, job.config.runner) for job in jobs]
     several = len(jobs) > 1
@@ -452,7 +458,7 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
     console.print(table)
-    for line in (*_lengths(fresh), *_unpriced(fresh)):
+    for line in (*_length_lines(fresh), *_unpriced(fresh)):
         console.print(line)
 
 
@@ -527,7 +533,7 @@ ORIGINS: Final[Mapping[Origin, str]] = {
 """The words for the origins of an estimated length, with a number of answers."""
 
 
-def _lengths(parts: Sequence[Part]) -> Iterator[str]:
+def _length_lines(parts: Sequence[Part]) -> Iterator[str]:
     """Yield a line on the basis of the estimated lengths, with a part for each origin."""
     bases = []
     for origin, words in ORIGINS.items():

@@ -91,9 +91,8 @@ def seconds_left(progress: Progress, rate: float | None) -> float | None:
         or rate is None
     ):
         return None
-    if (
-        progress.done * TOO_EARLY < progress.total
-    ):  # first answers also wait for imports, connections and model loading
+    # The first answers also wait for imports, connections and the loading of models.
+    if progress.done * TOO_EARLY < progress.total:
         return None
     return (progress.total - progress.done) / rate
 

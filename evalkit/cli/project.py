@@ -73,7 +73,9 @@ def init(arguments: Namespace) -> int:
         ConfigError: if there is no such prompt, or the folder cannot be written.
     """
     folder: Path = arguments.folder
-    contents = _project_files() if arguments.copy is None else _prompts(arguments.copy)
+    contents = (
+        _project_files() if arguments.copy is None else _shipped_prompts(arguments.copy)
+    )
     created = []
     # Two commands at once would each find files missing and mix their contents.
     with file_errors("cannot be written"), claim_folder(folder):
@@ -112,8 +114,10 @@ def _project_files() -> dict[str, str]:
     }
 
 
-def _prompts(name: str) -> dict[str, str]:
-    """Return the shipped prompts of a name, `pairwise` or `prompt/pairwise`, in each language or the named one.
+def _shipped_prompts(name: str) -> dict[str, str]:
+    """Return the shipped prompts of a name, such as `pairwise` or `prompt/pairwise`.
+
+    In each language, or in the one that is named.
 
     Raises:
         ConfigError: if there is none.

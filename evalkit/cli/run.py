@@ -112,7 +112,10 @@ def run_job(job: Job) -> int:
 
 
 def _is_finished(job: Job) -> bool:
-    """Return whether the job's folder has a complete run of its config with the current data, prompts and evalkit."""
+    """Return whether the job's folder has a complete run of its config.
+
+    The run must have the current data, prompts and version of evalkit.
+    """
     status = read_status(job.folder)
     if (
         not status.complete

@@ -37,7 +37,7 @@ def main(arguments: Namespace) -> int:
     from evalkit.serving.bounds import Bounds
     from evalkit.serving.service import STOP_SECONDS, Service
 
-    settings = _settings(arguments.overrides)
+    settings = _serving_settings(arguments.overrides)
     judge = load_judge(
         Path(arguments.judge),
         api_base=arguments.api_base,
@@ -133,7 +133,7 @@ def _serve_http(service: Any, arguments: Namespace, sentence: str) -> None:
         run_async(server.run_until_signal())
 
 
-def _settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
+def _serving_settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
     """Return the settings of the store and the runner.
 
     Raises:

@@ -139,7 +139,7 @@ def metric_table(
 def judge_table(
     metrics: Mapping[str, Metric], confidence: float = 0.95, say: Speaker = ENGLISH
 ) -> Table | None:
-    """Return the table of a panel's judges with the decision about each, or `None` if there is no panel."""
+    """Return the table of a panel's judges with the decision about each; `None` without a panel."""
     judges = list(
         dict.fromkeys(
             name.split("/")[1] for name in metrics if name.startswith("judge/")
@@ -174,7 +174,10 @@ def judge_table(
 
 
 def subset_table(rows: Sequence[Json], say: Speaker = ENGLISH) -> Table:
-    """Return the subsets of a panel's judges that no cheaper one equals in accuracy, the chosen one and the whole."""
+    """Return the table of subsets of a panel's judges that could vote instead.
+
+    These are the subsets that no cheaper one equals in accuracy, the chosen one, and the whole.
+    """
     headings = (
         gettext("accuracy"),
         gettext("interval"),
@@ -319,7 +322,7 @@ def print_changes(before: RunResult, after: RunResult) -> None:
 
 
 def print_audit(console: Console, sheet: Json, say: Speaker) -> None:
-    """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
+    """Print what a datasheet says the judge falls for, or else the names of the probes."""
     probes = sheet["probes"]
     heading = ngettext("Audit with {n} probe", "Audit with {n} probes", len(probes))
     console.print(say(heading), style="bold")
@@ -428,7 +431,10 @@ def _places(result: RunResult, notes: int, say: Speaker) -> list[Text]:
 
 
 def print_job(result: RunResult) -> None:
-    """Print one line about a finished job of a sweep: what differs, what its judge can be used for, calls and cost."""
+    """Print one line about a finished job of a sweep.
+
+    What differs from the other jobs, what its judge can be used for, calls and cost.
+    """
     say = speaker(result.config)
     sweep = result.manifest["sweep"]
     calls = result.calls
@@ -485,7 +491,9 @@ def print_leaderboard(
     *,
     recorded: bool = False,
 ) -> None:
-    """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use.
+    """Print a leaderboard on standard output.
+
+    A table for each dataset, the meaning of its marks, and what to use.
 
     Args:
         board: The leaderboard.

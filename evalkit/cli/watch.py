@@ -82,7 +82,7 @@ class Watched:
         else:
             study = find_study(named[0]) if named else None
             if named and study is None and not Path(named[0]).exists():
-                raise _unknown(named[0])
+                raise _unknown_name_error(named[0])
             if is_sweep(study, words[len(named) :]):
                 raise ConfigError(
                     "a sweep cannot be watched",
@@ -111,7 +111,7 @@ class Watched:
         )
 
 
-def _unknown(name: str) -> ConfigError:
+def _unknown_name_error(name: str) -> ConfigError:
     """Return the error for a name that is nothing to watch, with what is called almost the same."""
     path = Path(name)
     judges = [
@@ -173,7 +173,7 @@ def main(arguments: Namespace) -> int:
     status = STATUS.get(baseline.state, ExitStatus.DONE)
     findings = watch_findings(baseline)
     if arguments.json:
-        print(json.dumps(_content(baseline, folder), ensure_ascii=False))
+        print(json.dumps(_watch_json(baseline, folder), ensure_ascii=False))
     elif log_style() != "quiet":
         last = baseline.looks[-1]
         cost = "" if last.cost_usd is None else f", {dollars(last.cost_usd)}"
@@ -197,7 +197,7 @@ STATUS: Final = {
 """The exit status by the state after the last look; 0 for others."""
 
 
-def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
+def _watch_json(baseline: Baseline, folder: Path) -> dict[str, object]:
     """Return the JSON of the command: what watch.json has about each look, without its answers."""
     findings = watch_findings(baseline)
     looks = [

@@ -200,9 +200,8 @@ def register() -> None:
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
     OmegaConf.register_new_resolver("evalkit.alone", name_alone, replace=True)
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
-    if (
-        f"{SCHEMA}.yaml" not in ConfigStore.instance().repo
-    ):  # storing it takes as long as reading ten files
+    # Storing it takes as long as reading ten files.
+    if f"{SCHEMA}.yaml" not in ConfigStore.instance().repo:
         ConfigStore.instance().store(name=SCHEMA, node=_schema(), provider="evalkit")
     Plugins.instance().register(BenchmarkOptions)
     Plugins.instance().register(EvalkitSearchPath)
@@ -272,7 +271,10 @@ def add_study(path: Path) -> str:
 
 
 def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
-    """Register each group of a finished run's config as an option, so that an override can choose another option."""
+    """Register each group of a finished run's config as an option.
+
+    So an override can choose another option.
+    """
     values = OmegaConf.to_container(node)
     assert isinstance(values, dict)
     chosen: list[Any] = []
@@ -296,7 +298,9 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
 
 
 def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
-    """Start a study without `defaults` from the default run, and register each of its sections as an option.
+    """Start a study without `defaults` from the default run.
+
+    Each of its sections is registered as an option.
 
     A judge, criteria and the scale or classes of a rubric replace the default ones; other sections
     change them.
@@ -360,7 +364,9 @@ def _plain_name(option: str, language: str) -> str:
 
 
 def _with_named_criteria(study: DictConfig) -> None:
-    """Turn a study's list of criteria into a mapping that replaces its group's, and make its sweep readable for Hydra.
+    """Turn a study's list of criteria into a mapping that replaces its group's.
+
+    Its sweep becomes readable for Hydra, too.
 
     Raises:
         ConfigError: if a criterion is named twice.
@@ -461,7 +467,9 @@ KEPT = ("benchmark", "baseline", "label_map", "unit", "after", "fit", "max_chars
 
 
 def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
-    """Return the config of a finished run with the cases in its folder, if its dataset is not found from here.
+    """Return the config of a finished run with the cases in its folder.
+
+    Only if its dataset is not found from here.
 
     What an override sets applies to these cases.
     """

@@ -290,12 +290,12 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
         runner = OmegaConf.to_container(
             cfg.get("runner") or OmegaConf.create(), resolve=False
         )
-    for path in _risky({"hydra": part, "runner": runner}):
+    for path in _risky_settings({"hydra": part, "runner": runner}):
         if path not in granted:
             raise risky_setting(path)
 
 
-def _risky(values: Json) -> Iterator[Setting]:
+def _risky_settings(values: Json) -> Iterator[Setting]:
     """Yield each setting of workers, launchers and sweepers that may run code."""
     for section in HARMLESS:
         above, name = section.split(".")
@@ -379,7 +379,7 @@ def _code_named_by(
     if not _FOLDER.fullmatch(str(part.get("output_subdir") or "hydra")):
         yield "output_subdir", "would write outside the run folder"
     for key in ("sweeper", "launcher"):
-        targets = _targets(hydra, key, part[key], _installed(key))
+        targets = _targets_in(hydra, key, part[key], _installed(key))
         yield from ((where, f"names code ({target})") for where, target in targets)
 
 
@@ -390,10 +390,13 @@ def _hydra_default(key: str) -> Any:
     )
 
 
-def _targets(
+def _targets_in(
     hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield each key that Hydra would instantiate, with what it names; `installed` targets are harmless."""
+    """Yield each key that Hydra would instantiate, with what it names.
+
+    `installed` targets are harmless.
+    """
     if isinstance(value, str) and "${" in value:
         # An interpolation may lead to a mapping with a `_target_`.
         value = _resolved(hydra, where)
@@ -402,7 +405,7 @@ def _targets(
         return
     if isinstance(value, list):
         for index, part in enumerate(value):
-            yield from _targets(hydra, f"{where}[{index}]", part)
+            yield from _targets_in(hydra, f"{where}[{index}]", part)
     if isinstance(value, dict):
         target = value.get("_target_")
         if (
@@ -412,7 +415,7 @@ def _targets(
         ):
             yield f"{where}._target_", str(target)
         for key, part in value.items():
-            yield from _targets(hydra, f"{where}.{key}", part)
+            yield from _targets_in(hydra, f"{where}.{key}", part)
 
 
 def _resolved(hydra: DictConfig, where: str) -> Any:
@@ -427,7 +430,9 @@ def _resolved(hydra: DictConfig, where: str) -> Any:
 
 
 def check_place(folder: Path, start: Path, words: Any) -> None:
-    """Check that a run is written below the current folder, unless the command line names another folder.
+    """Check that a run is written below the current folder.
+
+    The command line may name another folder.
 
     Args:
         folder: where the run is written.

@@ -57,7 +57,9 @@ INLINE: Final = (
 
 
 def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
-    """Return the words of a command in a form that Hydra can parse: overrides of criteria, and texts in any script.
+    """Return the words of a command in a form that Hydra can parse.
+
+    Changed are overrides of criteria, and texts in other scripts.
 
     In a sweep, a list of options of a group is one job per option. `probe.rewriter` and
     `swap.arbiter`, which no file sets, are an option of the group `judge`, or have its keys; nor
@@ -354,7 +356,10 @@ _QUOTED: Final = re.compile(r"(?<=[=,\[(])'([^\s,:=(){}\[\]\"'\\$]*)'")
 
 
 def in_ascii(word: str) -> str:
-    """Return an override that Hydra can parse, if only characters other than ASCII keep Hydra from parsing it."""
+    """Return an override that Hydra can parse.
+
+    It is changed if only characters other than ASCII keep Hydra from parsing it.
+    """
     key, equals, value = word.partition("=")
     if word.isascii() or not equals or word.startswith("-"):
         return word
@@ -443,7 +448,10 @@ def _parses(value: str) -> bool:
 
 
 def _with_quoted_parts(value: str) -> str:
-    """Quote each text with other characters than ASCII, also in lists, mappings, functions and sweeps."""
+    """Quote each text with other characters than ASCII.
+
+    Texts in lists, mappings, functions and sweeps, too.
+    """
     parts = []
     # the brackets around a piece, innermost last
     inside = [""]

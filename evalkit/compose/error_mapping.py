@@ -213,7 +213,10 @@ def _not_composed(error: ConfigCompositionException, problem: str) -> ConfigErro
 
 
 def unusable(file: Path) -> ConfigError | None:
-    """Return the error for a file that is not UTF-8, too deeply nested or too large, or `None` if it is usable."""
+    """Return the error for a file that cannot be used; `None` if it can.
+
+    It is not UTF-8, too deeply nested, or too large.
+    """
     where = str(relative(file))
     try:
         text = read_file(file).decode("utf-8")

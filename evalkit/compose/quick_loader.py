@@ -160,7 +160,9 @@ class QuickLoader(ConfigLoaderImpl):
 
 @contextmanager
 def choices_if_read() -> Iterator[None]:
-    """Spare Hydra, inside the block, the map of choices that only interpolations in a defaults list read.
+    """Spare Hydra, inside the block, the map of choices.
+
+    Only interpolations in a defaults list read it.
 
     Hydra makes it for every config of the tree, a fifth of a composition's time.
     """

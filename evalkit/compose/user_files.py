@@ -23,7 +23,9 @@ def user_files() -> list[Path]:
 def chosen_first(
     files: Iterable[Path], words: Iterable[str], study: Path | None
 ) -> list[Path]:
-    """Return config files, after the study those of options that the command line chooses: they set what is used.
+    """Return config files, after the study those of options that the command line chooses.
+
+    These set what is used.
 
     Args:
         files: the files, in their order.

@@ -84,9 +84,9 @@ class AlignConfig(Section):
             )
         if self.budget_usd is None:
             raise ValueError(f"tuning {costly_knob} makes calls: set align.budget_usd")
-        if (
-            costly_knob in WRITTEN and self.model is None and self.criteria is None
-        ):  # a file needs no writer
+        # A file needs no writer.
+        needs_writer = costly_knob in WRITTEN and self.criteria is None
+        if needs_writer and self.model is None:
             raise ValueError(
                 f"a model writes the candidates for {costly_knob}: set align.model"
             )
@@ -94,9 +94,8 @@ class AlignConfig(Section):
 
     @model_validator(mode="after")
     def _secrets(self) -> Self:
-        for key, secret in secrets_of(
-            self.model_dump(mode="json")
-        ):  # the run folder has them
+        # The settings are written into the run folder.
+        for key, secret in secrets_of(self.model_dump(mode="json")):
             raise ValueError(f"{key}: {secret}: {remedy_for(key)}")
         return self
 

@@ -150,7 +150,9 @@ _CLASS_ENTRY = re.compile(r"\s*(.+?)\s*=\s*([^,=]*[^,=\s])\s*(?:,|$)", re.S)
 
 
 def parse_label_map(value: object) -> object:
-    """Parse a label map in text form, such as `A>B=A, B>A=B`; a label may contain commas and equals signs.
+    """Parse a label map in text form, such as `A>B=A, B>A=B`.
+
+    A label may contain commas and equals signs.
 
     Raises:
         ValueError: If a text has another form, or maps a label twice.

@@ -94,7 +94,10 @@ def hints_of(model: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def kinds_in(annotation: Any) -> Iterator[Kind | None]:
-    """Yield the kind of each text in a type that is not in a model; `None` for one without a kind."""
+    """Yield the kind of each text in a type, outside of models.
+
+    `None` for a text without a kind.
+    """
     origin = get_origin(annotation)
     if origin is Annotated:
         kinds = [part for part in annotation.__metadata__ if isinstance(part, Kind)]

@@ -52,7 +52,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
             if (
                 path
-                and (entry := _line(root, path)) is not None
+                and (entry := _locate_key(root, path)) is not None
                 and _may_have_value(entry[1], value)
             ):
                 return f"{relative(file)}:{entry[0]}"
@@ -90,15 +90,17 @@ def _may_have_value(node: yaml.Node, value: Any) -> bool:
     ):
         return True
     written = yaml.safe_load(yaml.serialize(node))
-    return bool(written == value) or str(written) == str(
-        value
-    )  # nan is not equal to nan
+    # As texts, too: NaN is not equal to itself.
+    return bool(written == value) or str(written) == str(value)
 
 
-def _line(
+def _locate_key(
     node: yaml.Node | None, path: Sequence[str | int]
 ) -> tuple[int, yaml.Node] | None:
-    """Return the line and the node of a key path; an entry of a list may be addressed by its name."""
+    """Return the line and the node of a key path.
+
+    An entry of a list may be addressed by its name.
+    """
     line = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
@@ -158,7 +160,10 @@ _SECTIONS = _sections()
 
 
 def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
-    """Return the first problem that pydantic found, with the file and line that set the value, if a file did."""
+    """Return the first problem that pydantic found.
+
+    It names the file and line that set the value, if a file did.
+    """
     first, loc = _most_telling(error.errors(include_url=False))
     key = ".".join(str(part) for part in loc)
     message = re.sub(r"^(Value|Assertion) error, ", "", first["msg"])
@@ -174,9 +179,8 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         and isinstance(section := first.get("input"), Mapping)
     ):
         location = _option(str(loc[0]), section, files)
-    if (
-        loc[:1] == ["gate"] and len(loc) > 1
-    ):  # a rule may be a text instead of a mapping
+    # A rule may be a text instead of a mapping.
+    if loc[:1] == ["gate"] and len(loc) > 1:
         location = location or locate(loc[:-1], files)
     where = f"{location}: {key}" if location else key
     if first["type"] == "extra_forbidden":
@@ -202,7 +206,9 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
 
 
 def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Return the problem to report, and its key path without the types that pydantic tried for the value.
+    """Return the problem to report, and its key path.
+
+    The path is without the types that pydantic tried for the value.
 
     If a value can have several types, there is a problem for each. The one of the type that the
     value was meant to have is reported: that of the section for a mapping, a limit that a number

@@ -139,7 +139,10 @@ class Example(Section):
 
 
 def _named_classes(value: Any) -> Any:
-    """Read a mapping, also as JSON; refuse names that YAML reads as true or false, such as an unquoted yes."""
+    """Read a mapping, also as JSON.
+
+    Names that YAML reads as true or false are refused, such as an unquoted yes.
+    """
     if isinstance(value, str):
         try:
             # A text if it was set on the command line.

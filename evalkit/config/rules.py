@@ -192,7 +192,10 @@ def _settings_of_stop(config: RunSections) -> list[str]:
 
 
 def _cascade_problems(config: RunSections) -> list[str]:
-    """Return the settings with which a cascade cannot tell how sure a judge is, or whom to ask next."""
+    """Return the settings with which a cascade cannot work.
+
+    It must know how sure a judge is, and whom to ask next.
+    """
     problems = list[str]()
     pairs = config.mode.name == "pairwise"
     if not pairs and not config.rubric.classes:
@@ -224,7 +227,10 @@ def _cascade_problems(config: RunSections) -> list[str]:
 
 
 def _stop_problems(config: RunSections) -> list[str]:
-    """Return the settings with which a run cannot stop at complete clusters, each with its own verdicts."""
+    """Return the settings with which a run cannot stop.
+
+    It stops at complete clusters, each with its own verdicts.
+    """
     # What the user should do -> whether the problem is there.
     problems = {
         f"{config.runner.kind} asks before it has answers: set runner=online": (
@@ -309,11 +315,8 @@ def _meaning_problems(config: RunSections) -> list[str]:
             " write one of"
             " them"
         )
-    winners = (
-        "A",
-        "B",
-        "TIE",
-    )  # those of conf/output/regex.yaml, which do not apply to classes
+    # Those of conf/output/regex.yaml, which do not apply to classes.
+    winners = ("A", "B", "TIE")
     for text, meaning in config.output.map.items():
         if meaning not in meanings and meaning not in winners:
             problems.append(

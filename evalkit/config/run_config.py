@@ -182,7 +182,10 @@ class RunConfig(RunSections):
             )
 
     def _sample_notes(self) -> Iterator[str]:
-        """Yield notes on repeated judgments at temperature 0, where a provider mostly repeats itself."""
+        """Yield notes on repeated judgments at temperature 0.
+
+        A provider mostly repeats itself there.
+        """
         cold = [
             member.label for member in self.judge.members if member.temperature == 0
         ]
@@ -262,9 +265,8 @@ class RunConfig(RunSections):
         """Yield notes on missing calibration examples."""
         rubric = self.rubric
         if not rubric.examples:
-            if (
-                rubric.levels in _shipped_levels()
-            ):  # of a custom rubric, its author decides
+            # Of a custom rubric, its author decides.
+            if rubric.levels in _shipped_levels():
                 yield (
                     "rubric.examples is empty, so no level has a calibration example: set"
                     " rubric.examples or rubric.examples_path, or use rubric=likert5_examples with"
@@ -311,15 +313,13 @@ class RunConfig(RunSections):
         ]
         for section in NOT_MEASURED:
             dumped.pop(section)
-        if (
-            not self.probe.probes
-        ):  # a run without probes is the same run as before there were any
+        # A run without probes, or without a rewriter, is the same run as before there were any.
+        if not self.probe.probes:
             dumped.pop("probe")
-        elif self.probe.rewriter is None:  # likewise
+        elif self.probe.rewriter is None:
             dumped["probe"].pop("rewriter")
-        if (
-            self.runner.stop is not None
-        ):  # it decides which cases are judged; `largest` follows from them
+        # A stop decides which cases are judged; its `largest` follows from them.
+        if self.runner.stop is not None:
             dumped["stop"] = self.runner.stop.model_copy(
                 update={"largest": None}
             ).model_dump(mode="json")

@@ -27,7 +27,9 @@ UNKNOWN: Final = "unknown"
 
 
 def inclusion(case: Case) -> float | Literal["unknown"] | None:
-    """Return the probability that a case was chosen for labeling; `None` if it was not chosen by a sample.
+    """Return the probability that a case was chosen for labeling.
+
+    `None` if it was not chosen by a sample.
 
     Raises:
         ConfigError: if it is not a number above 0 and at most 1.

@@ -101,7 +101,9 @@ def write_files(
 
 @contextmanager
 def file_errors(problem: str, where: object = None, remedy: str = "") -> Iterator[None]:
-    """Report an error of the operating system inside the block in one line, its reason after `problem`.
+    """Report an error of the operating system inside the block in one line.
+
+    Its reason comes after `problem`.
 
     Args:
         problem: what cannot be done, such as `cannot be read`.

@@ -37,7 +37,9 @@ class UnboundedError(ValueError):
 
 
 def check_yaml(text: str) -> None:
-    """Check that the value of a YAML text has bounds, without making it; other faults are not reported.
+    """Check that the value of a YAML text has bounds, without making it.
+
+    Other faults are not reported.
 
     Raises:
         UnboundedError: If it is nested too deeply, or too large with its aliases.

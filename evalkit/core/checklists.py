@@ -62,7 +62,9 @@ def read_items(
     prefix: str = "#",
     unused: Callable[[str], None] | None = None,
 ) -> tuple[ChecklistItem, ...]:
-    """Return the items of a checklist: those that all cases share, then those of the case, each group before its parts.
+    """Return the items of a checklist, each group before its parts.
+
+    Items that all cases share come before those of the case.
 
     An item is a text, or a mapping with the keys `KEYS`. Items without an id are numbered.
 
@@ -384,7 +386,10 @@ def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
 def inherited(
     items: Sequence[ChecklistItem],
 ) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
-    """Yield each leaf with its groups' criteria, outermost first, its tags and theirs, and whether it is required."""
+    """Yield each leaf with what it has of its groups.
+
+    The groups' criteria, outermost first, its tags and theirs, and whether it is required.
+    """
     groups = {item.parent for item in items}
     # group -> the criteria and tags of it and the groups around it, and whether it is
     # required

@@ -139,7 +139,7 @@ def claim_file(file: Path, remedy: str = "") -> Claim:
 
 
 def claim_unused(folder: Path, is_used: Callable[[Path], bool]) -> tuple[Path, Claim]:
-    """Claim `folder`, or else the first of `folder-2`, `folder-3` and so on that is unclaimed and unused.
+    """Claim the first of `folder`, `folder-2`, `folder-3` … that is unclaimed and unused.
 
     Args:
         folder: The folder.
@@ -174,7 +174,7 @@ def _claim_with_retries(target: Path, path: Path, remedy: str) -> Claim:
     try:
         for _ in range(_ATTEMPTS):
             with _lock:
-                claim = _attempt(target, path, remedy, created)
+                claim = _try_claim(target, path, remedy, created)
             if claim is not None:
                 return claim
             time.sleep(_PAUSE)
@@ -197,7 +197,7 @@ def _drop(folders: list[Path]) -> None:
         drop_empty(folder)
 
 
-def _attempt(
+def _try_claim(
     target: Path, path: Path, remedy: str, created: list[Path]
 ) -> Claim | None:
     """Return a claim, or `None` to try again after a moment.

@@ -85,7 +85,9 @@ line."""
 def visible_names(
     names: Iterable[str], form: Callable[[str], str] = visible
 ) -> dict[str, str]:
-    """Return each name in a form for metrics and texts, in order; a form that another name has gets a number.
+    """Return each name in a form for metrics and texts, in order.
+
+    A form that another name has gets a number.
 
     Args:
         names: distinct names.
@@ -185,7 +187,9 @@ def estimate(
     show: Callable[[float], str],
     unit: str = "",
 ) -> str:
-    """Return a value with its interval, as `52% [38, 66]`, or alone without an interval; `-` without a value.
+    """Return a value with its interval, as `52% [38, 66]`.
+
+    Without an interval it is alone; without a value it is `-`.
 
     Args:
         value: The value.

@@ -59,7 +59,9 @@ def content_key(
     sample: int,
     look: str | None = None,
 ) -> str:
-    """Return the content key of one call: the hash of everything that can change its answer, and of nothing else.
+    """Return the content key of one call.
+
+    It is the hash of everything that can change its answer, and of nothing else.
 
     Args:
         model: The model's name.

@@ -45,7 +45,9 @@ class ImageFiles:
         self._paths[image.sha] = path
 
     def add_bytes(self, image: Image, content: bytes, *, passing: bool = False) -> None:
-        """Add a picture that was in the data; its bytes are in a temporary file until the process ends.
+        """Add a picture that was in the data.
+
+        Its bytes are in a temporary file until the process ends.
 
         Args:
             image: The picture.
@@ -166,7 +168,9 @@ def picture_sources(
     room: int = _ROOM,
     files: bool = True,
 ) -> dict[str, str]:
-    """Return the source of each picture of texts by its hash: a data URL, or its file in the run folder.
+    """Return the source of each picture of texts by its hash.
+
+    It is a data URL, or its file in the run folder.
 
     A picture at a URL has none: a page fetches nothing.
 

@@ -123,7 +123,9 @@ def without_password(text: str) -> str:
 
 
 def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None:
-    """Describe the secret in a text of a config, without the secret itself; `None` if there is none.
+    """Describe the secret in a text of a config, without the secret itself.
+
+    `None` if there is none.
 
     `secrets` are the values of environment variables by name, if they are known.
     """

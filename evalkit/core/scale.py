@@ -134,7 +134,10 @@ class Scale:
         return float(abs(_exact(first) - _exact(second)))
 
     def schema(self) -> JsonObject:
-        """Return the JSON schema of one value; it lists the values if no keyword can describe them."""
+        """Return the JSON schema of one value.
+
+        It lists the values if no keyword can describe them.
+        """
         kind = "integer" if self.integral else "number"
         low = self._number(self.min)
         high = self._number(self.max)
@@ -293,7 +296,7 @@ class Classes:
         if len(self) > _MOST:
             return f"classes has {len(self)} classes: use at most {_MOST}"
         for name in self.answers:
-            if fault := _fault(name):
+            if fault := _class_name_fault(name):
                 return f"the class name {name!r:.60} {fault}"
         by_folded: dict[str, str] = {}
         # Two names that are compared as equal would be one and the same in an answer.
@@ -314,7 +317,7 @@ class Classes:
         return None
 
 
-def _fault(name: str) -> str | None:
+def _class_name_fault(name: str) -> str | None:
     """Return why a name cannot be a class, as a clause and a remedy."""
     if not name.strip():
         return "is empty: name the class"

@@ -289,7 +289,7 @@ def count_repeats(hashes: HashSet) -> set[int]:
 
 
 def find_new(hashes: HashSet, before: Sequence[HashSet] = ()) -> tuple[int, int]:
-    """Return the number of distinct hashes of `hashes` that are not in `before`, and the sum of their weights."""
+    """Return how many distinct hashes are not in `before`, and the sum of their weights."""
     new = " AND ".join(
         [
             "true",

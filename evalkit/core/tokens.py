@@ -81,7 +81,9 @@ def truncate(text: str, most: int) -> str:
 
 
 def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
-    """Return a case that fits: if it does not, with its longest texts cut to equal lengths, as long as possible.
+    """Return a case that fits.
+
+    If it does not, its longest texts are cut to equal lengths, as long as possible.
 
     In numbered turns of a conversation, the results of tools are cut first. Only if this is not
     enough, all parts are cut, and no heading is lost. A text that is cut says how much is omitted.
@@ -111,7 +113,7 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
         unit_of(response.text) is not None for response in case.responses
     )
     # results of tools alone may not be long enough to cut
-    results = results and fits(_cut(case, 1, results=True))
+    results = results and fits(_shorten_case(case, 1, results=True))
     texts = [
         case.prompt,
         case.context or "",
@@ -126,10 +128,10 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
         middle = (least + most + 1) // 2
         least, most = (
             (middle, most)
-            if fits(_cut(case, middle, results=results))
+            if fits(_shorten_case(case, middle, results=results))
             else (least, middle - 1)
         )
-    return _cut(case, least, results=results)
+    return _shorten_case(case, least, results=results)
 
 
 def _without_texts(case: Case) -> Case:
@@ -137,8 +139,11 @@ def _without_texts(case: Case) -> Case:
     return replace(case, prompt="", context=None, reference=None, responses=bare)
 
 
-def _cut(case: Case, most: int, *, results: bool) -> Case:
-    """Return a case with texts and parts of conversations of at most `most` characters; or only `results` of tools."""
+def _shorten_case(case: Case, most: int, *, results: bool) -> Case:
+    """Return a case with texts and parts of conversations of at most `most` characters.
+
+    With `results`, only results of tools are cut.
+    """
 
     def cut(text: str) -> str:
         """Return a text, or each part of a conversation, with at most `most` characters."""

@@ -169,7 +169,9 @@ def unit_of(text: str) -> Unit | None:
 
 
 def parts_of(case: Case, index: int = 0) -> list[Part]:
-    """Return the parts of a case that the judge sees with one of its responses, in order; empty if it has none.
+    """Return the parts of a case that the judge sees with one of its responses, in order.
+
+    Empty if it has none.
 
     Where a turn or a step is judged, `judged` is set for its parts, and otherwise for the whole
     response.

@@ -141,7 +141,7 @@ class CaseReader:
             metadata[column] = row[column]
         annotations: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
-            annotations, label, responses = self._annotated(
+            annotations, label, responses = self._read_annotations(
                 row, layout, label, responses, metadata, location
             )
         for join in self._joins:
@@ -163,12 +163,12 @@ class CaseReader:
             label,
             metadata,
             annotations,
-            self._checklist(row, layout, len(responses), location)
+            self._read_checklist(row, layout, len(responses), location)
             if self._has_checklist
             else (),
         )
 
-    def _checklist(
+    def _read_checklist(
         self, row: Row, layout: Layout, responses: int, location: str
     ) -> tuple[ChecklistItem, ...]:
         """Return the checklist of a case; empty in other modes unless the field is mapped."""
@@ -214,7 +214,7 @@ class CaseReader:
             elif isinstance(value, list | tuple):
                 todo += value
 
-    def _annotated(
+    def _read_annotations(
         self,
         row: Row,
         layout: Layout,
@@ -223,7 +223,10 @@ class CaseReader:
         metadata: JsonObject,
         location: str,
     ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
-        """Return annotators' labels, and the case's label or grades: its own, those of a join, or the consensus."""
+        """Return annotators' labels, the label of the case, and its responses with grades.
+
+        The label or grades are the case's own, those of a join, or the consensus.
+        """
         value = layout.get["labels"](row)
         people = dict[str, Annotation]()
         if value not in (ABSENT, None) and (

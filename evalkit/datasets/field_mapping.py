@@ -127,7 +127,10 @@ def _evaluate_template(
 
 
 def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
-    """Return the message and remedy for a missing column, with a suggestion if a column has a similar name."""
+    """Return the message and the remedy for a missing column.
+
+    If a column has a similar name, the remedy suggests it.
+    """
     columns = tuple(row)
     named = ", ".join(columns[:_MOST_NAMED]) + (
         ", ..." if len(columns) > _MOST_NAMED else ""
@@ -487,7 +490,10 @@ def needed(
 
 
 def column_value(row: Row, path: str) -> Any:
-    """Return the value of a column or a path such as `conversation.0.content`; `ABSENT` if there is none."""
+    """Return the value of a column, or of a path such as `conversation.0.content`.
+
+    `ABSENT` if there is none.
+    """
     # A column may have a dot in its name, and wins over a path.
     if path in row:
         return row[path]

@@ -146,7 +146,7 @@ def likely_encodings(start: bytes) -> list[tuple[str, str]]:
     ranked = []
     for encoding in _OFFERED:
         decoded = _decoded(text or start, encoding)
-        likeness = 0.0 if decoded is None else _likeness(decoded, encoding)
+        likeness = 0.0 if decoded is None else _letter_share(decoded, encoding)
         if decoded is not None and likeness >= _PLAUSIBLE:
             ranked.append((likeness, encoding, _shown(decoded)))
     # Sorted by likeness only: equal ones stay in the order of the table above.
@@ -161,8 +161,11 @@ def _decoded(text: bytes, encoding: str) -> str | None:
         return None
 
 
-def _likeness(text: str, encoding: str) -> float:
-    """Return the share of letters among characters outside of ASCII, and up to 1 more for usual words."""
+def _letter_share(text: str, encoding: str) -> float:
+    """Return the share of letters among characters outside of ASCII.
+
+    Usual words add up to 1 more.
+    """
     foreign = [character for character in text if not character.isascii()]
     if not foreign:
         return 0.0

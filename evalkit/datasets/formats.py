@@ -537,7 +537,9 @@ def too_wide(where: str, columns: int) -> DatasetError:
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
-    """Yield the rows of a table with their lines; blank rows and lines above the header are dropped.
+    """Yield the rows of a table with their lines.
+
+    Blank rows and lines above the header are dropped.
 
     Args:
         path: The file.
@@ -626,7 +628,7 @@ def _read_text(path: Path) -> Iterator[Placed]:
 def _read_excel(path: Path) -> Iterator[Placed]:
     """Yield the rows of the only sheet with a table; `#SHEET` after the path names another."""
     file, sheet_name = part_of(path)
-    sheets = _sheets(file)
+    sheets = _read_sheets(file)
     if sheet_name and sheet_name not in sheets:
         problem = f"has no sheet '{sheet_name}'"
         remedy = did_you_mean(sheet_name, list(sheets))
@@ -644,7 +646,7 @@ def _read_excel(path: Path) -> Iterator[Placed]:
             yield f"{where}:{number}", named_cells(header, cells, f"{where}:{number}")
 
 
-def _sheets(path: Path) -> dict[str, list[list[Any]]]:
+def _read_sheets(path: Path) -> dict[str, list[list[Any]]]:
     """Return the cells of each sheet of a workbook."""
     calamine = optional(
         "python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'"

@@ -104,7 +104,7 @@ class Album:
             self._count += 1
             if self._count > self._most:
                 raise ImageError(f"has more than {self._most} pictures", _MORE)
-            image = self._load(*_source(part))
+            image = self._load(*_picture_source(part))
         except (ImageError, OSError) as error:
             if isinstance(error, ImageError):
                 bad = error
@@ -188,11 +188,11 @@ class Album:
             IMAGES.add_url(image, location)
             return image
         if location[:5].lower() == "data:":
-            content, declared = _data(location, self._largest)
+            content, declared = _decode_data_url(location, self._largest)
             image = _of_type(content, declared, detail)
             IMAGES.add_bytes(image, content, passing=self._passing)
             return image
-        path = self._path(location)
+        path = self._picture_file(location)
         try:
             content = read_file(path, self._largest)
         except OSError as error:
@@ -204,7 +204,7 @@ class Album:
         IMAGES.add_file(image, path)
         return image
 
-    def _path(self, location: str) -> Path:
+    def _picture_file(self, location: str) -> Path:
         """Return the file of a picture, after symbolic links: it is below the folder of the data's file."""
         name = shortened(location)
         if not location.strip() or "\0" in location or len(location) > LONGEST_URL:
@@ -333,7 +333,7 @@ def _mime(inline: Json) -> str:
     )
 
 
-def _source(part: Json) -> tuple[str, str, str]:
+def _picture_source(part: Json) -> tuple[str, str, str]:
     """Return where the picture of a part is, its declared media type, and the detail.
 
     Raises:
@@ -376,7 +376,7 @@ def _encoded(inline: Json) -> str | None:
     return None
 
 
-def _data(url: str, most: int) -> tuple[bytes, str]:
+def _decode_data_url(url: str, most: int) -> tuple[bytes, str]:
     """Return the bytes and the declared type of a data URL."""
     match = _DATA.match(url[:200])
     if match is None:

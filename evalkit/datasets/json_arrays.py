@@ -77,14 +77,14 @@ class Text:
         while True:
             match = _SPACE.match(self._held, self.at)
             self.at = match.end() if match else self.at
-            if self.at < len(self._held) or not self._more():
+            if self.at < len(self._held) or not self._read_more():
                 return self._held[self.at : self.at + 1]
 
     def has_more(self) -> bool:
         """Return whether anything but white space follows."""
         while not self._held[self.at :].strip():
             self.at = len(self._held)
-            if not self._more():
+            if not self._read_more():
                 return False
         return True
 
@@ -110,7 +110,7 @@ class Text:
                 if cut and not self._ended:
                     if len(self._held) - self.at > LONGEST_ROW:
                         raise too_long(location) from None
-                    self._more()
+                    self._read_more()
                     continue
                 where, column = self._position(bad)
                 raise DatasetError(
@@ -122,7 +122,7 @@ class Text:
                 ) from None
             if end + _LONGEST_TOKEN <= len(self._held) or self._ended:
                 break
-            self._more()  # a number may continue
+            self._read_more()  # a number may continue
         self.at = end
         if self.next() not in (",", "]"):
             raise DatasetError(
@@ -132,7 +132,7 @@ class Text:
             )
         return value
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more text and drop the text before `at`; for a long row, double the buffer."""
         self.place()
         last = self._held.rfind("\n", 0, self.at)

@@ -52,7 +52,13 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
     Raises:
         DatasetError: If it is no table, or could be two.
     """
-    for read in (_split, _wrapped, _columns, _within, _nested):
+    for read in (
+        _rows_of_split,
+        _rows_within,
+        _rows_of_columns,
+        _within,
+        _rows_of_nested,
+    ):
         rows = read(value, path)
         if rows is not None:
             yield from rows
@@ -65,7 +71,7 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
     )
 
 
-def _split(value: Json, path: str) -> list[JsonObject] | None:
+def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows of `orient="split"`, with which MLflow writes tables too."""
     columns = value.get("columns")
     data = value.get("data")
@@ -91,7 +97,7 @@ def _split(value: Json, path: str) -> list[JsonObject] | None:
     return [dict(zip(names, cells, strict=True)) for cells in data]
 
 
-def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
+def _rows_within(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows under a usual key, or under the only key."""
     keys = [key for key in _KEYS if _is_rows(value.get(key))]
     if "schema" in value and "data" in keys:  # orient="table"
@@ -101,7 +107,7 @@ def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
         [inner] = value.values()
         if not keys and isinstance(inner, dict):
             if {*_KEYS} & inner.keys():
-                return _wrapped(inner, path)
+                return _rows_within(inner, path)
             return None
     if not keys:
         # One list of objects, next to objects and single values about them.
@@ -123,7 +129,7 @@ def _is_rows(value: Any) -> bool:
     )
 
 
-def _columns(value: Json, path: str) -> list[JsonObject] | None:
+def _rows_of_columns(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows of lists of cells by column."""
     columns = [*value.values()]
     if len(columns) < 2 or not all(isinstance(cells, list) for cells in columns):
@@ -157,7 +163,7 @@ def _lists_within(value: Json, depth: int) -> Iterator[list[JsonObject]]:
             yield from _lists_within(part, depth - 1)
 
 
-def _nested(value: Json, path: str) -> list[JsonObject] | None:
+def _rows_of_nested(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows of cells by column and row number, or of cells by id and column."""
     if len(value) < 2 or not all(isinstance(part, dict) for part in value.values()):
         return None

@@ -92,7 +92,10 @@ def _type(part: Any) -> str | None:
 def _content_parts(
     author: str, content: Sequence[Any], tools: dict[str, str]
 ) -> Iterator[Part]:
-    """Yield the parts of a message's content: consecutive texts as one, calls and results each as its own."""
+    """Yield the parts of a message's content.
+
+    Consecutive texts are one part; each call and each result is its own.
+    """
     texts: list[str] = []
     for part in content:
         kind = _type(part)

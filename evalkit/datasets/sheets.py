@@ -100,7 +100,7 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
         if upper < 0 or lower >= len(rows):
             continue
         below = rows[lower + 1 :]
-        joined = _joined(rows[upper], rows[lower], below)
+        joined = _join_header_rows(rows[upper], rows[lower], below)
         if joined:
             return named_columns(joined), lower + 1
     return names, above + 1
@@ -111,10 +111,13 @@ def _are_unique(names: Sequence[str]) -> bool:
     return len(set(filled)) == len(filled)
 
 
-def _joined(
+def _join_header_rows(
     upper: Sequence[Any], lower: Sequence[Any], below: Sequence[Sequence[Any]]
 ) -> list[str]:
-    """Return names of two rows of a header, each that occurs twice with its group; empty if they are no header."""
+    """Return the names of columns under a header of two rows; empty if they are not one.
+
+    A name that occurs twice has its group before it.
+    """
     groups: list[str] = []
     group = ""
     missing = len(lower) - len(upper)

@@ -107,7 +107,7 @@ def named_files(config: DatasetConfig, base: Path | None) -> list[Path]:
 
 
 def is_missing(config: DatasetConfig, base: Path | None) -> bool:
-    """Return whether the path of a config is not set, or a file, folder or glob that cannot be found."""
+    """Return whether the path of a config is not set, or nothing can be found at it."""
     named = config.path
     if named is None:
         return True
@@ -242,7 +242,9 @@ _BATCH = 512
 
 
 def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed]:
-    """Yield the rows of a Hugging Face dataset with their locations, such as `name[split]:row 3`, without loading all.
+    """Yield the rows of a Hugging Face dataset with their locations.
+
+    A location is such as `name[split]:row 3`. The rows are not loaded all at once.
 
     A folder from `save_to_disk` is read from disk. Anything else is a name that the library
     downloads or has cached.
@@ -333,7 +335,9 @@ _LISTS = ("data_files", "data_dir")
 
 
 def _check_card(folder: Path) -> None:
-    """Check that the card of a data set in a folder names only files in it: the library reads any path and any URL.
+    """Check that the card of a data set in a folder names only files in that folder.
+
+    The library would read any path and any URL that it names.
 
     Raises:
         DatasetError: If it names another one, or cannot be read.

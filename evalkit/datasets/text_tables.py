@@ -43,9 +43,9 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
         if _FOOTER.fullmatch(last_line.strip()) is None:
             break
         filled.pop()
-    rows = _ruled(filled)
+    rows = _rows_between_rules(filled)
     if rows is None:
-        rows = _paired(filled) or _spaced(filled)
+        rows = _rows_of_pairs(filled) or _rows_between_spaces(filled)
     if rows is None or len(rows) < _FEWEST:
         return None
     if any(cells and set(cells) <= _CUT for _, cells in rows):
@@ -57,8 +57,8 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
     return rows
 
 
-def _paired(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
-    """Return the rows of lines of `name=value`, with the same names in each; nothing for other lines."""
+def _rows_of_pairs(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
+    """Return the rows of lines of `name=value` that have the same names; none for other lines."""
     rows = []
     header: list[str] = []
     for number, line in lines:
@@ -80,7 +80,7 @@ def _paired(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
     return [(0, header), *rows]
 
 
-def _ruled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
+def _rows_between_rules(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     """Return the rows of the table whose cells have lines between them, and a line below the header.
 
     Several tables, and one with rows of different lengths, have no rows; without one, it is `None`.
@@ -130,7 +130,7 @@ def _cells(line: str) -> list[str]:
     return [part.replace("\\|", "|") for part in parts]
 
 
-def _spaced(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
+def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     """Return the rows of a table whose columns spaces keep apart."""
     rows = [(number, line) for number, line in lines if not _is_rule(line)]
     words = [(number, line.split()) for number, line in rows]
@@ -147,10 +147,10 @@ def _spaced(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     is_indented = first_line[:1].isspace()
     if is_indented and widths == {columns + 1}:
         return [(number, ["", *header]), *words[1:]]
-    return _aligned(rows)
+    return _rows_at_positions(rows)
 
 
-def _aligned(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
+def _rows_at_positions(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     """Return the rows of a table with columns at fixed positions, between which each line is blank."""
     texts = [line.expandtabs() for _, line in lines]
     width = max(map(len, texts))

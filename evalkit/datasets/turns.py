@@ -50,7 +50,9 @@ TAKEN = (
 UNPAIRED = "{}s that not every conversation of the case has, omitted"
 
 
-def _numbered(messages: Sequence[Message], unit: Unit) -> tuple[list[Message], int]:
+def _number_messages(
+    messages: Sequence[Message], unit: Unit
+) -> tuple[list[Message], int]:
     """Return messages whose parts have the number of their turn or step, and the count of those with an agent's part.
 
     A message of a user or the system begins a turn after an agent's reply. A step also begins with
@@ -84,7 +86,7 @@ class _Conversation:
 
     def __init__(self, messages: Sequence[Message], config: DatasetConfig) -> None:
         self.unit: Unit = "step" if config.unit == "step" else "turn"
-        self._messages, self.units = _numbered(messages, self.unit)
+        self._messages, self.units = _number_messages(messages, self.unit)
         self._whole = config.unit == "conversation"
         # (number of the unit, message); parts of one message have one number.
         outputs = [
@@ -245,7 +247,7 @@ class Conversations:
                 f"has a column '{taken}', which dataset.unit={self._config.unit} adds"
             )
             raise DatasetError(problem, where=location, remedy="rename the column")
-        entries, conversations = self._read(
+        entries, conversations = self._read_responses(
             row, values, [end for end, _ in layout.ends], location
         )
         # `ends` may be fewer than the entries, which then have models of their own.
@@ -282,7 +284,7 @@ class Conversations:
         else:
             yield from self._unit_rows(base, str(id_), conversations, entries, location)
 
-    def _read(
+    def _read_responses(
         self, row: Row, values: Json, ends: Sequence[str], location: str
     ) -> tuple[list[JsonObject], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""

@@ -22,7 +22,9 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 def backoff(
     attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random
 ) -> float | None:
-    """Return the seconds to wait after a failed attempt; `None` if the provider asks for too long a wait.
+    """Return the seconds to wait after a failed attempt.
+
+    `None` if the provider asks for too long a wait.
 
     Exponential backoff with full jitter (Brooker, "Exponential Backoff and Jitter", AWS, 2015).
 

@@ -272,7 +272,7 @@ class Sender:
             if again:
                 outcome, stored = await self._again(call)
             else:
-                outcome, stored = await self._once(call)
+                outcome, stored = await self._call_once(call)
         except BaseException as error:
             if isinstance(error, AccessError) and await self._keeps_answers(error):
                 pass  # nothing more is sent, and the answers so far make a run
@@ -337,13 +337,13 @@ class Sender:
             return False
         return not self._checker.holds(call.key)
 
-    async def _once(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
-        """Make a call, unless another process is making it, or has made it since the store was read."""
+    async def _call_once(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
+        """Make a call, unless another process makes it, or has made it since the store was read."""
         while True:
             try:
                 if self._claims is None:
                     return await self._retry(call), False
-                stored = await self._claim(call.key, self._claims)
+                stored = await self._claim_or_read(call.key, self._claims)
             except RunAborted:
                 return Failure("stopped", str(self.stopped), attempts=0), False
             try:
@@ -363,7 +363,9 @@ class Sender:
             finally:
                 (self._queue or self._claims).release(call.key)
 
-    async def _claim(self, key: str, claims: CompletionCache) -> Completion | None:
+    async def _claim_or_read(
+        self, key: str, claims: CompletionCache
+    ) -> Completion | None:
         """Claim a key, once nobody else has it; return the answer if it was read with the claim."""
         wait = FIRST_LOOK
         while not (

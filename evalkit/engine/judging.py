@@ -186,7 +186,10 @@ class Session:
     async def _whole_question(
         self, cases: Sequence[Case], evaluator: Evaluator
     ) -> AsyncIterator[None]:
-        """Reserve the budget of a single case before its first call, so that it is answered whole or not at all."""
+        """Reserve the budget of a single case before its first call.
+
+        So it is answered whole or not at all.
+        """
         budget = self._sender.budget
         if not budget.capped or len(cases) != 1 or self.mode == "read_only":
             yield
@@ -343,7 +346,10 @@ class _Run:
         )
 
     async def workers(self, planned: int = MAX_FOLLOW_UPS) -> None:
-        """Run at most one worker per planned call until every call is done, one fails, or the run is stopped."""
+        """Run workers until every call is done, one fails, or the run is stopped.
+
+        There is at most one per planned call.
+        """
         most = max(1, min(WORKERS * self.runner.concurrency, planned))
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
         ticker = asyncio.create_task(self._tick())
@@ -430,7 +436,7 @@ class _Run:
     async def _work(self) -> None:
         while (call := await self._next_call()) is not None:
             try:
-                judgment = await self._judgment(call)
+                judgment = await self._judge_call(call)
             except RunStopped:
                 return
             self._record_judgment(call, judgment)
@@ -468,13 +474,16 @@ class _Run:
             # first in the queue, so that a unit is complete soon
             self.queue.extendleft(following)
         if self.until is not None and not self.over:
-            self._complete(call, judgment, len(following), self.until)
+            self._count_complete(call, judgment, len(following), self.until)
         self.report()
 
-    def _complete(
+    def _count_complete(
         self, call: PlannedCall, judgment: Judgment, following: int, until: Until
     ) -> None:
-        """Count a judgment of a case, before `following` more; a complete case may be the last needed."""
+        """Count a judgment of a case, before `following` more.
+
+        A complete case may be the last that is needed.
+        """
         missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
         judgments.append(judgment)
         # this judgment is one of the missing ones
@@ -597,8 +606,11 @@ class _Run:
         """Return whether a slow call may turn out to be the last one that is needed, long before this one."""
         return call.position - min(self.begun)[0] > AHEAD * self.runner.concurrency
 
-    async def _judgment(self, call: PlannedCall) -> Judgment:
-        """Return the judgment of a call; in mode `retry`, a stored one that cannot be used is requested again once."""
+    async def _judge_call(self, call: PlannedCall) -> Judgment:
+        """Return the judgment of a call.
+
+        In mode `retry`, a stored answer that cannot be used is requested again once.
+        """
         judgment = await self._first_judgment(call)
         if (
             not self.retries

@@ -175,15 +175,16 @@ def plan(
         if sample is not None:
             sample.offer(batch)
         for step in chain.from_iterable(
-            _planned(call, evaluator, specs, store, again=again) for call in batch
+            _calls_needed(call, evaluator, specs, store, again=again) for call in batch
         ):
             requests += 1
             answer = step.request.answer
             tokens = prompt_tokens(step.request)
-            is_free_text = (
-                step.request.shared
-            )  # free text, about as long as the responses
-            name = _OWN if is_free_text else answer.name if answer else None
+            name = None if answer is None else answer.name
+            # The judge's own answer is a free text, about as long as the responses.
+            is_free_text = step.request.shared
+            if is_free_text:
+                name = _OWN
             # Answers of one format are about as long as each other, so lengths are estimated by
             # format.
             kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
@@ -203,7 +204,7 @@ def plan(
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
 
 
-def _planned(
+def _calls_needed(
     call: PlannedCall,
     evaluator: Evaluator,
     specs: Sequence[JudgeSpec],
@@ -211,8 +212,11 @@ def _planned(
     *,
     again: bool,
 ) -> Sequence[PlannedCall]:
-    """Return the calls that a call needs; with `again`, one without its stored answer if that cannot be used."""
-    steps = _steps(call, evaluator, specs, store)
+    """Return the calls that a call needs.
+
+    With `again`, a stored answer that cannot be used is not counted.
+    """
+    steps = _steps_of_call(call, evaluator, specs, store)
     last = steps[-1]
     # A chain with a missing answer is asked from there on anyway.
     if not again or last.stored is None or any(step.stored is None for step in steps):
@@ -233,13 +237,16 @@ def _planned(
     return [replace(step, stored=None) for step in steps]
 
 
-def _steps(
+def _steps_of_call(
     call: PlannedCall,
     evaluator: Evaluator,
     specs: Sequence[JudgeSpec],
     store: CompletionCache | None,
 ) -> Sequence[PlannedCall]:
-    """Return a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
+    """Return a call and the calls that need its answer.
+
+    Without that answer, the keys of the latter only identify equal calls.
+    """
     if call.request.then is None:
         return (call,)
     read = evaluator.read(call.request, call.stored or UNKNOWN)
@@ -253,7 +260,7 @@ def _steps(
         answer = None
     return (
         call,
-        *_steps(
+        *_steps_of_call(
             replace(call, request=read, key=key, stored=answer), evaluator, specs, store
         ),
     )

@@ -56,7 +56,10 @@ class Window:
         self._tokens = 0.0
 
     def wait(self, tokens: float, now: float) -> float:
-        """Return the seconds until a call fits; more tokens than the limit fit if the window is empty."""
+        """Return the seconds until a call fits.
+
+        More tokens than the limit fit if the window is empty.
+        """
         # calls of more than a minute ago do not count
         # Turns are in order of time, since times never decrease: the oldest is at index 0.
         while self._turns and self._turns[0].began + MINUTE <= now:
@@ -498,9 +501,8 @@ class JudgeLimit:
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:
         """Wait for a slot for a call, and hold it within the block."""
         tokens = 0.0
-        if (
-            self._counts
-        ):  # the prompt, corrected by past counts, plus the longest or the mean answer
+        # The tokens of the prompt, and of the longest or the mean answer.
+        if self._counts:
             # The provider's own count of past prompts corrects the estimate, which knows no
             # tokenizer.
             ratio = self._counted / self._guessed if self._guessed else 1.0

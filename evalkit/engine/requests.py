@@ -315,7 +315,10 @@ def _schema_tokens(schema: Json, text: int) -> int:
 
 
 def sample_fits(answer: AnswerFormat | None, completion: Completion) -> bool:
-    """Return whether a stored answer has a format: the same properties, and fixed-size lists of the same sizes."""
+    """Return whether a stored answer has a format.
+
+    It has the same properties, and lists of a fixed size have the same sizes.
+    """
     text = completion.text.strip()
     if answer is None:
         return not text.startswith("{")

@@ -185,7 +185,7 @@ class TemplateEvaluator:
             self._prompts.retry("text")
 
     def _with_instruction(self, variables: Json) -> JsonObject:
-        """Return the variables with the output format's instruction, if the template has a placeholder for it.
+        """Return the variables with the output format's instruction, if the template shows it.
 
         Raises:
             PromptError: If the instruction cannot be filled, or is set and the template has no
@@ -327,9 +327,9 @@ def conclude(
         # One retry only: a judge that fails twice at the format would cost without end.
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
             return missing_judgment(request, completion, fault)
-        return _repeated_request(
-            request, completion, retry(neutralize(fault.reason))
-        )  # it may quote the answer
+        # The reason may quote the answer, which must not look like a part of the prompt.
+        message = retry(neutralize(fault.reason))
+        return _repeated_request(request, completion, message)
 
 
 def missing_judgment(

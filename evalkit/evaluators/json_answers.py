@@ -621,7 +621,10 @@ def _texts() -> JsonObject:
 
 
 def rationale(answer: Json | None, criterion: str | None = None) -> str | None:
-    """Return the judge's reasoning on a criterion, or overall (else on each), from any of the answer formats."""
+    """Return the judge's reasoning on a criterion, from any of the answer formats.
+
+    Without a criterion, the overall reasoning, or else that on each; `None` if there is none.
+    """
     if answer is None:
         return None
     entries = [

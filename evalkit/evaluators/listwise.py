@@ -159,7 +159,7 @@ class Listwise(TemplateEvaluator):
             confidence=answer.result.confidence,
             ranking=ranking,
             rankings=rankings,
-            answer=_unshuffled(answer, request.shown, ranking, rankings),
+            answer=_with_letters_of_case(answer, request.shown, ranking, rankings),
         )
 
     def _read_ranking_field(
@@ -190,7 +190,7 @@ def _shuffled(case: Case, unit: Unit, shuffle: int) -> Unit:
     )
 
 
-def _unshuffled(
+def _with_letters_of_case(
     answer: ListwiseAnswer, order: Unit, ranking: Ranking, rankings: dict[str, Ranking]
 ) -> JsonObject:
     """Return the answer with the responses' letters in the case instead of those shown."""

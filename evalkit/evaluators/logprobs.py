@@ -330,7 +330,9 @@ class Weighing:
         criteria: Mapping[str, Path],
         overall: Path | None = None,
     ) -> WeightedJudgment | None:
-        """Return the expectations of an answer's decisions; `None` if they are not requested or not available.
+        """Return the expectations of an answer's decisions.
+
+        `None` if they are not requested or not available.
 
         Args:
             request: The request.
@@ -369,7 +371,10 @@ class Weighing:
     def of_class(
         self, request: JudgeRequest, completion: Completion, answer: Json, path: Path
     ) -> WeightedJudgment | None:
-        """Return the probability of each answer, given that it is one of the answers; arguments and errors as above."""
+        """Return the probability of each answer, given that it is one of the answers.
+
+        Arguments and errors are as above.
+        """
         distributions = self._required_distributions(
             request, completion, answer, [path]
         )

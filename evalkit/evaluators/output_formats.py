@@ -88,7 +88,10 @@ class OutputFormat:
         raise NotImplementedError
 
     def _reads_plain_line(self) -> bool:
-        """Return whether it reads evalkit's default line: `Response A`, `Score: 4` or `Class: good`, as in prompts."""
+        """Return whether the plug-in reads evalkit's default line.
+
+        Such as `Response A`, `Score: 4` or `Class: good`, as prompts ask for it.
+        """
         task = self.task
         lines: dict[str, float | str]
         if task.scale is not None:

@@ -46,7 +46,9 @@ _Safe: TypeAlias = tuple[Mapping[str, str], Sequence[str]]
 
 
 def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
-    """Return whether the two orders of a pair have different winners; false if an order has no judgment.
+    """Return whether the two orders of a pair have different winners.
+
+    False if an order has no judgment.
 
     With `names`, also return true if they differ on any of these criteria, since some weights would
     make them disagree.

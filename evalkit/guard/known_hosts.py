@@ -87,7 +87,9 @@ def trusted_words() -> Sequence[str]:
 
 @contextmanager
 def trusting(words: Sequence[str], *, keeps: bool = False) -> Iterator[None]:
-    """Trust entries such as `gateway.example` or `env:DATA` inside the block, besides those that are kept.
+    """Trust entries such as `gateway.example` or `env:DATA` inside the block.
+
+    Entries that are kept are trusted anyway.
 
     Args:
         words: The entries.

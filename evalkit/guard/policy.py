@@ -215,7 +215,10 @@ def _check_links(folder: Path) -> None:
 
 
 def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
-    """Return what overrides of the form `key=value` set, by key, as text and as the value that YAML reads."""
+    """Return what overrides of the form `key=value` set, by key.
+
+    As text, and as the value that YAML reads.
+    """
     import yaml
 
     values_by_key: dict[str, list[Any]] = {}
@@ -373,9 +376,9 @@ class _Walk:
             )
         # In the user's own project, secrets are refused; from elsewhere, all outside its folder.
         if self.origin.folder is None:
-            fault = _hidden(text)
+            fault = _why_hidden(text)
         else:
-            fault = _outside(text, self.origin.folder)
+            fault = _why_outside(text, self.origin.folder)
         if fault and not is_installed(value.path[-1], text):
             raise ConfigError(
                 f"a file names '{text}', {fault}",
@@ -562,7 +565,7 @@ def check_read(key: str, text: str, origin: Origin, remedy: str) -> None:
     Raises:
         ConfigError: If the file may not read it.
     """
-    fault = _outside(text, origin.folder) if origin.folder else _hidden(text)
+    fault = _why_outside(text, origin.folder) if origin.folder else _why_hidden(text)
     if fault:
         raise ConfigError(f"a file names '{text}', {fault}", where=key, remedy=remedy)
 
@@ -578,7 +581,7 @@ def _below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _hidden(text: str) -> str:
+def _why_hidden(text: str) -> str:
     """Return why a file of the user's project may not read a path; an empty text if it may."""
     path = Path(text).expanduser()
     named = Path(os.path.abspath(path))  # noqa: PTH100 - a link must not hide the name
@@ -608,17 +611,19 @@ def _hidden(text: str) -> str:
     return ""
 
 
-def _outside(text: str, folder: Path) -> str:
-    """Return why a file from elsewhere may not read a path; an empty text if all is below its folder."""
+def _why_outside(text: str, folder: Path) -> str:
+    """Return why a file from elsewhere may not read a path.
+
+    An empty text if all that it can read is below its folder.
+    """
     path = Path(text).expanduser()
     root = folder.resolve()
     reason = f"which is not below its folder {folder}"
     # In the order in which a relative path is looked up: the first that exists is the one read.
     for base in dict.fromkeys((Path.cwd(), project(), folder)):
         target = base / path
-        if has_magic(
-            text
-        ):  # all that it can match is below the first folder without magic
+        # All that a glob can match is below the first folder without a wildcard.
+        if has_magic(text):
             target = next(
                 parent for parent in target.parents if not has_magic(str(parent))
             )

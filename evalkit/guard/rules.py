@@ -58,7 +58,7 @@ def rules() -> Rules:
 def risky_params(
     params: Mapping[str, Any], depth: int = 0
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each parameter of a request that may name a server, a file or a credential."""
+    """Yield the paths of parameters of a request that may name a server, a file or a credential."""
     known_rules = rules()
     for name, value in params.items():
         # Parameters inside others, such as `extra_body`, follow the same rules; deeper ones are
@@ -80,7 +80,7 @@ def risky_params(
 
 
 def is_plain(value: Any, *, mappings: bool = False, depth: int = 0) -> bool:
-    """Return whether a value is a number, a switch, a text that is no reference, or a list of such values.
+    """Return whether a value is a number, a switch, a text that is no reference, or their list.
 
     Args:
         value: The value.

@@ -57,7 +57,9 @@ _Log = Mapping[str, _Sample]
 def log_source(
     paths: Sequence[Path], name: str, *, classes: bool, turns: bool = False
 ) -> Source | None:
-    """Return a source with the answers in a log, or in several logs with one case for each sample in all of them.
+    """Return a source with the answers in one or several logs.
+
+    With several logs, there is one case for each sample that is in all of them.
 
     A row has the log's metadata and the verdicts of its judges, as `judge NAME`; people's labels
     are labels.
@@ -80,7 +82,7 @@ def log_source(
     logs = {}
     for path in paths:
         if (reader := _reader(path)) is not None:
-            logs[path] = _read(
+            logs[path] = _read_samples(
                 reader, path, notes, f"{path}: " if len(paths) > 1 else "", turns=turns
             )
         # A single file that is no log is a table, which another reader takes.
@@ -96,7 +98,7 @@ def log_source(
     if not classes and any(_has_classes(sample) for sample in samples.values()):
         notes[_UNUSED] = None
     rows = [
-        _row(id_, sample, classes=classes)
+        _sample_row(id_, sample, classes=classes)
         for id_, sample in samples.items()
         if sample.answers
     ]
@@ -124,7 +126,7 @@ def _reader(path: Path) -> Importer | None:
     )
 
 
-def _read(
+def _read_samples(
     reader: Importer, path: Path, notes: dict[str, None], where: str, *, turns: bool
 ) -> _Log:
     """Return the samples of a log by id; `where` is the beginning of its notes."""
@@ -162,7 +164,10 @@ def _read(
 def _answers(
     case: Case, judgments: Sequence[Judgment], *, turns: bool
 ) -> list[_Answer]:
-    """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
+    """Return the answers of a case that have a text.
+
+    A verdict is the mean of a judge's scores, or its class.
+    """
     # One dict for each response: {judge: its verdict}.
     verdicts: list[JsonObject] = [{} for _ in case.responses]
     for judgment in judgments:
@@ -275,8 +280,11 @@ def _has_classes(sample: _Sample) -> bool:
     )
 
 
-def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
-    """Return the row of a sample; metadata with the name of a field get another, so that they are not read as it."""
+def _sample_row(id_: str, sample: _Sample, *, classes: bool) -> Row:
+    """Return the row of a sample.
+
+    Metadata with the name of a field get another name, so that they are not read as the field.
+    """
     case = sample.case
     answers = sample.answers
     # without classes in the rubric, labels that are classes can only be metadata

@@ -44,7 +44,9 @@ _PAIRS = "the run has no pairs"
 
 
 def alpaca_eval(result: RunResult) -> list[Row]:
-    """Return an annotation for each pair: the preference is 1 if output_1 is better, 2 if output_2 is better.
+    """Return an annotation for each pair.
+
+    The preference is 1 if output_1 is better, 2 if output_2 is better.
 
     It is interpolated by the verdict's margin, and null if that is missing. The baseline, if the
     case names one, is output_1, as in AlpacaEval, whose win rate is that of output_2.
@@ -88,7 +90,9 @@ def alpaca_eval(result: RunResult) -> list[Row]:
 
 
 def mt_bench(result: RunResult) -> list[Row]:
-    """Return a line for each pair and sample with both games, or for each response with its score; -1 if missing.
+    """Return a line for each pair and sample with both games, or for each response.
+
+    A response has its score; -1 if it is missing.
 
     Raises:
         ConfigError: If the run has only rankings.

@@ -40,7 +40,7 @@ def _sniff(start: Peek) -> bool:
     return bool(start.row)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each row.
 
     Raises:
@@ -64,7 +64,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     records = []
     unread = True
     rows = list(_rows(path, options))
-    described = _descriptions(rows, options.fields)
+    described = _description_columns(rows, options.fields)
     options = replace(
         options, winners={**_classes(cells for *_, cells in rows), **options.winners}
     )
@@ -72,7 +72,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for name, column in options.fields.items():
             if cells[name] is not None or column in row:
                 unseen.pop(name, None)
-        unit, has_verdict = _unit(cells, row, location, options)
+        unit, has_verdict = _judged_unit(cells, row, location, options)
         unread = unread and not has_verdict
         hidden = {
             "label" * (unit == "response" and "grade" in cells),
@@ -81,7 +81,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for name in list(unused):
             if name.partition(".")[0] in CELLS[unit] and name not in hidden:
                 del unused[name]
-        question = _question(questions, cells, index, location)
+        question = _question_name(questions, cells, index, location)
         metadata = {f"metadata.{name}": row.get(name) for name in described}
         records.append(
             record_of({**metadata, **cells}, location, unit, options, question)
@@ -102,10 +102,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, unread=unread)
 
 
-def _descriptions(
+def _description_columns(
     rows: Sequence[tuple[str, Json, Json]], fields: Mapping[str, str]
 ) -> list[str]:
-    """Return the columns that no field uses and that say something about a question, such as its language.
+    """Return the columns that say something about a question, such as its language.
+
+    No field uses them.
 
     They are short, have one value for each question, and are searched for slices. If the user maps
     any metadata, only that is kept.
@@ -180,7 +182,9 @@ def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     return cells
 
 
-def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit, bool]:
+def _judged_unit(
+    cells: Json, row: Json, location: str, options: Options
+) -> tuple[Unit, bool]:
     """Return what a row judges, and whether it has a column for a verdict.
 
     If rows have scores and winners, the user's mapping decides.
@@ -224,7 +228,7 @@ def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit
     return ("response" if "response" in cells else "pair"), False
 
 
-def _question(
+def _question_name(
     asked_questions: dict[str, tuple[str, str | None]],
     cells: Json,
     index: int,
@@ -264,5 +268,5 @@ IMPORTER = Importer(
     "generic",
     "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or score=COLUMN … or class=COLUMN …",
     _sniff,
-    _read,
+    _read_records,
 )

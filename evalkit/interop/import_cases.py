@@ -106,7 +106,10 @@ class _Question:
 def to_cases(
     parsed: ParsedFile, source: str
 ) -> tuple[list[Case], list[Judgment], list[str]]:
-    """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
+    """Return the cases and judgments of records, in order, and notes.
+
+    The notes are on assumptions and omissions.
+    """
     tally: Counter[str] = Counter()
     # Keys identify responses from here on: labels and orders refer to them.
     records = list(_with_unique_keys(parsed.records, tally))
@@ -164,10 +167,9 @@ def _with_unique_keys(
                     if keys_by_text
                     else answer.key,
                 )
-            # A key may be twice in one record, which needs two responses.
-            if any(
-                earlier.key == key for earlier in answers
-            ):  # a system compared with itself
+            # A system that is compared with itself has its key twice in a record, which needs two
+            # responses.
+            if any(earlier.key == key for earlier in answers):
                 key = f"{key} again"
             # The first of two equal keys is the one that labels meant.
             keys.setdefault(answer.key, key)
@@ -195,7 +197,10 @@ def _grouped(records: Iterable[Record], name: Any) -> dict[str, _Question]:
 
 
 def _pairs_apart(questions: Iterable[_Question]) -> str | None:
-    """Return why each pair must be a separate case; `None` if one case can have all responses to a question."""
+    """Return why each pair must be a separate case.
+
+    `None` if one case can have all responses to a question.
+    """
     judged = possible = 0
     for question in questions:
         n = len(question.answers)
@@ -260,10 +265,12 @@ def _build_case(
         for record in records
         for annotator, choice in record.labels.items()
     )
-    case_labels = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
+    case_labels = _choices_by_annotator(gold, keys, DISPUTED, tally).get(LABEL, {})
     annotations: dict[str, Annotation] = {
         name: chosen(choices)
-        for name, choices in _choices(by_annotator, keys, DIVIDED, tally).items()
+        for name, choices in _choices_by_annotator(
+            by_annotator, keys, DIVIDED, tally
+        ).items()
     }
     # The case's label is that of its first pair; labels of its other pairs are an annotator's.
     if set(case_labels) - {FIRST}:
@@ -279,7 +286,7 @@ def _build_case(
         reference=_common_value("reference", records, tally),
         label=case_labels.get(FIRST),
         metadata=_metadata(records, tally) | _messages(order),
-        labels=annotations | _annotations(records, keys, tally),
+        labels=annotations | _annotations_by_annotator(records, keys, tally),
         checklist=records[0].checklist,
     )
 
@@ -294,7 +301,7 @@ def _messages(answers: Sequence[Answer]) -> JsonObject:
     )
 
 
-def _choices(
+def _choices_by_annotator(
     choices_given: Iterable[tuple[str, str, Sequence[Answer]]],
     keys: Sequence[str],
     disputed: str,
@@ -330,7 +337,7 @@ def _choices(
     return agreed
 
 
-def _annotations(
+def _annotations_by_annotator(
     records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
 ) -> dict[str, Annotation]:
     """Return annotators' grades or classes of the responses, and count conflicting ones."""

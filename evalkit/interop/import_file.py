@@ -66,16 +66,15 @@ def import_judgments(
     with reading_images(album):
         for imported_file in files:
             album.begin(f"{imported_file}:1")
-            content = _content(imports, imported_file, options)
-            if isinstance(
-                content, ImportedJudgments
-            ):  # in a batch, ids are those of one dataset's cases
+            content = _read_imported(imports, imported_file, options)
+            # In a batch, ids are those of one dataset's cases.
+            if isinstance(content, ImportedJudgments):
                 return replace(content, format=name)
             parsed[imported_file] = content
         return imported(joined(parsed), name, path)
 
 
-def _content(
+def _read_imported(
     imports: Importer, path: Path, options: Options
 ) -> ParsedFile | ImportedJudgments:
     """Return the content of a file that is in the importer's format."""
@@ -87,9 +86,8 @@ def _content(
     if not is_format(imports, start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-            next(
-                iter(reader_for(None, path)(path)), None
-            )  # raises a more specific error if the file cannot be read
+            # This raises a more specific error if the file cannot be read.
+            next(iter(reader_for(None, path)(path)), None)
         problem = (
             "has no readable rows"
             if remedy == UNKNOWN
@@ -128,7 +126,9 @@ def read_format(
 
 
 def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
-    """Return the records of several files as those of one; a task with a checklist is a case of its file.
+    """Return the records of several files as those of one.
+
+    A task with a checklist is a case of its file.
 
     Raises:
         DatasetError: If the files differ in the scale of scores, or in how texts are read.

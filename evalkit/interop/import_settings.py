@@ -48,7 +48,7 @@ def describe_settings(
         "judge": _judge_settings(judges, weighted),
         "mode": {"name": mode, "samples": samples},
         "criteria": criteria,
-        "swap": {"policy": "none" if pointwise else _policy(judgments)},
+        "swap": {"policy": "none" if pointwise else _swap_policy(judgments)},
     }
     has_items = any(judgment.items for judgment in judgments)
     if has_items:
@@ -130,7 +130,7 @@ def _plain(name: str) -> str:
     return " ".join(name.split()) or "judge"
 
 
-def _policy(judgments: Sequence[Judgment]) -> str:
+def _swap_policy(judgments: Sequence[Judgment]) -> str:
     """Return the policy that explains the orders of the judgments.
 
     It is `both` if a pair was judged in both orders, `none` if all are in the case's order, and

@@ -50,7 +50,9 @@ def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
 
 
 def otel_events(result: RunResult) -> Iterator[JsonObject]:
-    """Yield `LogsData` of OTLP with events for each verdict, each of its criteria, and each metric with its interval.
+    """Yield `LogsData` of OTLP with the events of a run.
+
+    There is one for each verdict, each of its criteria, and each metric with its interval.
 
     A missing verdict has no score, and its reason as `error.type`. An event is part of the trace of
     its case if that is known, and has the `response_id` in the case's metadata.

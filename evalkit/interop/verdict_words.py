@@ -86,7 +86,10 @@ def verdicts_among(words: Iterable[str]) -> frozenset[str]:
 
 
 def word_of(value: str, by_word: Mapping[str, str]) -> str | None:
-    """Return the meaning of a verdict word, or of a text that states one; `None` if it states none, or two."""
+    """Return the meaning of a verdict word, or of a text that states one.
+
+    `None` if it states none, or two.
+    """
     folded = value.strip().casefold()
     if folded in by_word:
         return by_word[folded]

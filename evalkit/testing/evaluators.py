@@ -290,7 +290,7 @@ def _judge(
         reply = _OWN_ANSWER if current.then is not None and not is_odd else completion
         result, problem = _read_twice(evaluator, current, reply)
         if isinstance(result, Judgment):
-            return result, list(_malformed(result, request))
+            return result, list(_judgment_faults(result, request))
         if result is not None and current.then is None:
             problem = _turn_problem(current, result)
         if result is None or problem:
@@ -331,7 +331,7 @@ def _turn_problem(request: JudgeRequest, repeated: JudgeRequest) -> str:
     return f"a repeated request has turn {repeated.turn} after turn {request.turn}"
 
 
-def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
+def _judgment_faults(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
     """Yield where a judgment is not about its request, or its status contradicts its value."""
     for name in ("case_id", "unit", "shown", "sample"):
         if getattr(judgment, name) != getattr(request, name):
@@ -358,26 +358,29 @@ def example_answer(request: JudgeRequest) -> str:
     answer = (request.then or request).answer
     if answer is None:
         return ""
-    return json.dumps(_example(answer.schema, 0), ensure_ascii=False)
+    return json.dumps(_example_value(answer.schema, 0), ensure_ascii=False)
 
 
-def _example(schema: Mapping[str, Any], index: int) -> Any:
-    """Return a valid value for a JSON schema; successive items of a list take successive values of an enum."""
+def _example_value(schema: Mapping[str, Any], index: int) -> Any:
+    """Return a valid value for a JSON schema.
+
+    Successive items of a list take successive values of an enum.
+    """
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
         return schema["enum"][index % len(schema["enum"])]
     if "anyOf" in schema:
-        return _example(schema["anyOf"][0], index)
+        return _example_value(schema["anyOf"][0], index)
     kind = schema.get("type")
     if kind == "object":
         return {
-            name: _example(part, index)
+            name: _example_value(part, index)
             for name, part in schema.get("properties", {}).items()
         }
     if kind == "array":
         return [
-            _example(schema.get("items", {}), k)
+            _example_value(schema.get("items", {}), k)
             for k in range(max(1, schema.get("minItems", 1)))
         ]
     if kind in ("integer", "number"):

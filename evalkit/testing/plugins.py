@@ -302,7 +302,10 @@ def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator
 
 
 def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgment]:
-    """Yield a judgment of every response, or of every pair in both orders, with values that vary between cases."""
+    """Yield a judgment of every response, or of every pair in both orders.
+
+    Their values vary between cases.
+    """
     for number, case in enumerate(cases):
         indices = range(len(case.responses))
         if pointwise:

@@ -12,7 +12,7 @@ from evalkit.core.errors import EvalkitError
 from evalkit.core.types import Case
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
-from evalkit.interop.importers.inspect import _archived
+from evalkit.interop.importers.inspect import _read_archive
 from evalkit.interop.layouts.records import Options
 from evalkit.workflows.materials import stream_cases
 from tests.support.import_layouts import LOGS, export, result
@@ -153,7 +153,7 @@ def test_two_logs_are_pairs_by_sample_and_name_what_did_not_match(here):
 
 def test_messages_of_agents_are_those_of_the_log_and_of_each_answer(here):
     agent, plain = LOGS / "inspect" / "agent.eval", LOGS / "inspect" / "graders.eval"
-    messages = {sample["id"]: sample["messages"] for sample in _archived(agent)["samples"]}
+    messages = {sample["id"]: sample["messages"] for sample in _read_archive(agent)["samples"]}
     found, notes = cases(str(agent))
     assert {case.id: case.metadata["messages"] for case in found} == messages
     assert [one["role"] for one in messages["q0"]] == ["user", "assistant", "tool", "assistant"]

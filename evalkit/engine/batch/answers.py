@@ -182,7 +182,7 @@ def _read_line(
     number, rung = index[key]
     target = index.files[number][1].target
     try:
-        completion = _completion(row, target, rung, number, weighable)
+        completion = _completion_of_line(row, target, rung, number, weighable)
     except CallError as error:
         # Some errors are the end of an answer, such as a content filter: they are final.
         outcome: Outcome = ended_answer(error, rung) or error
@@ -205,7 +205,7 @@ def _read_line(
     return number, StoredCompletion(key, target.model, time.time(), completion)
 
 
-def _completion(
+def _completion_of_line(
     row: Json, target: BatchTarget, rung: Rung, number: int, weighable: set[int]
 ) -> Completion:
     """Return the completion in a line, as if it had been sent as a single call.

@@ -141,7 +141,7 @@ class BatchRun:
                 # A round may need the answers of the round before it, such as the steps of a
                 # prompt.
                 while await self._submit_round(signals):
-                    await self._wait()
+                    await self._wait_for_batches()
         except asyncio.CancelledError:
             if not signals:
                 raise
@@ -184,16 +184,18 @@ class BatchRun:
         return replace(judged, spend=spend, stopped=judged.stopped or self._stopped)
 
     async def _submit_round(self, signals: list[int]) -> bool:
-        """Submit the requests that are missing and in no batch, and return whether there are batches to wait for."""
-        # Two commands at the same study would each submit the same requests.
-        while not await asyncio.to_thread(
-            self._store.claim, _LOCK
-        ):  # another command is submitting
+        """Submit the requests that are missing and in no batch.
+
+        Returns whether there are batches to wait for.
+        """
+        # Two commands at the same study would each submit the same requests, so this one waits
+        # while another submits.
+        while not await asyncio.to_thread(self._store.claim, _LOCK):
             await asyncio.sleep(_LOCK_SECONDS)
         try:
             # Read under the lock: it also has the batches that another command has just
             # submitted.
-            pending = {tag: batch async for tag, batch in self._pending()}
+            pending = {tag: batch async for tag, batch in self._pending_batches()}
             batch_round = Round()
             judged = await record_round(
                 self._config, self._cases, self._evaluator, self._store, batch_round
@@ -222,7 +224,7 @@ class BatchRun:
                     tags[request.key] for request in missing if request.key in tags
                 }
             }
-            batch_round.requests = self._affordable(
+            batch_round.requests = self._select_affordable(
                 [request for request in missing if request.key not in tags]
             )
             if batch_round.requests:
@@ -241,7 +243,7 @@ class BatchRun:
             )
         return outcome is not None
 
-    def _affordable(self, requests: list[BatchRequest]) -> list[BatchRequest]:
+    def _select_affordable(self, requests: list[BatchRequest]) -> list[BatchRequest]:
         """Return the first requests that the budget covers, at the most that each can cost."""
         runner = self._config.runner
         count = len(requests)
@@ -332,8 +334,11 @@ class BatchRun:
                 "the store's connection was lost while a batch was submitted; repeat the command"
             )
 
-    async def _pending(self) -> AsyncIterator[tuple[str, PendingBatch]]:
-        """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""
+    async def _pending_batches(self) -> AsyncIterator[tuple[str, PendingBatch]]:
+        """Yield each batch by its tag.
+
+        A batch whose id was not stored before the command died is found by its tag.
+        """
         for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
             try:
                 pending: PendingBatch = codec(PendingBatch).validate_json(text)
@@ -363,7 +368,7 @@ class BatchRun:
                     continue
             yield tag, pending
 
-    async def _wait(self) -> None:
+    async def _wait_for_batches(self) -> None:
         """Wait until every batch has ended, and store its answers."""
         total = sum(len(pending.rungs) for pending in self._waiting.values())
         while True:

@@ -106,7 +106,7 @@ class ShardTask:
             )
             return replace(report, error=problem, status=int(ExitStatus.WRONG))
         try:
-            with allowing_code(self.allow_code), _stopping(stops):
+            with allowing_code(self.allow_code), _interrupt_when_stopped(stops):
                 judged = self.work(self.config, self.shard, observe)
         except Exception as error:  # a traceback in a worker's log helps nobody
             text = f"{type(error).__name__}: {error}"
@@ -121,8 +121,11 @@ class ShardTask:
 
 
 @contextmanager
-def _stopping(stops: Callable[[], int]) -> Iterator[None]:
-    """Interrupt what runs in this process each time that `stops` grows, from a thread; an answer may be slow."""
+def _interrupt_when_stopped(stops: Callable[[], int]) -> Iterator[None]:
+    """Interrupt what runs in this process each time that `stops` grows.
+
+    From a thread, as an answer may be slow.
+    """
     ended = threading.Event()
 
     def watch() -> None:
@@ -199,7 +202,9 @@ def judge_in_workers(
     observe: Callable[[Progress], None] | None = None,
     stored: Callable[[], int] | None = None,
 ) -> tuple[Sequence[ShardReport], float]:
-    """Have the cases judged into the store by `runner.workers` workers; return their reports and the seconds.
+    """Have the cases judged into the store by `runner.workers` workers.
+
+    Returns their reports and the seconds that it took.
 
     Args:
         config: the config of the run.
@@ -220,7 +225,7 @@ def judge_in_workers(
         raise ConfigError(problem, where=where, remedy="use read_write")
     # Before any worker starts: each problem here concerns all of them.
     check_budget(config)
-    pool = _pool(config, folder)
+    pool = _make_pool(config, folder)
     begun = time.monotonic()
     show = observe or (lambda _: None)
     count = config.runner.workers
@@ -238,9 +243,8 @@ def judge_in_workers(
     attempts = dict.fromkeys(open_tasks, 1)
     reports = list[ShardReport]()
     signals = list[int]()
-    with handled_signals(
-        signals.append
-    ):  # one that arrives while workers are stopped must not leave them behind
+    # A signal that arrives while workers are stopped must not leave them behind.
+    with handled_signals(signals.append):
         try:
             for task in open_tasks.values():
                 pool.start(task)
@@ -248,9 +252,8 @@ def judge_in_workers(
                 if signals:
                     raise Signaled(signals[0])
                 for shard, end in pool.poll(POLL_SECONDS):
-                    if (
-                        isinstance(end, ShardReport) and end.error == STOPPED
-                    ):  # by someone else
+                    # Stopped from outside, such as by the cluster: it is started again.
+                    if isinstance(end, ShardReport) and end.error == STOPPED:
                         end = Lost(f"on {end.host}: it was stopped")
                     if isinstance(end, ShardReport):
                         if end.error is not None:
@@ -277,7 +280,7 @@ def judge_in_workers(
                 show(replace(combined, elapsed=time.monotonic() - begun, total=total))
         except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
             # Whatever the reason, workers are stopped first: they would go on and pay.
-            answers = _stop(pool, stored, signals)
+            answers = _stop_workers(pool, stored, signals)
             if isinstance(stop, KeyboardInterrupt):
                 number = stop.number if isinstance(stop, Signaled) else SIGINT
                 raise Signaled(
@@ -295,7 +298,9 @@ def judge_in_workers(
     return reports, time.monotonic() - begun
 
 
-def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) -> int:
+def _stop_workers(
+    pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]
+) -> int:
     """Stop the workers and wait until they have; return how many answers there are.
 
     A second signal ends calls.
@@ -341,7 +346,7 @@ def add_spent(
     )
 
 
-def _pool(config: RunConfig, folder: Path) -> Pool:
+def _make_pool(config: RunConfig, folder: Path) -> Pool:
     """Return the workers that `runner.kind` names.
 
     Raises:
@@ -350,7 +355,7 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     kind = config.runner.kind
     runner = config.runner
     try:
-        module = import_module(f"evalkit.engine.workers.{kind}_pool")
+        module = import_module(f"evalkit.engine.workers.{kind}_make_pool")
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
         raise ConfigError(

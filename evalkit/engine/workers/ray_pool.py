@@ -220,7 +220,9 @@ ENGINE = RayPool
 
 
 def connect(count: int, cluster: Json, *, show: bool = False) -> None:
-    """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done.
+    """Connect to a Ray cluster, unless this process is connected.
+
+    It is the named one, that of `RAY_ADDRESS`, or one on this machine.
 
     Args:
         count: The number of workers.

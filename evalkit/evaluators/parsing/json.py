@@ -137,7 +137,7 @@ def _find_object(
     if isinstance(whole, dict):
         if quoted.contain(whole):
             raise _quotation()
-        return _unwrapped(_Found(whole, "json", text, len(text)), keys)
+        return _unwrap(_Found(whole, "json", text, len(text)), keys)
     answer = drop_thinking(text, quoted.sources)
     if not answer.strip():
         if text.strip():
@@ -145,14 +145,14 @@ def _find_object(
         else:
             problem = "the answer is empty"
         raise UnreadableError("empty", problem)
-    everything = _objects(answer)
+    everything = _find_objects(answer)
     if len(everything) > _OBJECTS:
         raise UnreadableError(
             "ambiguous", f"there are {len(everything)} JSON objects: write only one"
         )
     # Quotations of the material are never the answer, even if nothing else is there.
     own_objects = [
-        _unwrapped(candidate, keys)
+        _unwrap(candidate, keys)
         for candidate in everything
         if not quoted.contain(candidate.value)
     ]
@@ -173,7 +173,7 @@ def _find_object(
     raise UnreadableError("no_answer", "there is no complete JSON object in the answer")
 
 
-def _unwrapped(candidate: _Found, keys: Collection[str]) -> _Found:
+def _unwrap(candidate: _Found, keys: Collection[str]) -> _Found:
     """Return the only object within another one, if it has all keys and the other has none.
 
     Models wrap an answer as `{"evaluation": {…}}`, in a list of one, or as the arguments of a tool
@@ -254,7 +254,7 @@ class _Sources:
         candidates = [
             text for text in self.texts if all(key in text for key in ("{", *keys))
         ]
-        self._objects = [
+        self._find_objects = [
             quoted_object
             for text in candidates
             for quoted_object in _foreign(text, keys)
@@ -262,7 +262,7 @@ class _Sources:
 
     def contain(self, value: JsonObject) -> bool:
         """Return whether an object is copied: a source contains the object or all of its values."""
-        if value in self._objects:
+        if value in self._find_objects:
             return True
         # Compared by values, because a copy may have other keys, another order or other spaces.
         leaves = set(islice(_leaves(value), _LEAVES))
@@ -293,11 +293,9 @@ def _is_in(text: str, leaf: str | float) -> bool:
 
 def _foreign(source: str, keys: Collection[str]) -> list[JsonObject]:
     try:
-        values = [candidate.value for candidate in _objects(source, nested=True)]
-    except (
-        UnreadableError,
-        RecursionError,
-    ):  # `contain` still compares the leaves with the texts
+        values = [candidate.value for candidate in _find_objects(source, nested=True)]
+    except (UnreadableError, RecursionError):
+        # `contain` still compares the leaves with the texts.
         return []
     return [value for value in values if all(key in value for key in keys)]
 
@@ -328,7 +326,7 @@ def _check_strictly(json_object: _Found, schema: Json) -> None:
         raise UnreadableError(
             "ambiguous", f"'{wrong[:60]}' is not an expected field here"
         )
-    if (again := _repeated(json_object.text, json_object.end)) is not None:
+    if (again := _repeated_name(json_object.text, json_object.end)) is not None:
         raise UnreadableError("ambiguous", f"'{again[:60]}' is duplicated")
 
 
@@ -346,7 +344,7 @@ def _out_of_place(value: object, schema: Json) -> str | None:
     return None
 
 
-def _repeated(text: str, end: int) -> str | None:
+def _repeated_name(text: str, end: int) -> str | None:
     """Return a name that is duplicated in the object that ends at `end`, even with equal values."""
     repeated: list[str] = []
 
@@ -371,7 +369,7 @@ def _repeated(text: str, end: int) -> str | None:
     return None
 
 
-def _objects(text: str, *, nested: bool = False) -> list[_Found]:
+def _find_objects(text: str, *, nested: bool = False) -> list[_Found]:
     """Return the outermost JSON objects in a text, in order.
 
     After an object that cannot be read to its end, the text may be inside one of its strings. So
@@ -406,7 +404,10 @@ _PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,6})? ?%")
 
 
 def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
-    """Return the only object in a text with full-width punctuation or bare percentages; strings stay as they are."""
+    """Return the only object in a text with full-width punctuation or bare percentages.
+
+    Strings stay as they are. `None` if there is no such object.
+    """
     if not any(character in text for character in "｛｝［］：，＂％%"):
         return None
     pieces: list[str] = []
@@ -420,7 +421,7 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
         pieces.append(quoted)
         end = string.end()
     pieces.append(_plain(text[end:]))
-    json_object = _choose_answer(_objects("".join(pieces)), keys)
+    json_object = _choose_answer(_find_objects("".join(pieces)), keys)
     if json_object is None:
         return None
     return json_object.value
@@ -479,7 +480,8 @@ def _accounts_for(value: JsonObject, body: str) -> bool:
             )
         ]
         if len(starts) != len(parts) or any(
-            _end(part, text, at) < 0 for part, at in zip(parts, starts, strict=True)
+            _end_of_value(part, text, at) < 0
+            for part, at in zip(parts, starts, strict=True)
         ):
             return False
     return True
@@ -490,8 +492,8 @@ def _flat(text: str) -> str:
     return "".join(unescape(re.sub(r"\\+[nrtbf]", "", text)).replace("\\", "").split())
 
 
-def _end(value: object, text: str, at: int) -> int:
-    """Return the end of a value that begins at `at` in a flat text; -1 if the value is not complete there."""
+def _end_of_value(value: object, text: str, at: int) -> int:
+    """Return the end of a value that begins at `at` in a flat text; -1 if it is not complete."""
     if isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(part, dict) for part in value)
     ):
@@ -499,7 +501,11 @@ def _end(value: object, text: str, at: int) -> int:
     if isinstance(value, list):
         for part in value:
             # One character for the bracket or the comma before each item.
-            at = -1 if at < 0 or isinstance(part, dict) else _end(part, text, at + 1)
+            at = (
+                -1
+                if at < 0 or isinstance(part, dict)
+                else _end_of_value(part, text, at + 1)
+            )
         return at + (at >= 0 and text.startswith("]", at))
     if not isinstance(value, str):
         written = _BARE.match(text, at)

@@ -25,7 +25,9 @@ _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 
 
 def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
-    """Return `text` without thinking blocks, each replaced by a paragraph break; an unclosed block extends to the end.
+    """Return `text` without thinking blocks, each replaced by a paragraph break.
+
+    An unclosed block extends to the end.
 
     If a text under judgment in `sources` also has such tags, the judge may be quoting them. Then
     only a block at the beginning of the text is the judge's own.
@@ -246,7 +248,10 @@ _TAIL = 200
 
 
 def chinese_number(text: str) -> float | None:
-    """Return the value of a Chinese numeral from 零 to 一百, with decimals after 点; `None` if it is not one."""
+    """Return the value of a Chinese numeral from 零 to 一百; `None` if it is not one.
+
+    Decimals follow 点.
+    """
     match = _CHINESE_SCORE.fullmatch(text)
     if match is None or not (match["hundred"] or match["tens"] or match["ones"]):
         return None
@@ -348,7 +353,9 @@ _WRITTEN = re.compile(
 
 
 def read_score(value: object, scale: Scale) -> float:
-    """Return a score written as a number or as text such as `4`, `3.5/5`, `４`, `4分` or `四分`, in scale units.
+    """Return a score written as a number or a text, in scale units.
+
+    Such as `4`, `3.5/5`, `４`, `4分` or `四分`.
 
     Raises:
         UnreadableError: If it has no such form, its denominator is not the scale's maximum, or it

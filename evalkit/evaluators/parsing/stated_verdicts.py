@@ -145,7 +145,7 @@ def choose_mark(
         spelling for source in reply.sources for spelling in (source, unescape(source))
     }
     if quoted := [value for source in sources for value in _values(find(source), read)]:
-        own_marks = _own(
+        own_marks = _own_mark(
             text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone
         )
         # If it equals a verdict in a source, it may be an echo: then all marks in the answer must
@@ -249,7 +249,7 @@ def _agree(values: Sequence[object]) -> None:
         )
 
 
-def _own(
+def _own_mark(
     text: str,
     marks: Sequence[Mark],
     sources: Collection[str],
@@ -344,7 +344,9 @@ _ORDERED = re.compile(
 
 
 def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | str:
-    """Return the decision in double brackets: a winner's margin as shown, a score in scale units, or a class.
+    """Return the decision in double brackets.
+
+    It is a winner's margin as shown, a score in scale units, or a class.
 
     A margin is positive if the response shown first is better: 1, or a third for `A>B` if
     `output.graded` is set.
@@ -417,9 +419,8 @@ class Pattern:
             if scored
             else (self._captured, self._mapped)
         )
-        anywhere = replace(
-            reply, at_end=False
-        )  # the pattern says where the decision is
+        # The pattern says where the decision is.
+        anywhere = replace(reply, at_end=False)
         form = "a match of output.pattern"
         return choose_mark(
             anywhere, find, read, take=self._output.take, form=form, alone=False
@@ -567,7 +568,9 @@ def read_item_answer(value: object) -> ItemAnswer:
 def read_item_entries(
     entries: object, count: int, sources: Collection[str] = ()
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
-    """Return the answer and the reason of each item, by number from 1; the answer is `None` if it is missing.
+    """Return the answer and the reason of each item, by number from 1.
+
+    The answer is `None` if it is missing.
 
     Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may
     have numbered the items in another way, or a text that it quotes may have ended its entry early.

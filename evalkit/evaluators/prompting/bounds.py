@@ -77,9 +77,8 @@ def joined(parts: Iterable[Any]) -> str:
     for part in parts:
         texts.append(str(part))
         size += len(texts[-1])
-        if size > LONGEST and isinstance(
-            parts, Generator
-        ):  # a template: its line is in the traceback
+        # A template is a generator; raised in it, the error has the line of the template.
+        if size > LONGEST and isinstance(parts, Generator):
             parts.throw(BoundError(f"its text has more than {LONGEST:,} characters"))
         _check(size)
     return "".join(texts)
@@ -136,8 +135,11 @@ def _items(value: Iterable[Any]) -> list[Any]:
     return items
 
 
-def _foresee(name: str, values: list[Any]) -> None:
-    """Check the size of what a call will make, before it does; the first value is what it is applied to."""
+def _check_size(name: str, values: list[Any]) -> None:
+    """Check the size of what a call will make, before it does.
+
+    The first value is what it is applied to.
+    """
     # Sizes are estimated before the call, because afterwards the memory is already used.
     sizes = [_size(value) for value in values]
     number = max((abs(value) for value in values if isinstance(value, int)), default=0)
@@ -177,7 +179,7 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)  # also copies whether Jinja passes the environment or the context
     def checked(*args: Any, **named: Any) -> Any:
         passed = args[1:] if hasattr(function, "jinja_pass_arg") else args
-        _foresee(name, [*passed, *named.values()])
+        _check_size(name, [*passed, *named.values()])
         return _made(function(*args, **named))
 
     return checked
@@ -209,7 +211,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
             _check_bits(left.bit_length() * abs(right))
         elif operator == "%" and isinstance(left, str):
-            _foresee(operator, [left, right])
+            _check_size(operator, [left, right])
         return _made(super().call_binop(context, operator, left, right))
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -222,7 +224,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             getattr(obj, "__wrapped__", obj), "__self__", None
         )  # Jinja wraps the method format
         if isinstance(owner, str | bytes | int):
-            _foresee(
+            _check_size(
                 obj.__name__,
                 [owner if not isinstance(owner, int) else "", *args, *kwargs.values()],
             )

@@ -26,12 +26,13 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
     try:
         text = read_text(path)
         texts = _texts(ast.parse(text)) if path.suffix == ".py" else {"": [text]}
-        jinja = [
-            "{{ '\\n' }}".join(
+        jinja = []
+        for names in (*source.when.values(), source.text):
+            parts = [
                 "".join(_jinja_parts(texts, source.fields, name)) for name in names
-            )
-            for names in (*source.when.values(), source.text)
-        ]
+            ]
+            # The line break between texts is a value, so that no setting of Jinja trims it.
+            jinja.append("{{ '\\n' }}".join(parts))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise PromptError(
             f"cannot be read ({error})", where=where, remedy=remedy

@@ -300,7 +300,9 @@ class PartialTemplate:
         self._known: dict[tuple[bool, ...], list[tuple[Message, list[str]]]] = {}
 
     def fill(self, **texts: str) -> tuple[Message, ...]:
-        """Return the messages with these texts; every call must use the same names in the same order.
+        """Return the messages with these texts.
+
+        Every call must use the same names in the same order.
 
         Raises:
             PromptError: If the template cannot be filled.
@@ -369,7 +371,7 @@ class Prompts:
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:
-        """Fill a template and return its messages; `name` is a template's name or the path of a file.
+        """Fill a template, which is a name or the path of a file, and return its messages.
 
         Raises:
             PromptError: If it cannot be found, parsed or filled; reports the file, the line and the
@@ -387,7 +389,7 @@ class Prompts:
             LookupError,
             *_EXHAUSTED,
         ) as error:
-            _refuse(error, self._files, variables)
+            _raise_prompt_error(error, self._files, variables)
 
     def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
         """Return a template with everything filled in except `texts`, the placeholders that depend on the case.
@@ -434,7 +436,7 @@ class Prompts:
                     if reference and reference not in visited
                 ]
         except (TemplateError, *_EXHAUSTED) as error:
-            _refuse(error, self._files, ())
+            _raise_prompt_error(error, self._files, ())
         return False
 
     def retry(self, error: str) -> str:
@@ -485,9 +487,9 @@ class Prompts:
             path = self._path(name)
             try:
                 template = self._environment.get_template(path)
-                self._check(path, allowed)
+                self._check_template(path, allowed)
             except (TemplateError, *_EXHAUSTED) as error:
-                _refuse(error, self._files, allowed)
+                _raise_prompt_error(error, self._files, allowed)
             self._checked[name, allowed] = template
         return self._checked[name, allowed]
 
@@ -550,8 +552,11 @@ class Prompts:
             remedy = f"{hint}, or write prompts/{path}"
         return PromptError(problem, where=where, remedy=remedy)
 
-    def _check(self, path: str, allowed: frozenset[str]) -> None:
-        """Raise if the template, or one that it extends or includes, has a placeholder that is not `allowed`."""
+    def _check_template(self, path: str, allowed: frozenset[str]) -> None:
+        """Raise if the template has a placeholder that is not `allowed`.
+
+        Templates that it extends or includes are checked, too.
+        """
         source = self._files.source(path)
         placeholders, references = _names_in(source, path)
         if (
@@ -575,7 +580,7 @@ class Prompts:
                     raise self._missing_reference_error(
                         path, _SYNTAX.parse(source, path), reference
                     ) from None
-                self._check(reference, allowed)
+                self._check_template(reference, allowed)
 
     def _missing_reference_error(
         self, path: str, tree: nodes.Template, reference: str
@@ -619,7 +624,9 @@ def _rendered_messages(
             yield {"role": role, "content": content}
 
 
-def _refuse(error: Exception, files: TemplateFiles, allowed: Iterable[str]) -> NoReturn:
+def _raise_prompt_error(
+    error: Exception, files: TemplateFiles, allowed: Iterable[str]
+) -> NoReturn:
     """Raise `error` as a PromptError with the file and line."""
     if isinstance(error, TemplateNotFound):
         raise PromptError(

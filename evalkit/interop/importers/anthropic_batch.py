@@ -25,7 +25,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ImportedJudgments:
+def _read_records(path: Path, options: Options) -> ImportedJudgments:
     """Return a judgment for each answer of a batch; its text is not yet read."""
     return read_batch(path, options, "anthropic_batch", as_completion)
 
@@ -62,6 +62,6 @@ IMPORTER: Final = Importer(
     "anthropic_batch",
     "the results of an Anthropic message batch for the cases in dataset.path",
     _sniff,
-    _read,
+    _read_records,
     needs_cases=True,
 )

@@ -48,7 +48,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each record and judge.
 
     Submitted responses are labels by their user; drafts and discarded ones are counted. A
@@ -220,6 +220,6 @@ IMPORTER: Final = Importer(
     "argilla",
     "Argilla's records as JSON, nested or flat: responses are labels, suggestions judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

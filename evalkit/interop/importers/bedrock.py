@@ -23,7 +23,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each prompt, or turn of a retrieval job, and evaluator model."""
     units: list[Assessed] = []
     data: list[Json] = []
@@ -100,6 +100,6 @@ IMPORTER: Final = Importer(
     "bedrock",
     "the output of Bedrock's evaluation jobs, JSONL",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

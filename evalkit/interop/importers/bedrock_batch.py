@@ -19,7 +19,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ImportedJudgments:
+def _read_records(path: Path, options: Options) -> ImportedJudgments:
     """Return a judgment for each answer of a batch; its text is not yet read."""
     return read_batch(path, options, "bedrock_batch", _as_completion)
 
@@ -49,6 +49,6 @@ IMPORTER: Final = Importer(
     "bedrock_batch",
     "the results of a Bedrock batch for the cases in dataset.path",
     _sniff,
-    _read,
+    _read_records,
     needs_cases=True,
 )

@@ -62,7 +62,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each row and scorer.
 
     Human review is in the same scores: names that say so, such as `human_quality`, are labels.
@@ -164,6 +164,6 @@ IMPORTER: Final = Importer(
     "braintrust",
     "Braintrust's experiments or logs as JSON: scorers are judges, human review labels",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

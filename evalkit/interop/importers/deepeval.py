@@ -46,8 +46,10 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each test case and model, with each of its metrics as a criterion; metrics of code are not.
+def _read_records(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each test case and model, with its metrics as criteria.
+
+    Metrics of code are no criteria.
 
     The response of a conversation is its full text. A test case with equal texts is the same,
     measured again.
@@ -68,7 +70,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "context": _either("context", "retrievalContext"),
         "reference": _either("expectedOutput", "expectedOutcome"),
         "metadata": _metadata,
-        "messages": _messages,
+        "messages": _messages_of_case,
     }
     parsed = read_log(path, listed, fields, _parts, options, "deepeval")
     named = ", ".join(f"{key}={value}" for key, value in settings.items())
@@ -117,7 +119,7 @@ def _metadata(case: Case) -> JsonObject:
     return {**extras, **(_either("additionalMetadata", "metadata")(case) or {})}
 
 
-def _messages(case: Case) -> list[Any] | None:
+def _messages_of_case(case: Case) -> list[Any] | None:
     """Return the messages of a test case with tool calls."""
     if not (called := _get(case, "toolsCalled")):
         return None
@@ -156,6 +158,6 @@ IMPORTER = Importer(
     "deepeval",
     "DeepEval's test run or evaluation result as JSON",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

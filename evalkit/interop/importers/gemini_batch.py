@@ -20,7 +20,7 @@ def _sniff(start: Peek) -> bool:
     return ("key" in start.row or "request" in start.row) and answered
 
 
-def _read(path: Path, options: Options) -> ImportedJudgments:
+def _read_records(path: Path, options: Options) -> ImportedJudgments:
     """Return a judgment for each answer of a batch; its text is not yet read."""
     return read_batch(path, options, "gemini_batch", _as_completion)
 
@@ -67,6 +67,6 @@ IMPORTER: Final = Importer(
     "gemini_batch",
     "the results of a Gemini or Vertex batch with keys for the cases in dataset.path",
     _sniff,
-    _read,
+    _read_records,
     needs_cases=True,
 )

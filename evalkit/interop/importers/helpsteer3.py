@@ -24,7 +24,7 @@ def _sniff(start: Peek) -> bool:
     return start.has("response1", "response2", _OVERALL)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each pair and judge; a negative strength prefers the first response."""
     rows = [row for _, row in rows_of(path)]
     judges = _judges(rows, options)
@@ -97,6 +97,6 @@ IMPORTER: Final = Importer(
     "helpsteer3",
     "HelpSteer3's preferences: strengths by annotator, with columns of judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -26,10 +26,10 @@ _SCALE: Final = (0.0, 4.0, 1.0)
 
 
 def _sniff(start: Peek) -> bool:
-    return any(name != _PEOPLE for name, *_ in _grades(start.row))
+    return any(name != _PEOPLE for name, *_ in _read_grades(start.row))
 
 
-def _grades(row: Json) -> list[tuple[str, str, Any]]:
+def _read_grades(row: Json) -> list[tuple[str, str, Any]]:
     """Return judge, system and grade for each cell of a system that people graded."""
     systems = {
         key.removeprefix(f"{_PEOPLE}-")
@@ -49,11 +49,14 @@ def _grades(row: Json) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _read(path: Path, _: Options) -> ParsedFile:
-    """Return a record for each judge's grade of a system's answer; a grade outside the scale is missing."""
+def _read_records(path: Path, _: Options) -> ParsedFile:
+    """Return a record for each judge's grade of a system's answer.
+
+    A grade outside the scale is missing.
+    """
     records = []
     for index, (location, row) in enumerate(rows_of(path)):
-        for judge, system, cell in _grades(row):
+        for judge, system, cell in _read_grades(row):
             if judge == _PEOPLE:
                 continue
             score = number(cell)
@@ -78,5 +81,8 @@ def _read(path: Path, _: Options) -> ParsedFile:
 
 
 IMPORTER: Final = Importer(
-    "icescore", "ICE-Score: a judge's and people's grades of systems", _sniff, _read
+    "icescore",
+    "ICE-Score: a judge's and people's grades of systems",
+    _sniff,
+    _read_records,
 )

@@ -55,8 +55,10 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each sample, epoch and judge, with the value of each of its scorers as a criterion.
+def _read_records(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each sample, epoch and judge.
+
+    Its criteria are the values of its scorers.
 
     A judge is a model that grades: C, P and I are 1, 0.5 and 0, as in Inspect, and N (no answer to
     grade) is missing. The votes of a panel are judges. What a person made of a score is a label;
@@ -65,7 +67,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     Raises:
         DatasetError: If the log has no samples, or no judge.
     """
-    log = _archived(path) if path.suffix == ".eval" else load_object(path)
+    log = _read_archive(path) if path.suffix == ".eval" else load_object(path)
     listed = [*map(_with_attachments, log.get("samples") or ())]
     evaluation = log.get("eval") or {}
     samples = [sample for sample in listed if isinstance(sample, Mapping)]
@@ -73,7 +75,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         remedy = "use a log written with samples (--log-samples)"
         raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
     scorers = dict.fromkeys(name for sample in samples for name in _scores(sample))
-    graders = {name: _graders(name, evaluation, samples) for name in scorers}
+    graders = {name: _grader_models(name, evaluation, samples) for name in scorers}
     edited = {
         name
         for sample in samples
@@ -104,11 +106,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
                 yield from _parts(name, vote, grader, bool(graders[name]))
 
     parsed = read_log(path, listed, fields, parts, options)
-    return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
+    return replace(parsed, notes=(*parsed.notes, *_log_notes(log, samples)))
 
 
 def _with_attachments(sample: Any) -> Any:
-    """Return a sample with its attachments where they belong: Inspect keeps long texts and pictures apart."""
+    """Return a sample with its attachments where they belong.
+
+    Inspect keeps long texts and pictures apart.
+    """
     attachments = sample.get("attachments") if isinstance(sample, Mapping) else None
     if not isinstance(attachments, Mapping) or not attachments:
         return sample
@@ -131,7 +136,7 @@ def _with_attachments(sample: Any) -> Any:
     return {**sample, **read}
 
 
-def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
+def _log_notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a note on a log that is incomplete, and one on edits that cannot be read."""
     evaluation = log.get("eval") or {}
     status = log.get("status", "success")
@@ -154,7 +159,7 @@ def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
         yield f"edits of scores that are not grades, omitted: {unread} of {len(edits)}"
 
 
-def _archived(path: Path) -> JsonObject:
+def _read_archive(path: Path) -> JsonObject:
     """Return the log in an archive, whose members are compressed by deflate or Zstandard.
 
     Raises:
@@ -178,7 +183,7 @@ def _archived(path: Path) -> JsonObject:
             values = []
             for name in inside:
                 limit = min(remaining, _LARGEST_SAMPLE)
-                content = _member(archive, path, infos[name], limit)
+                content = _read_member(archive, path, infos[name], limit)
                 if len(content) > limit:
                     problem = f"{name} is too large: more than {limit:,} bytes when decompressed"
                     raise DatasetError(
@@ -214,8 +219,11 @@ def _archived(path: Path) -> JsonObject:
     }
 
 
-def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
-    """Return at most `limit` + 1 bytes of a member; zipfile reads Zstandard only from Python 3.14 on."""
+def _read_member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
+    """Return at most `limit` + 1 bytes of a member of an archive.
+
+    zipfile reads Zstandard only from Python 3.14 on.
+    """
     if info.compress_type != _ZSTD:
         with archive.open(info) as file:
             return file.read(limit + 1)
@@ -252,8 +260,13 @@ def _scores(sample: Sample) -> Json:
     )
 
 
-def _graders(name: str, evaluation: Json, samples: Sequence[Sample]) -> Sequence[str]:
-    """Return the models that grade in a scorer, in the order of a panel's votes; empty if it is not a judge."""
+def _grader_models(
+    name: str, evaluation: Json, samples: Sequence[Sample]
+) -> Sequence[str]:
+    """Return the models that grade in a scorer, in the order of a panel's votes.
+
+    Empty if it is not a judge.
+    """
     named = [
         scorer
         for scorer in evaluation.get("scorers") or ()
@@ -388,5 +401,5 @@ def _grade(value: Any) -> float | None:
 
 
 IMPORTER = Importer(
-    "inspect", "an Inspect log, .json or .eval", _sniff, _read, is_log=True
+    "inspect", "an Inspect log, .json or .eval", _sniff, _read_records, is_log=True
 )

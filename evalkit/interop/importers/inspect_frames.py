@@ -39,7 +39,7 @@ def _sniff(start: Peek) -> bool:
     return is_frame and any(str(name).startswith(_SCORE) for name in row)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and grader."""
     units = []
     data = []
@@ -92,6 +92,6 @@ IMPORTER: Final = Importer(
     "inspect_frames",
     "Inspect's data frames of samples, with columns score_NAME",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

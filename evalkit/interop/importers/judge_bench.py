@@ -31,7 +31,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each instance and judge; each person's score is a label of its property."""
     units = []
     data = []
@@ -75,6 +75,6 @@ IMPORTER: Final = Importer(
     "judge_bench",
     "JUDGE-BENCH: human scores by property, with columns of models as judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -41,7 +41,7 @@ def _sniff(start: Peek) -> bool:
     return start.path.suffix != ".csv" and start.has(*_FLAT)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each task and judge.
 
     An annotator is `completed_by`. Predictions are judges by their `model_version`. Without any, a
@@ -203,6 +203,6 @@ IMPORTER: Final = Importer(
     "label_studio",
     "Label Studio's export as JSON or JSON-MIN: labels, with predictions or columns as judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

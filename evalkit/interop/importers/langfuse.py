@@ -48,7 +48,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each trace, or observation if a trace has several, and each evaluator.
 
     Scores of the source `ANNOTATION` are labels by their author, and those of `EVAL` are judges'.
@@ -143,6 +143,6 @@ IMPORTER: Final = Importer(
     "langfuse",
     "Langfuse's scores or traces as JSON: EVAL scores are judges', ANNOTATION scores labels",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

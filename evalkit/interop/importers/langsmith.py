@@ -39,7 +39,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each run and evaluator.
 
     Feedback from a model or an evaluator is a judge's, and from the page (`app`) a label. Feedback
@@ -176,6 +176,6 @@ IMPORTER: Final = Importer(
     "langsmith",
     "LangSmith's feedback, experiment results or runs as JSON",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -27,7 +27,7 @@ def _sniff(start: Peek) -> bool:
     return start.has("text_id", "criterion", *_ANSWERS.values())
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each dialogue; grades are the annotators' answers to the same question.
 
     The metadata name its annotators and its system, which can be slices.
@@ -140,5 +140,5 @@ IMPORTER = Importer(
     "LLM-Rubric's distributions over answers: the table, or the folder with the annotators'"
     " answers",
     _sniff,
-    _read,
+    _read_records,
 )

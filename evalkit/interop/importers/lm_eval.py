@@ -22,8 +22,10 @@ def _sniff(start: Peek) -> bool:
     return start.has(*_KEYS)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each answer of each document; the metadata are its row, and each metric by filter.
+def _read_records(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each answer of each document.
+
+    The metadata are its row, and each metric by filter.
 
     A row is a document and a filter; filters change what metrics compare, not the answer.
 
@@ -120,6 +122,6 @@ IMPORTER: Final = Importer(
     "lm_eval",
     "the samples of lm-evaluation-harness: answers without judgments",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

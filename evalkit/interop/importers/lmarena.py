@@ -36,7 +36,7 @@ def _sniff(start: Peek) -> bool:
     return conversations and is_vote
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each battle and judge; both kinds of ties are ties."""
     rows = [row for _, row in rows_of(path)]
     judges = _judges(rows, options)
@@ -126,6 +126,6 @@ IMPORTER: Final = Importer(
     "lmarena",
     "LMArena's votes on pairs of conversations: people's labels, with other winners as judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

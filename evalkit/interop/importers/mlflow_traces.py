@@ -58,7 +58,7 @@ def _parsed(cell: Any) -> Any:
         return cell
 
 
-def _trace(row: Json) -> Trace:
+def _trace_of_row(row: Json) -> Trace:
     """Return a trace that may be a row of `search_traces`."""
     if "info" in row or not _is_flat(row):
         return row
@@ -80,7 +80,7 @@ def _trace(row: Json) -> Trace:
     return {"info": info, "data": {"spans": spans}}
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each trace and judge, with the value of one assessment.
 
     Values are classes if all are yes or no, and otherwise scores. People's feedback is a label;
@@ -92,9 +92,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If no judge assessed the traces, or assessments differ in kind and none is
             selected.
     """
-    traces = [_trace(row) for _, row in rows_of(path)]
+    traces = [_trace_of_row(row) for _, row in rows_of(path)]
     if options.answers:
-        return ParsedFile([_answer(trace) for trace in traces])
+        return ParsedFile([_assessed_trace(trace) for trace in traces])
     valid = [feedback for trace in traces for feedback in _feedback(trace)]
     # (name of the assessment, judge) of every judge's feedback.
     judged = dict.fromkeys(
@@ -149,7 +149,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for key in chosen
     }
     records = [
-        record for trace in traces for record in _records(trace, judges, unit, name)
+        record
+        for trace in traces
+        for record in _records_of_trace(trace, judges, unit, name)
     ]
     counted = {
         "assessments by code, omitted": sum(
@@ -214,10 +216,13 @@ def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
     return bool(error) and any(name == _name(assessment) for name, _ in judged)
 
 
-def _records(
+def _records_of_trace(
     trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None
 ) -> Iterator[Record]:
-    """Yield the records of a trace: a judge's values in the order of their runs, or that it failed."""
+    """Yield the records of a trace.
+
+    They have a judge's values in the order of their runs, or say that it failed.
+    """
     cells = _cells(trace)
     for assessment in _feedback(trace):
         if (
@@ -258,7 +263,10 @@ def _records(
 
 
 def _cells(trace: Trace) -> JsonObject:
-    """Return the cells of a trace's prompt, answer, reference and tags; calls of tools are messages."""
+    """Return the cells of a trace's prompt, answer, reference and tags.
+
+    Calls of tools are messages.
+    """
     spans = (trace.get("data") or {}).get("spans") or ()
     # The root span has no parent: its input is the prompt, its output the answer.
     root: Json = next((span for span in spans if not span.get("parent_span_id")), {})
@@ -276,7 +284,7 @@ def _cells(trace: Trace) -> JsonObject:
         message
         for span in spans
         if _attribute(span, "Type") == "TOOL"
-        for message in _call(span)
+        for message in _call_messages(span)
     ]
     # Calls of chat models have the whole conversation, with calls of tools.
     spoken = conversation_of(call for span in spans for call in _model_calls(span))
@@ -344,7 +352,7 @@ def _model_calls(span: Json) -> Iterator[ModelCall]:
         )
 
 
-def _call(span: Json) -> tuple[JsonObject, JsonObject]:
+def _call_messages(span: Json) -> tuple[JsonObject, JsonObject]:
     """Return the call of a tool and its result as messages."""
     name = span.get("name")
     result = _attribute(span, "Outputs")
@@ -366,8 +374,11 @@ def _call(span: Json) -> tuple[JsonObject, JsonObject]:
     }
 
 
-def _answer(trace: Trace) -> Record:
-    """Return the answer of a trace, with people's labels, and each judge's verdicts in the metadata."""
+def _assessed_trace(trace: Trace) -> Record:
+    """Return the answer of a trace with people's labels.
+
+    Each judge's verdicts are in the metadata.
+    """
     ratings = dict[str, Any]()
     labels = dict[str, Any]()
     people = [
@@ -407,6 +418,6 @@ IMPORTER: Final = Importer(
     "mlflow_traces",
     "MLflow traces with assessments, one JSON for each line",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -35,7 +35,7 @@ def _sniff(start: Peek) -> bool:
     return is_spec or {"event_id", "sample_id", "type", "data"} <= row.keys()
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each item and grader.
 
     Graders that sample a model are judges; the others are code and counted. In event logs, the
@@ -154,6 +154,6 @@ IMPORTER: Final = Importer(
     "openai_evals",
     "OpenAI's output items of an evaluation run, or an event log of the evals package",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -33,7 +33,7 @@ def _sniff(start: Peek) -> bool:
     return any(isinstance(start.row.get(key), list | dict) for key in _SCORES)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each trace and judge.
 
     Scores given in the page are labels by their author. Scores of online scoring are judges'; those
@@ -43,17 +43,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
     scores = [score for row in rows for score in _scores(row)]
     # With online scoring, scores of the SDK are those of code.
     online = any(score.get("source") == _ONLINE for score in scores)
-    units = [
-        Assessed(
-            _cells(row, index),
-            tuple(
-                entry
-                for score in _scores(row)
-                for entry in _assess(score, online=online)
-            ),
-        )
-        for index, row in enumerate(rows)
-    ]
+    units = []
+    for index, row in enumerate(rows):
+        entries = [
+            entry for score in _scores(row) for entry in _assess(score, online=online)
+        ]
+        units.append(Assessed(_cells(row, index), tuple(entries)))
     sent = sum(
         score.get("source") not in ("ui", _ONLINE)
         and not is_persons(str(score.get("name")))
@@ -148,6 +143,6 @@ IMPORTER: Final = Importer(
     "opik",
     "Opik's traces, experiment items or evaluation results as JSON",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

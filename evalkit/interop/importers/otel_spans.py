@@ -31,7 +31,7 @@ def _sniff(start: Peek) -> bool:
     return isinstance(start.row.get(_SPANS) or start.top.get(_SPANS), list)
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record without a verdict for each trace, or each `gen_ai.conversation.id`.
 
     Raises:
@@ -152,7 +152,9 @@ class ModelCall:
 
 
 def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
-    """Return the messages of the last of the longest calls, each with the `span_id` of the call that wrote it.
+    """Return the messages of the last of the longest calls.
+
+    Each has the `span_id` of the call that wrote it.
 
     An agent sends all earlier messages with each call, so the longest call has the conversation.
     """
@@ -204,6 +206,6 @@ IMPORTER: Final = Importer(
     "otel_spans",
     "OpenTelemetry spans of generative AI, OTLP as JSON",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

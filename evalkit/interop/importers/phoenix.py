@@ -45,7 +45,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each span and judge.
 
     An annotation is a row, or in the list of its span. Its name is the criterion, and its
@@ -114,6 +114,6 @@ IMPORTER: Final = Importer(
     "phoenix",
     "Phoenix's annotations as JSON or rows: LLM annotations are judges', HUMAN ones labels",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -49,7 +49,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each pair and judge.
 
     Scores of both responses are a judge that prefers the higher one. Columns that say chosen or
@@ -160,6 +160,6 @@ IMPORTER: Final = Importer(
     "preferences",
     "chosen and rejected responses with scores of both",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -47,7 +47,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each task and judge.
 
     With choices, an accepted task has the chosen one as its label; rejected and ignored ones are
@@ -132,6 +132,6 @@ IMPORTER: Final = Importer(
     "prodigy",
     "Prodigy's annotations as JSONL: choices are labels, columns of the task are judges",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -46,7 +46,7 @@ def _sniff(start: Peek) -> bool:
     return whole or start.has("gradingResult", "response")
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each output and grader, with the assertions that it graded as criteria.
 
     A grader is the provider of an assertion, of its test or of the config. Ratings by people are
@@ -61,7 +61,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         results = list(whole["results"]["results"])
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
-    models = _models(rows)
+    models = _names_of_models(rows)
     tests = _tests(rows)
     fields: dict[str, Field] = {
         "id": lambda row: tests[id(row)],
@@ -82,7 +82,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         path,
         [*rows, *malformed],
         fields,
-        lambda row: _parts(row, default),
+        lambda row: _graded_assertions(row, default),
         options,
         _UNNAMED,
     )
@@ -128,7 +128,7 @@ def _failure(row: Row) -> str | None:
     return None
 
 
-def _parts(row: Row, default: str) -> Iterator[Part]:
+def _graded_assertions(row: Row, default: str) -> Iterator[Part]:
     """Yield the assertions of an output, other than ratings by people."""
     # The grader of the test, or else that of the config.
     default = _provided(row, "testCase") or default
@@ -251,8 +251,11 @@ def _provider(row: Row) -> str:
     )
 
 
-def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
-    """Return a name for each provider and prompt; the prompt is included if a provider has several."""
+def _names_of_models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
+    """Return a name for each provider and prompt.
+
+    The prompt is included if a provider has several.
+    """
     # Prompts of one provider are systems of their own.
     prompts: dict[str, dict[Any, str]] = {}
     for row in rows:
@@ -275,6 +278,6 @@ IMPORTER = Importer(
     "promptfoo",
     "promptfoo's results, --output results.json",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

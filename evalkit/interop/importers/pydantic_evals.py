@@ -30,8 +30,10 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each case and model that judges, with the scores of its evaluators as criteria.
+def _read_records(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each case and model that judges.
+
+    Its criteria are the scores of its evaluators.
 
     An assertion of an evaluator that also gives a score is the same verdict, and is omitted. A case
     whose task failed is a failed judgment.
@@ -47,12 +49,19 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "failure": "error_message",
     }
     return read_log(
-        path, [*report["cases"], *report.get("failures", ())], fields, _parts, options
+        path,
+        [*report["cases"], *report.get("failures", ())],
+        fields,
+        _evaluator_results,
+        options,
     )
 
 
-def _parts(case: Case) -> Iterator[Part]:
-    """Yield the results of a case's evaluators, failed ones last; of a judge's score and assertion, only the score."""
+def _evaluator_results(case: Case) -> Iterator[Part]:
+    """Yield the results of a case's evaluators, failed ones last.
+
+    Of a judge's score and assertion, only the score.
+    """
     results = [
         result
         for kind in (*_RESULTS, "labels")
@@ -88,5 +97,9 @@ def _parts(case: Case) -> Iterator[Part]:
 
 
 IMPORTER = Importer(
-    "pydantic_evals", "a pydantic-evals report as JSON", _sniff, _read, is_log=True
+    "pydantic_evals",
+    "a pydantic-evals report as JSON",
+    _sniff,
+    _read_records,
+    is_log=True,
 )

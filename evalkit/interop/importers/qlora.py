@@ -45,8 +45,11 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each review; a system is identified by its answers' ids and named by most of its files."""
+def _read_records(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each review.
+
+    A system is identified by its answers' ids, and named by most of its files.
+    """
     reviews = []
     # {answer id: {system: files}}.
     votes: dict[str, Counter[str]] = {}
@@ -62,16 +65,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
         reviews.append((location, row, ids, sides, options.judge or judge))
     # The system in most names of the files with this id.
     names = {answer: counted.most_common(1)[0][0] for answer, counted in votes.items()}
-    texts = _texts(path)
+    texts = _read_answers(path)
     prompts = _prompts(path)
     records = []
     for location, row, ids, sides, judge in reviews:
         question = _question(row) or str(require(row, _IDS[0], location))
         systems = names[ids[0]], names[ids[1]]
         # Systems with the same text share an id, and then the file's name decides.
-        if sorted(systems) != sorted(
-            sides
-        ):  # an id shared by systems with identical texts
+        if sorted(systems) != sorted(sides):
             systems = sides
         cells = {
             "id": question,
@@ -81,16 +82,19 @@ def _read(path: Path, options: Options) -> ParsedFile:
         }
         for side, system, answer in zip("ab", systems, ids, strict=True):
             # Texts by system and question, or else by the answer's own id.
-            words = texts.get((system, question)) or texts.get((answer, question), "")
-            cells |= {f"model_{side}": system, f"response_{side}": words}
+            response = texts.get((system, question)) or texts.get(
+                (answer, question), ""
+            )
+            cells |= {f"model_{side}": system, f"response_{side}": response}
         records.append(record_of({**cells, **_verdict(row)}, location, "pair"))
     scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
-    notes = [f"winners derived from two scores: {scored}"] if scored else []
-    notes += (
-        []
-        if texts
-        else ["the systems' answers (../generations) are missing: texts are empty"]
-    )
+    notes = []
+    if scored:
+        notes.append(f"winners derived from two scores: {scored}")
+    if not texts:
+        notes.append(
+            "the systems' answers (../generations) are missing: texts are empty"
+        )
     return ParsedFile(
         records, None if scored else OUTPUT, by_name=True, notes=tuple(notes)
     )
@@ -138,8 +142,8 @@ def _lead(scores: list[Any]) -> float | None:
     return float(readable[0] > readable[1]) - float(readable[0] < readable[1])
 
 
-def _texts(path: Path) -> dict[tuple[str, str], str]:
-    """Return the systems' answers by system, answer id and question, if their files are available."""
+def _read_answers(path: Path) -> dict[tuple[str, str], str]:
+    """Return the systems' answers by system or answer id and question; empty without files."""
     folder = sibling_file(path, "generations")
     answers: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("*.jsonl")) if folder is not None else ():
@@ -188,5 +192,5 @@ IMPORTER = Importer(
     "qlora",
     "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
     _sniff,
-    _read,
+    _read_records,
 )

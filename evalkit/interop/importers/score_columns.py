@@ -90,7 +90,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each row and evaluator, with its score, its result and its reason.
 
     Evaluators of code are counted. Columns of the data whose names say that people gave them are
@@ -98,7 +98,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     rows = [row for _, row in rows_of(path)]
     names = list(dict.fromkeys(str(name) for row in rows for name in row))
-    parts = _parts(names)
+    parts = _columns_by_part(names)
     columns = {column for by_part in parts.values() for column in by_part.values()}
     units = []
     data = []
@@ -165,7 +165,7 @@ def _as_pair(cells: JsonObject, row: Json, parts: Mapping[str, Json]) -> None:
     cells["model_b"] = "candidate"
 
 
-def _parts(names: list[str]) -> dict[str, dict[str, str]]:
+def _columns_by_part(names: list[str]) -> dict[str, dict[str, str]]:
     """Return the columns of each evaluator by part: `score`, `word` and `reason`."""
     by_evaluator: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:
@@ -193,7 +193,10 @@ def _parts(names: list[str]) -> dict[str, dict[str, str]]:
 def _azure_part(
     by_evaluator: dict[str, dict[str, str]], judge: str, part: str, name: str
 ) -> None:
-    """Note a column of Azure's: `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`."""
+    """Note a column of Azure's metrics by its evaluator and part.
+
+    Columns are `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`.
+    """
     if part.endswith(_NO_PARTS):
         return
     for end, kind in _ENDS.items():
@@ -252,6 +255,6 @@ IMPORTER: Final = Importer(
     "score_columns",
     "results of Azure's, Vertex's, MLflow's or TruLens' evaluation: columns by evaluator",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -25,7 +25,7 @@ def _sniff(start: Peek) -> bool:
     )
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each completion, with its ratings as criteria."""
     units = [
         Assessed(
@@ -66,6 +66,6 @@ IMPORTER: Final = Importer(
     "ultrafeedback",
     "UltraFeedback: ratings of completions by a model",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -46,7 +46,7 @@ def _sniff(start: Peek) -> bool:
     return _scores(row) is not None or bool(_feedback(row)) or "trace_id" in row
 
 
-def _read(path: Path, options: Options) -> ParsedFile:
+def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each scored call and judge.
 
     The scores of an evaluation's `predict_and_score`, and of scorers in a call's feedback, are
@@ -172,6 +172,6 @@ IMPORTER: Final = Importer(
     "weave",
     "Weave's calls as JSON: scorers are judges, annotations labels",
     _sniff,
-    _read,
+    _read_records,
     is_log=True,
 )

@@ -108,13 +108,13 @@ def read_assessed(
     """
     # All answers are to be judged: assessments become metadata.
     if options.answers:
-        return ParsedFile(list(_answers(units)), notes=tuple(notes))
+        return ParsedFile(list(_assessed_answers(units)), notes=tuple(notes))
     # A tool may list a criterion that never got a value, which would be one more to choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
     # Pairs only if every answer has a second response.
     paired = bool(units) and all("response_b" in unit.cells for unit in units)
-    choice = _chosen(path, every, options, needs, paired=paired)
+    choice = _choose_raters(path, every, options, needs, paired=paired)
     selected = {*choice.judges, *choice.labels}
     used = [entry for entry in every if entry.key in selected]
     kind = _kind(path, units, used, choice)
@@ -129,7 +129,7 @@ def read_assessed(
     records = []
     unjudged = 0
     for unit in units:
-        chosen_rows = list(_records(unit, choice, kind, words, names))
+        chosen_rows = list(_records_of_answer(unit, choice, kind, words, names))
         unjudged += not chosen_rows
         records += chosen_rows
     counted = {
@@ -188,7 +188,7 @@ def _kind(
     raise _which_criterion(path, choice)
 
 
-def _chosen(
+def _choose_raters(
     path: Path,
     every: Sequence[Assessment],
     options: Options,
@@ -215,13 +215,15 @@ def _chosen(
     code = [*by_source[CODE]]
     if options.dimension:
         # People first: code and judges are labels only if the user names them.
-        labels = _named(path, "--label", options.dimension, people, [*code, *judges])
+        labels = _keys_named(
+            path, "--label", options.dimension, people, [*code, *judges]
+        )
         judges = [key for key in judges if key not in labels]
     else:
         labels = people
     # A judge cannot be its own label.
     if options.judge:
-        judges = _named(path, "--judge", options.judge, judges, code)
+        judges = _keys_named(path, "--judge", options.judge, judges, code)
         labels = [key for key in labels if key not in judges]
     if not judges:
         raise DatasetError(
@@ -229,7 +231,7 @@ def _chosen(
             where=str(path),
             remedy=_no_judge_remedy(path, code, paired=paired),
         )
-    judges, labels = _paired(path, judges, labels, options)
+    judges, labels = _pair_raters(path, judges, labels, options)
     # What was not selected is counted by kind, so that no assessment vanishes unnoticed.
     omitted = Counter(
         "scores of code" if entry.source == CODE else f"values of '{entry.name}'"
@@ -241,7 +243,7 @@ def _chosen(
     return _Choice(tuple(judges), tuple(labels), notes)
 
 
-def _named(
+def _keys_named(
     path: Path,
     option: str,
     name: str,
@@ -289,7 +291,7 @@ def _no_judge_remedy(
     return remedy
 
 
-def _paired(
+def _pair_raters(
     path: Path,
     judges: list[tuple[str, str]],
     labels: list[tuple[str, str]],
@@ -418,7 +420,7 @@ def _again(units: Sequence[Assessed], labels: Sequence[tuple[str, str]]) -> int:
     )
 
 
-def _records(
+def _records_of_answer(
     unit: Assessed,
     choice: _Choice,
     kind: Unit,
@@ -510,8 +512,11 @@ def _mapped_verdict(
     return words.get(entry.key, {}).get(spoken, spoken)
 
 
-def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
-    """Yield each answer, with what judges said in the metadata, and labels if they have one criterion."""
+def _assessed_answers(units: Sequence[Assessed]) -> Iterator[Record]:
+    """Yield each answer, with what judges said in the metadata.
+
+    It has labels if they have one criterion.
+    """
     # With several criteria of labels, none is the label of the answer.
     labels = dict.fromkeys(
         entry.name for unit in units for entry in unit.entries if entry.source == PERSON

@@ -88,7 +88,9 @@ def assessment(
     reason: Any = None,
     failure: Any = "",
 ) -> Assessment:
-    """Return an assessment of a value of any type; one that states nothing has no score and no word.
+    """Return an assessment of a value of any type.
+
+    One that states nothing has no score and no word.
 
     Args:
         name: The criterion.

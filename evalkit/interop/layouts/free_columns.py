@@ -140,7 +140,7 @@ def with_raters_in_data(
         people = [entry for entry in present if entry.source == PERSON]
         raters |= {
             name: JUDGE
-            for name in _like(columns, people, is_judges, _is_no_judge)
+            for name in _similar_columns(columns, people, is_judges, _is_no_judge)
             if name not in raters
         }
     # Without any known annotator, columns are searched for labels.
@@ -150,7 +150,7 @@ def with_raters_in_data(
         judges = [entry for entry in present if entry.source == JUDGE]
         raters |= {
             name: PERSON
-            for name in _like(columns, judges, is_labels, is_judges)
+            for name in _similar_columns(columns, judges, is_labels, is_judges)
             # Only by name: words alike could be those of a second judge.
             if name not in raters and is_labels(name)
         }
@@ -241,7 +241,7 @@ def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:
     }
 
 
-def _like(
+def _similar_columns(
     columns: Mapping[str, Sequence[Any]],
     present: Sequence[Assessment],
     named: Callable[[str], bool],

@@ -149,7 +149,9 @@ def read_log(
     options: Options,
     unnamed: str = "",
 ) -> ParsedFile:
-    """Return a record for each case of a log and each judge of it, with the judge's scores as criteria.
+    """Return a record for each case of a log and each judge of it.
+
+    Its criteria are the judge's scores.
 
     Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all
     answers. `options.judge` selects a grader, or names the only judge; the scores of
@@ -188,7 +190,7 @@ def read_log(
             for case, case_parts in graded
         ]
         every = [part for _, case_parts in graded for part in case_parts]
-    judges = _judges(path, every, options)
+    judges = _names_of_judges(path, every, options)
     # Graders whose scores are labels: the user's, or else those that are named after people.
     people = {options.dimension} if options.dimension else _people(every, judges)
     # {criterion: its text}, filled while the records are made.
@@ -206,7 +208,7 @@ def read_log(
         # A case without any score has no judge's name; the empty one makes one record.
         # a failed case counts for every judge
         for judge in graders or judges or {"": ""}:
-            scores = _scored(
+            scores = _score_cells(
                 [part for part in case_parts if part.grader == judge], criteria
             )
             scores |= {
@@ -264,8 +266,13 @@ def read_log(
     return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
 
 
-def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
-    """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
+def _names_of_judges(
+    path: Path, parts: Sequence[Part], options: Options
+) -> dict[str, str]:
+    """Return the name of each judge by its grader.
+
+    It is that in `options.judge`, or else all graders that are judges.
+    """
     # In order of first occurrence.
     graders = dict.fromkeys(part.grader for part in parts)
     judges = dict.fromkeys(
@@ -384,7 +391,7 @@ def _split(
         )
 
 
-def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
+def _score_cells(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
     """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
     # Two graders may have one name: `style`, then `style 2`.
     scores: dict[str, float] = {}
