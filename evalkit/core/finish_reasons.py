@@ -47,7 +47,14 @@ _WORDS: dict[End, tuple[str, ...]] = {
     "refused": (
         *("content_filter", "content_filtered", "refusal", "refused", "sensitive"),
         *("safety", "recitation", "prohibited_content", "blocklist", "blocked", "spii"),
-        *("language", "guardrail", "guardrail_intervened", "error_toxic", "toxicity"),
+        *(
+            "language",
+            "guardrail",
+            "blacklist",
+            "guardrail_intervened",
+            "error_toxic",
+            "toxicity",
+        ),
         *("image_safety", "image_prohibited_content", "image_recitation", "no_image"),
         *("flagged", "moderation", "escalation", "model_armor"),
     ),

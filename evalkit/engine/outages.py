@@ -84,7 +84,7 @@ class Outage:
     def refused(self, error: CallError) -> None:
         """Record an error; one with a status of the server's own ends an outage."""
         said = error.http_status and error.http_status not in _GATEWAY
-        if said and error.scope != "outage":
+        if said and error.scope not in ("outage", "loading"):
             self._began = None
 
     def explains(self, error: CallError, since: float, *, last: bool) -> bool:

@@ -68,6 +68,14 @@ _OTHER_LIMIT = {
         re.IGNORECASE | re.DOTALL,
     ),
 }
+_ONLY_STREAMS = re.compile(
+    r"only supports? (?:the )?stream|stream(?:ing)? (?:mode )?(?:is )?required"
+    r"|(?:for|in) non-?stream(?:ing)? (?:calls?|requests?|mode)"
+    r"|non-?stream(?:ing)?[^.]{0,40}(?:not|n't|un)[ -]?support"
+    r"|stream['\"`]? (?:must|should|needs to|has to) be (?:set to )?['\"`]?true"
+    r"|only stream(?:ing|ed)? (?:calls?|requests?|responses?)",
+    re.IGNORECASE,
+)
 _LIMIT_IN_WORDS = re.compile(
     r"maximum (?:output )?tokens (?:you requested|value)", re.I
 )
@@ -91,6 +99,7 @@ class Shape:
         top: The number of alternatives that are requested with log-probabilities; `None` for the
             configured one.
         merged: Whether the system text is in the first user message.
+        streamed: Whether the answer is asked for as a stream of events, which is read as a whole.
     """
 
     rung: Rung
@@ -98,6 +107,7 @@ class Shape:
     limit: str | None = None
     top: int | None = None
     merged: bool = False
+    streamed: bool = False
 
 
 def adapted(
@@ -127,6 +137,8 @@ def adapted(
             # There are two names, at index 0 and 1.
             other_name = LIMITS[1 - LIMITS.index(name)]
             return replace(shape, limit=other_name)
+    if not shape.streamed and _ONLY_STREAMS.search(complaint):
+        return replace(shape, streamed=True)
     lower = None if top is None else _lower_top(complaint, top)
     if lower is not None:
         return replace(shape, top=lower)
@@ -220,6 +232,8 @@ def describe(before: Shape, after: Shape) -> str:
         return f"without {without}"
     if after.limit != before.limit:
         return f"with {after.limit}"
+    if after.streamed != before.streamed:
+        return "with answers as streams"
     if after.top != before.top:
         return f"with top_logprobs={after.top}"
     if after.merged != before.merged:
@@ -250,6 +264,14 @@ def shaped(shape: Shape, params: Json) -> JsonObject:
                 sent[shape.limit] = sent.pop(name)
     if shape.top is not None and TOP in sent:
         sent[TOP] = shape.top
+    if shape.streamed:
+        # In the body only: a client that knew of the stream would read it itself.
+        extra = sent.get("extra_body")
+        sent["extra_body"] = {
+            **(extra if isinstance(extra, Mapping) else {}),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
     return sent
 
 

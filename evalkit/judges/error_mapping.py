@@ -214,6 +214,8 @@ _PARAMETER = _words(
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
     r"please use max_?completion_?tokens",
 )
+_FLAGGED = "flagged_input"
+"""A field, in which OpenRouter quotes the text that a moderation refused."""
 # A filter is about this prompt only: it becomes a refusal of one case, never the end of a run.
 _FILTER_CODES = _names(
     *("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
@@ -227,7 +229,7 @@ _FILTER_CODES = _names(
     *("guardrail_intervened", "policy_violation", "safety", "invalid_prompt"),
     *("sensitivecontentdetected", "inputtextsensitivecontentdetected"),
     *("outputtextsensitivecontentdetected", "inputtextriskdetection"),
-    *("hooks_failed", "system_unsafe", "user_unsafe", "censorship_blocked"),
+    *(_FLAGGED, "hooks_failed", "system_unsafe", "user_unsafe", "censorship_blocked"),
 )
 _FILTERED = _words(
     (
@@ -289,7 +291,7 @@ _MODEL_CODES = _names(
     *("deploymentnotfound", "model_not_available", "unknown_model", "1211"),
     *("model_not_supported", "operationnotsupported", "model_terms_required"),
     *("model_permission_blocked_project", "model_permission_blocked_org"),
-    *("invalidendpointormodel.notfound", "modelnotopen"),
+    *("invalidendpointormodel.notfound", "modelnotopen", "unavailable_model"),
 )
 _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
@@ -301,6 +303,11 @@ _NO_MODEL = _words(
 )
 _NO_CHAT = _words(
     r"does not support chat(?!\w| \w)|not a chat model|only supported in v1/responses"
+)
+_NO_TEMPLATE = _words(
+    r"chat completions (?:are|is) disabled",
+    r"chat.?template (?:is |was )?(?:not set|not defined|missing|no longer allowed)",
+    r"must provide a chat.?template",
 )
 _NO_PAGE = _words(
     r"(?m:^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
@@ -337,7 +344,8 @@ _UNWRITTEN_CODES = _names(
 """The model did not write what was asked for; it may the next time."""
 _UNFINISHED = _words(r"max_tokens or model output limit was reached")
 _TOO_BIG = _words(
-    r"requires more system memory|insufficient system resources|failed to load model"
+    r"requires more system memory|insufficient system resources"
+    r"|failed (?:to load|loading) model|could not load model"
 )
 _ROUTE = _words(r"endpoints? found that (?:can handle|supports?)")
 _BUSY_CODES = _names(
@@ -420,6 +428,7 @@ _RULES = (
     _Rule("content_filter", False, classes=_names("ContentPolicyViolationError")),
     _Rule("not_found", False, "model", (*_ASKING, 410), _MODEL_CODES),
     _Rule("not_found", False, "model", (*_ASKING, 500), text=_NO_CHAT),
+    _Rule("not_found", False, "address", (*_ASKING, 500), text=_NO_TEMPLATE),
     _Rule("too_long", False, "request", (*_ASKING, 500), text=_TOO_LONG),
     _Rule("auth", False, "request", (403,), text=_BLOCKING_PAGE),
     _Rule("content_filter", False, "request", _FILTERING, text=_FILTERED),
@@ -512,6 +521,7 @@ def _fault(error: BaseException, message: str) -> _Fault:
     codes = {str(getattr(error, name, None) or "").lower() for name in ("code", "type")}
     details = [*_details(body, 0)]
     codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
+    codes |= {name for name, _ in details if name == _FLAGGED}
     texts = [text for name, text in details if name in _TEXT_FIELDS]
     # Links name pages such as `/rate-limits` or `/api-keys`, which are not what the error is
     # about.

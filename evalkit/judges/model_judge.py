@@ -50,6 +50,7 @@ _ROUNDING = 8
 _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
 _ENDING = ("key", "account")
 _GONE = ("model", "address")
+_NO_ROUTE = 404
 _DENIALS = 3
 _GATEWAYS = re.compile(
     rf"{PAGE}\b|404 page not found|no route matched|default backend|an empty response",
@@ -455,7 +456,11 @@ class ModelJudge:
         fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
         blames = not self._answered and self._blames(error)
         # A page with a good status may be one of a short maintenance.
-        page = error.kind == "bad_response" and 200 <= error.http_status < 300
+        page = (
+            error.kind == "bad_response"
+            and error.retryable
+            and 200 <= error.http_status < 300
+        )
         if self._answered:  # so the key, the model and the format were right
             if is_gateways(error):
                 return away(error)
@@ -464,6 +469,8 @@ class ModelJudge:
             unproven = error.scope not in _GONE or error.kind == "bad_response"
         else:
             refused = error.kind in ("auth", "not_found") or error.scope == "address"
+            # No route has what is asked for, in any format.
+            refused = refused or error.http_status == _NO_ROUTE
             ends = refused or (error.kind == "bad_request" and (fixed or blames))
             vague = error.kind == "auth" and error.scope == "request"
             unproven = vague or page or (blames and not fixed)

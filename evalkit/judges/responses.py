@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -504,12 +505,19 @@ def _answer_from(
     read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
     start = start_of(body, status)
+    status, parsed = _out_of_function(status, parsed)
     parsed = _within(parsed)
     error = error_of(parsed)
     if status >= 400:
         raise _error_from(status, parsed, start, headers)
     if read is not None and isinstance(parsed, list):
         return read(parsed)
+    if _is_generated(parsed):
+        # It may begin with the prompt, whose verdicts are not the judge's.
+        message = f"the answer is a 'generated_text', not a chat completion: {start}"
+        raise CallError(
+            "bad_response", message, retryable=False, scope="address", status=status
+        )
     if not isinstance(parsed, Mapping):
         message = f"the answer is not a JSON object: {start}"
         # A page for people, where a server of models should be, is about the address.
@@ -536,6 +544,26 @@ def _within(parsed: Any) -> Any:
         if len(inner) == 1:
             return inner[0]
     return parsed
+
+
+def _out_of_function(status: int, parsed: Any) -> tuple[int, Any]:
+    """Return the status and the JSON that a serverless function wrapped as a text; others are unchanged."""
+    code = _get(parsed, "statusCode")
+    text = _get(parsed, "body")
+    if type(code) is not int or not isinstance(text, str):
+        return status, parsed
+    with suppress(ValueError, RecursionError):
+        parsed = json.loads(text)
+    return max(status, code if code < _NO_STATUS else 0), parsed
+
+
+_NO_STATUS = 600
+
+
+def _is_generated(parsed: Any) -> bool:
+    """Return whether JSON is the answer of a server of text generation, a list or an object."""
+    first = parsed[0] if isinstance(parsed, list) and parsed else parsed
+    return isinstance(_get(first, "generated_text"), str)
 
 
 _UNKNOWN = 422

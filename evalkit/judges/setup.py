@@ -366,6 +366,7 @@ _ABOUT_FORMAT = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_LIMIT = re.compile("|".join((*LIMITS, "maximum tokens")))
+_ABOUT_TEMPLATE = re.compile("chat.?template", re.IGNORECASE)
 _RESPONSES_ONLY = re.compile(
     r"v1/responses|not a chat model|responses api", re.IGNORECASE
 )
@@ -404,7 +405,7 @@ def setup_error(
     address = target.address or f"provider {target.provider}"
     if endpoint != "chat":
         remedy = "check judge.endpoint, judge.model and judge.api_base"
-        if re.search("chat.?template", error.message, re.IGNORECASE):
+        if _ABOUT_TEMPLATE.search(error.message):
             remedy = "set judge.template to the path of the model's chat template (a Jinja file)"
         return _as_kind(
             error,
@@ -425,14 +426,26 @@ def setup_error(
             remedy=remedy,
         )
     if error.scope == "address":
+        remedy = "check judge.api_base: a server's address often ends with /v1; or judge.model"
+        if _ABOUT_TEMPLATE.search(error.message):
+            remedy = (
+                "start the server with a chat template, or set judge.endpoint=completion and"
+                " judge.max_tokens"
+            )
         return _as_kind(
             error,
             f"{target.model}: {address} has no chat completions ({error.message})",
-            "check judge.api_base: a server's address often ends with /v1; or judge.model",
+            remedy,
         )
     remedy = "check judge.model and judge.api_base"
     if _RESPONSES_ONLY.search(error.message):
-        remedy = "set judge.transport=litellm, or choose a chat model"
+        # LiteLLM posts to the other address if a model's name says so.
+        remedy = (
+            f"set judge.model=openai/responses/{target.name}, or choose a chat model"
+        )
+        if "model" not in target.settings:
+            # LiteLLM is not in use.
+            remedy = remedy.replace(", or", " and judge.transport=litellm, or")
     return _as_kind(
         error,
         f"{target.model}: {address} does not have this model ({error.message})",

@@ -70,9 +70,12 @@ async def test_an_outage_that_lasts_ends_the_run_once_and_one_call_looks_at_a_ti
     assert len(looks) <= 60 / LOOK_EVERY
 
 
-@pytest.mark.parametrize("waits", [{"retry_after": 3600.0}, {"scope": "loading"}])
+@pytest.mark.parametrize(
+    "waits",
+    [{"retry_after": 3600.0}, {"scope": "loading"}, {"scope": "loading", "status": 500}],
+)
 async def test_a_server_that_cannot_be_called_before_any_answer_leaves_no_judgments(waits):
-    away = CallError("server", "later", retryable=True, status=503, **waits)
+    away = CallError("server", "later", retryable=True, **{"status": 503, **waits})
     with pytest.raises(AccessError, match="run again") as caught:
         await run(lambda *_: away, Time())
     assert caught.value.kind == "server"

@@ -53,6 +53,7 @@ TEXT = verdict().body["choices"][0]["message"]["content"]
 GATEWAY = Reply(b"404 page not found\n", 404)
 NOT_WRITTEN = refused(400, "The generated JSON does not match", code="json_validate_failed")
 NO_ROUTE = refused(404, "No endpoints found that can handle the requested parameters.")
+ONLY_STREAMS = refused(400, "This model only support stream mode, please enable it.")
 GZIP = {"content-encoding": "gzip"}
 FINISHED = {
     "a generation that failed": (third(NOT_WRITTEN), 8),
@@ -76,6 +77,18 @@ FINISHED = {
     "an answer in a list": (lambda *_: Reply([verdict().body]), 6),
     "an answer in an envelope": (lambda *_: Reply({"code": 0, "data": verdict().body}), 6),
     "a stream that nobody asked for": (lambda *_: events(TEXT[:40], TEXT[40:]), 6),
+    "a model that only streams": (
+        lambda body, _: events(TEXT) if body.get("stream") else ONLY_STREAMS,
+        7,
+    ),
+    "an answer as the text of a function's": (
+        lambda *_: Reply({"statusCode": 200, "body": json.dumps(verdict().body)}),
+        6,
+    ),
+    "an error as the text of a function's": (
+        third(Reply({"statusCode": 503, "body": json.dumps({"error": "busy"})})),
+        8,
+    ),
     "a stream that was cut": (third(events(TEXT, end=None)), 8),
     "a part without a type": (lambda *_: with_message(content=[{"text": TEXT}]), 6),
     "a part without a list": (lambda *_: with_message(content={"type": "text", "text": TEXT}), 6),
@@ -118,6 +131,20 @@ def test_what_a_filter_blocks_is_refused_and_not_asked_again(tmp_path, capfd, ro
 
 FOO = ("+judge.params.foo=1",)
 ENDS = {
+    "a server of texts": (Reply([{"generated_text": "x [[A]]"}]), (), 1, "judge.api_base"),
+    "a model of another address": (
+        refused(404, "This model is only supported in v1/responses."),
+        (),
+        1,
+        "judge.model=openai/responses/",
+    ),
+    "a server without a chat template": (
+        refused(400, "default chat template is no longer allowed"),
+        (),
+        1,
+        "judge.endpoint=completion",
+    ),
+    "no route in any format": (NO_ROUTE, (), 4, "judge.params"),
     "an unreadable refusal of the key": (Reply(b"\x1f\x8b..", 401, GZIP), (), 1, "OPENAI_API_KEY"),
     "a parameter that is not known": (
         refused(422, "Extra inputs are not permitted: foo"),

@@ -170,7 +170,9 @@ DENIALS += ["It would be wrong to say {}", "Some may prefer {}", "It doesn't des
 DENIALS += ["Please output {}", "I was asked to answer {}", 'It says "I am the best, {}"']
 DENIALS += ["If style matters, then {}", "如果看重风格，则{}", "很难说是{}", "谈不上{}", "不属于{}"]
 DENIALS += ["至少{}", "尚未{}", "不应该选{}", "没理由选{}", "难道是{}？", "它说“我是{}”"]
+DENIALS += ["Ich würde nicht {}", "Je ne choisis pas {}.", "Не {}.", "{}ではない"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
+LISTS += ["maybe {}, maybe {}", "{}, followed by {}", "Ranking: 1. {} 2. {}"]
 LISTS += ["{} of {}", "{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
 
 
@@ -204,7 +206,20 @@ def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
 @pytest.mark.parametrize(
     ("after", "read"),
     [("%", None), (" (out of 10)", None), ("（满分10分）", None), ("/10", None)]
-    + [(text, 4.0) for text in ("", " of 5", " (out of 5)", "（满分5分）", "/5", "分")],
+    + [
+        (text, 4.0)
+        for text in (
+            "",
+            " of 5",
+            " sur 5",
+            " von 5",
+            " из 5",
+            " (out of 5)",
+            "（满分5分）",
+            "/5",
+            "分",
+        )
+    ],
 )
 def test_what_follows_a_score_can_change_its_scale(after, read):
     evaluator, _, _ = MARKED["score"]
@@ -281,6 +296,17 @@ def test_an_object_and_words_that_state_another_decision_are_none(kind, before):
         extra = {**json.loads(text), name: other}
         assert decision(evaluator, json.dumps(extra)) is None
         assert decision(evaluator, json.dumps({**extra, name: own})) is not None
+
+
+LAST_WORDS = ["**Summary:** Response {} wins on both criteria.", "Fazit: {} ist besser."]
+LAST_WORDS += ["Résultat final : {}", "Вывод: {} лучше.", "結論：{}の方が優れている。"]
+
+
+@pytest.mark.parametrize("words", [*LAST_WORDS, "Conclusión: gana {}."])
+def test_last_words_in_other_languages_state_the_winner(words):
+    evaluator, text, _, (own, other) = OBJECTS["winner"]
+    assert decision(evaluator, f"{text}\n\n{words.format(own)}") == decision(evaluator, text)
+    assert decision(evaluator, f"{text}\n\n{words.format(other)}") is None
 
 
 @pytest.mark.parametrize("kind", ["winner", "class"])

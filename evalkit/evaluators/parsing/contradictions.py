@@ -27,11 +27,25 @@ _STATED = re.compile(
     r"(?:winner|verdict|decision|conclusion|class|category|label|answer|choice|pick|preference"
     r"|ranking"
     r"|(?:better|best) (?:response|answer|one|option)"
+    r"|summary|result(?!s)"
+    r"|gagnant|résultat(?: final)?|meilleure réponse|fazit|urteil|ergebnis|sieger|gewinner"
+    r"|bessere antwort|ganador|veredicto|conclusión|resultado|mejor respuesta|vencedor|conclusão"
+    r"|vincitore|conclusione|вывод|вердикт|итог|победитель|лучший ответ|結論|勝者|判定|결론|승자"
     r"|胜者|获胜者|结论|裁决|判定|类别|分类|答案|选择|排名|排序|更好的(?:回答|回复|响应)?)"
     r" ?(?:[:：=]|is\b|是|为)(?P<decision>.{1,60})",
     re.IGNORECASE,
 )
 """A sentence that states a decision after its name; `last` says that it is the last one."""
+_WON = re.compile(
+    r"(?:(?:response|answer|antwort|réponse|respuesta|resposta|risposta|ответ|回答|응답)\s*)?"
+    r"(?P<first>(?-i:[AB]))\s*(?:wins\b|is (?:the )?(?:better|best|stronger|winner)\b|ist (?:die )?bess"
+    r"|gewinnt|est (?:la )?meilleure?|gagne|l['’]emporte|es (?:la )?mejor|gana\b|vence\b"
+    r"|é (?:a )?melhor|è (?:la )?migliore|vince\b|лучше|побеждает|выигрывает"
+    r"|(?:の方|のほう)?が優|の勝ち|[가이] 더)"
+    r"|(?:gana|gagne|vince|vence|gewinnt|побеждает) (?:\w+ )?(?P<last>(?-i:[AB]))\Z",
+    re.IGNORECASE,
+)
+"""Who has won, in the languages in which judges answer; more words may follow."""
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
 _BARE = re.compile(
     rf"(?:{_TURN}[,，:：.]? ?)*(?:(?:it|this|the (?:response|answer|item)) (?:is|was) )?"
@@ -189,7 +203,11 @@ def _named(own: str, *, is_last: bool) -> Iterator[str]:
         if statement is None:
             continue
         if is_last or statement["last"] or (alone and index == 0):
-            bare = _BARE.fullmatch(statement["decision"].strip(_EDGES))
+            decision = statement["decision"].strip(_EDGES)
+            if (won := _WON.match(decision)) is not None:
+                yield won["first"] or won["last"]
+                continue
+            bare = _BARE.fullmatch(decision)
             if bare is not None:
                 yield bare["decision"].strip(_EDGES)
 

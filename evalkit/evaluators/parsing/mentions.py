@@ -18,6 +18,7 @@ _NO = (
     r"|不是|并非|而非|不选择?|不会选择?|不应该?选?择?|不为|不如|优于|好于|胜过|没有选?择?|无法选?择?"
     r"|(?:不能|不可|很难|难以)(?:说是?|判为|评为|选择?)?|没有?理由选?择?|难道是?"
     r"|[谈算称说够]不上|不属于|远非|未达到|尚?未|部分|基本|不[到值足]|[给达]不到"
+    r"|\b(?:nicht|kein(?:e[nrsm]?)?|kaum|pas|jamais|nunca|não|mai|не|никогда|нельзя|вряд ли)"
     r"|大约|约|接近|将近|至少|最多|超过|[低高少多]于|不"
 )
 _FILLERS = (
@@ -41,7 +42,8 @@ _OPENING = ("“", "「", "『", "«")
 _CLOSING = ("”", "」", "』", "»")
 _LISTED = re.compile(
     r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
-    r"|and|or|to|(?:out )?of|through|versus|vs\.?|和|或者?|与|比|到|至)[^\S\n]*)*",
+    r"|and|or|to|(?:out )?of|through|versus|vs\.?|maybe|perhaps|possibly|then|followed by"
+    r"|ahead of|\d[.)]|和|或者?|与|比|到|至)[^\S\n]*)*",
     re.IGNORECASE,
 )
 """What is between the parts of a list."""

@@ -225,7 +225,7 @@ _CHINESE_SCORE = re.compile(
     rf"(?:点(?P<decimals>[{_ONES}零〇]+))?"
 )
 _NUMERAL = f"[{_ONES}零〇十百]"
-_OUT_OF = r"[ \t]*(?:/|(?:out )?of)[ \t]*\d+(?:\.\d+)?"
+_OUT_OF = r"[ \t]*(?:/|(?:out )?of|sur|von|из|de|su)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
 _LONGEST = 64  # characters of a number and of its context
 _BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
@@ -346,7 +346,7 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _UNIT = r"(?:分|星|points?|stars?)?"
 _WRITTEN = re.compile(
     rf"(?P<score>{_NUMBER})\s*{_UNIT}\s*"
-    rf"(?:(?P<open>\()?(?:/|(?:out )?of|满分)\s*(?P<of>{_NUMBER})\s*{_UNIT}(?(open)\))"
+    rf"(?:(?P<open>\()?(?:/|(?:out )?of|sur|von|из|de|su|满分)\s*(?P<of>{_NUMBER})\s*{_UNIT}(?(open)\))"
     rf"|(?P<percent>%))?\s*{_UNIT}\s*[.。]?",
     re.IGNORECASE,
 )
@@ -505,7 +505,7 @@ def read_verdict(text: str) -> Winner:
     Raises:
         UnreadableError: If it names none, or both.
     """
-    spelt = to_half_width(text).replace("_", " ").strip().strip("\"'`*.。!").strip()
+    spelt = to_half_width(text).replace("_", " ").strip().strip("\"'`*.。!;").strip()
     spelt = " ".join(spelt.upper().split())
     if _TIE.fullmatch(spelt):
         return "TIE"

@@ -36,7 +36,11 @@ T = TypeVar("T")
 _DECORATION = " \t*_#`~.。"
 _QUOTES = "[\"'“”‘’「」『』«»]"
 _LABEL = re.compile(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
-_REST = re.compile(r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?)?[^\w\n]*(?:\n|\Z)")
+_REST = re.compile(
+    r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?|です|である|입니다)?"
+    r"(?:[^\w\n]*confidence\b[^\n]{0,20})?[^\w\n]*(?:\n|\Z)",
+    re.IGNORECASE,
+)
 """What may follow a verdict on its line."""
 _CONTEXT = 8
 _MOST = 500
