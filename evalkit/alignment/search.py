@@ -312,6 +312,7 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
 
 
 def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
+    # Imported late: SciPy takes long to load.
     from scipy.stats import rankdata
 
     # shape (pairs, 2): score and label

@@ -57,6 +57,24 @@ Key: TypeAlias = tuple[str, Unit]
 """A task: the id of a case, and the responses to label."""
 
 
+def _check_annotator(annotator: str) -> None:
+    """Check that an annotator's name can be a part of a file's name.
+
+    Raises:
+        ConfigError: If it cannot.
+    """
+    if not _NAME.fullmatch(annotator):
+        remedy = (
+            "use up to 40 letters, digits, spaces and . _ @ + -, with a letter or digit at both"
+            " ends"
+        )
+        raise ConfigError(
+            "cannot name a file",
+            where=f"--annotator {annotator:.60}",
+            remedy=remedy,
+        )
+
+
 class LabelSession:
     """One annotator's tasks and labels, without judges, verdicts, names of models and labels of others.
 
@@ -92,16 +110,8 @@ class LabelSession:
         informative: bool,
         sampler: Callable[[RunResult, int, int], LabelSample] = sample_for_labeling,
     ) -> None:
-        if not _NAME.fullmatch(annotator):
-            remedy = (
-                "use up to 40 letters, digits, spaces and . _ @ + -, with a letter or digit at both"
-                " ends"
-            )
-            raise ConfigError(
-                "cannot name a file",
-                where=f"--annotator {annotator:.60}",
-                remedy=remedy,
-            )
+        """Claim the annotator's file, read the labels in it, and choose the tasks."""
+        _check_annotator(annotator)
         self.annotator = annotator
         self.folder = Path(result.folder or "")
         self.file = self.folder / f"labels-{annotator}.jsonl"
@@ -126,11 +136,10 @@ class LabelSession:
             self._claim.release()
             raise
         try:
-            for where, row in (
-                # An empty file has no labels, which a reader of labels would call an error.
-                rows_of(self.file) if os.fstat(self._stream).st_size else ()
-            ):
-                self._add_row(where, row)
+            # An empty file has no labels, which a reader of labels would call an error.
+            if os.fstat(self._stream).st_size:
+                for where, row in rows_of(self.file):
+                    self._add_row(where, row)
             self.tasks = self._choose_tasks(count, informative)
         except BaseException:
             self.close()

@@ -384,6 +384,7 @@ class _ColumnBuilder:
     def __init__(
         self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None
     ) -> None:
+        """Start with empty columns for these cases and criteria."""
         self._cases = {case.id: position for position, case in enumerate(cases)}
         self._names = tuple(names)
         self._classes = classes

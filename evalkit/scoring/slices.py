@@ -428,7 +428,7 @@ def _p_values(
         index for index, statistic in enumerate(slice_statistics) if statistic.n >= FEW
     ]
     members = slices.members[:, large]
-    p_values = _tests(config, whole, members, clusters, family)
+    p_values = _permutation_p_values(config, whole, members, clusters, family)
     return dict(zip(large, p_values, strict=True))
 
 
@@ -516,7 +516,7 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
     )
 
 
-def _tests(
+def _permutation_p_values(
     config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters, family: int
 ) -> list[float | None]:
     """Return the p-value of each slice's difference from the rest; `None` if there is none.

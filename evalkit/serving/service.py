@@ -187,6 +187,7 @@ class Service:
         bounds: Bounds | None = None,
         grace: float = STOP_SECONDS,
     ) -> None:
+        """Hold the judge and its limits; nothing is asked yet."""
         self._judge = judge
         self._require = require
         self._strict = strict

@@ -43,6 +43,7 @@ class JudgingSession:
         templates: Mapping[str, str] | None = None,
         spent: Spent | None = None,
     ) -> None:
+        """Open the store, and a session for each judge that is asked in turn."""
         refuse_cascade(
             config,
             "set judge.thresholds as in cascade.json of a run with labels, or use one of its"

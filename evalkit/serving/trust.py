@@ -75,41 +75,12 @@ class Validation:
     """
 
     def __init__(self, content: Any, where: str) -> None:
+        """Read the file; a part that is missing or of another type is an error."""
+        self.content = content
         # The warning about slices is about the validation, not about a case: once is enough.
         self._reported = False
         try:
-            # First, so that a file of a later version is not reported as damaged.
-            if content["format"] != FORMAT:
-                raise ValueError(
-                    f"its format is {content['format']}, and this evalkit reads {FORMAT}"
-                )
-            self.use: Use = content["decision"]["use"]
-            if self.use not in USES:
-                raise ValueError(f"unknown use '{self.use}'")
-            self.sentence = str(content["decision"]["sentence"])
-            self.orders = content["decision"].get("order") is True
-            self.labeled = content["decision"]["reason"] != _NO_LABELS
-            data = content["dataset"]
-            self.title = (
-                f"{content['judge']} · {content['mode']} "
-                f"· {data['name']} ({counted(int(data['rows']), 'case')})"
-            )
-            self.scripts = frozenset(map(str, content["validated"]["scripts"]))
-            self.lengths = {
-                str(part): (int(ends[0]), int(ends[1]))
-                for part, ends in content["validated"]["characters"].items()
-            }
-            self.reported = {
-                (str(judge["name"]), part): frozenset(map(str, judge.get(part, ())))
-                for judge in content["judges"]
-                for part in _REPORTED
-            }
-            self.slices = KnownSlices(content)
-            read = decoder(Metric)
-            self.metrics = {
-                name: read({"name": name, **values})
-                for name, values in content["metrics"].items()
-            }
+            self._read_parts(content)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
             why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
             raise ConfigError(
@@ -117,7 +88,41 @@ class Validation:
                 where=where,
                 remedy="export the judge again",
             ) from None
-        self.content = content
+
+    def _read_parts(self, content: Any) -> None:
+        """Set what answers are compared with; a wrong part raises one of several errors."""
+        # First, so that a file of a later version is not reported as damaged.
+        if content["format"] != FORMAT:
+            raise ValueError(
+                f"its format is {content['format']}, and this evalkit reads {FORMAT}"
+            )
+        self.use: Use = content["decision"]["use"]
+        if self.use not in USES:
+            raise ValueError(f"unknown use '{self.use}'")
+        self.sentence = str(content["decision"]["sentence"])
+        self.orders = content["decision"].get("order") is True
+        self.labeled = content["decision"]["reason"] != _NO_LABELS
+        data = content["dataset"]
+        self.title = (
+            f"{content['judge']} · {content['mode']} "
+            f"· {data['name']} ({counted(int(data['rows']), 'case')})"
+        )
+        self.scripts = frozenset(map(str, content["validated"]["scripts"]))
+        self.lengths = {
+            str(part): (int(ends[0]), int(ends[1]))
+            for part, ends in content["validated"]["characters"].items()
+        }
+        self.reported = {
+            (str(judge["name"]), part): frozenset(map(str, judge.get(part, ())))
+            for judge in content["judges"]
+            for part in _REPORTED
+        }
+        self.slices = KnownSlices(content)
+        read = decoder(Metric)
+        self.metrics = {
+            name: read({"name": name, **values})
+            for name, values in content["metrics"].items()
+        }
 
     def allows(self, use: Use) -> bool:
         """Return whether the judge can be used for this, or for something that needs more."""

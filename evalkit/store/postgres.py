@@ -177,6 +177,7 @@ class _Database:
     """
 
     def __init__(self, url: str, *, read_only: bool) -> None:
+        """Check the URL, without connecting."""
         if psycopg is None:
             raise StoreError(
                 "store.url: PostgreSQL needs psycopg; run pip install 'evalkit-judge[postgres]'"
@@ -269,6 +270,7 @@ class PostgresStore(DatabaseStore):
         read_only: bool = False,
         verify: bool = True,  # noqa: ARG002
     ) -> None:
+        """Connect, and create the tables if they are missing."""
         self._database = _Database(url, read_only=read_only)
         self.name = self._database.name
         self.read_only = read_only

@@ -252,6 +252,7 @@ class SqliteStore(DatabaseStore):
     def __init__(
         self, url: str | Path, *, read_only: bool = False, verify: bool = True
     ) -> None:
+        """Open the file with two connections, for writing and for lookups."""
         self.path = url if isinstance(url, Path) else path_of(url)
         self.name = str(self.path)
         self.read_only = read_only

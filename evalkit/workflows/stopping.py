@@ -194,6 +194,7 @@ class StopRule:
     def __init__(
         self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
     ) -> None:
+        """Number the clusters in the order of the cases; none is scored yet."""
         assert config.runner.stop is not None
         assert config.runner.stop.largest is not None
         self._config = _plain(config)

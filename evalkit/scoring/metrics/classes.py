@@ -119,6 +119,7 @@ class LabeledClasses:
     """The confusion matrix of labels and verdicts by case, and the metrics that follow from it."""
 
     def __init__(self, columns: ClassColumns) -> None:
+        """Count the labels and the verdicts of each class, by case."""
         self._columns = columns
         self._k = len(columns.names)
         self._confusion = columns.confusion(range(self._k))

@@ -405,6 +405,7 @@ def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
 def _signs(
     graded: _GradedScores, rows: slice | Ints, columns: slice | Ints
 ) -> tuple[Floats, Floats, Floats]:
+    """Return whether the orders of x and y agree for each pair (1, 0, -1), and which differ."""
     # (rows, columns) signs of the differences of each response to each other.
     difference_of_x = graded.x[rows, None] - graded.x[None, columns]
     difference_of_y = graded.y[rows, None] - graded.y[None, columns]
@@ -447,6 +448,7 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     Each pair of responses is too many for a large run: its sum is approximated by a mean over
     `ANCHORS` responses. The observed value is exact.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.stats import kendalltau
 
     tau = float(kendalltau(graded.x, graded.y).statistic)

@@ -217,6 +217,7 @@ def _largest_r(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | 
         high: (k,) the highest possible numbers.
         weight: (k,) how many rows each entry represents.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.optimize import minimize
 
     start = np.where(c > 0, high, low)

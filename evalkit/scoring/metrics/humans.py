@@ -466,6 +466,7 @@ def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
         cluster: (labels,) their clusters.
         epsilon: the advantage that a label may have.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.special import stdtr
 
     size = np.bincount(cluster)

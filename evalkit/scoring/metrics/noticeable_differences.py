@@ -288,6 +288,7 @@ def _rankings_by_threshold(
 
 
 def _tau(row: Floats, reference: Floats) -> float | None:
+    # Imported late: SciPy takes long to load.
     from scipy.stats import kendalltau
 
     if np.ptp(row) < 1e-12 or np.ptp(reference) < 1e-12:

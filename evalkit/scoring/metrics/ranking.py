@@ -237,6 +237,7 @@ def at_equal_length(games: Games) -> ControlledRatings | None:
     idea of AlpacaEval 2 (arXiv 2404.04475) for any number of systems. Errors are sandwich estimates
     (White 1982, Econometrica 50, 1-25).
     """
+    # Imported late: SciPy takes long to load.
     from scipy.sparse import csr_array
 
     deviation = float(np.std(games.log_ratio))
@@ -330,6 +331,7 @@ def standing(wins: Floats, ties: Floats) -> Standing:
 
 def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
     """Return the observed results and those of each resample of the clusters."""
+    # Imported late: SciPy takes long to load.
     from scipy.sparse import csr_array
 
     size = len(games.names)
@@ -447,6 +449,7 @@ def _pairwise_p_values(
     with the degrees of freedom of the clusters. All pairs are one family (Holm 1979, Scand. J.
     Statist. 6, 65-70).
     """
+    # Imported late: SciPy takes long to load.
     from scipy.special import stdtr
 
     rating = resampled.rating

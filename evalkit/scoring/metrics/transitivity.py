@@ -58,6 +58,7 @@ def chance_rate(n: int, tie_rate: Floats) -> Floats:
     closes as random outcomes are added pair by pair, mixed exactly over the number of decided
     pairs, so that it is smooth in the tie rate.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.special import gammaln, xlogy
 
     cyclic = cyclic_shares(n)

@@ -27,6 +27,7 @@ class Davidson:
             values: (kinds, effects of a kind) their factors, such as 1 and -1.
             systems: the number of systems.
         """
+        # Imported late: SciPy takes long to load.
         from scipy.sparse import csr_array
 
         self.effects = int(columns.max()) + 1

@@ -332,6 +332,7 @@ def wilcoxon(difference: Floats) -> tuple[float | None, str]:
     The signed-rank test without zeros (Wilcoxon 1945, Biometrics Bull. 1, 80-83), exact for at most
     50 differences without ties.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.stats import wilcoxon as signed_ranks
 
     nonzero = np.round(difference[np.isfinite(difference)], 12)
@@ -438,6 +439,7 @@ def smallest_gain(clusters: int, confidence: float) -> float | None:
         clusters: the number of labeled clusters.
         confidence: the confidence of the test.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.special import betaincinv
 
     needed = ceil(log2(2 / (1 - confidence)) - 1e-9)

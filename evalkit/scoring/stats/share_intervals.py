@@ -31,6 +31,7 @@ def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
 
     Of values between 0 and 1 that are not only 0 or 1, the mean varies less than such a share.
     """
+    # Imported late: SciPy takes long to load.
     from scipy.special import betaincinv  # see `student_quantile`
 
     tail = (1 - confidence) / 2
