@@ -295,6 +295,7 @@ def _labels_for_leans(
     confidence: float,
 ) -> Metric:
     """Return how many labels decide whether open leans are within their margin, if they are as estimated."""
+    # For each lean: the labels it needs, between a lower and an upper estimate.
     totals = list[tuple[float, float, float]]()
     few = ""
     for lean in open_leans(metrics):
@@ -312,10 +313,15 @@ def _labels_for_leans(
         scale = 1.0 if per_cluster >= 1 else per_cluster
         totals.append((low * scale, total * scale, high * scale))
     # Scores without a scale have no lean of a rate that labels could settle.
-    unknown = Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
-    most_demanding = max(totals, key=lambda counts: counts[1], default=None)
-    if most_demanding is None:
-        return unknown
+    if not totals:
+        return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
+
+    def estimate(counts: tuple[float, float, float]) -> float:
+        _, total, _ = counts
+        return total
+
+    # The lean that needs the most labels.
+    most_demanding = max(totals, key=estimate)
     return _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED + few)
 
 

@@ -311,16 +311,17 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
     excess = differ - noisy
     # (units,) NaN if one of the looks has no answer or label.
     change = right[-1] - right[:BASELINE].mean(axis=0)
+    # At least -0.5, by the triangle inequality.
+    ends = (-0.5, 1.0)
+    # Capped, so that the number stays finite.
+    log_evidence = min(change_evidence(values, cluster), 100.0)
     return LookFacts(
         share("watch/flips", differ),
         share("watch/noise", noisy),
-        _mean_metric(
-            "watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks
-        ),  # by the triangle inequality
+        _mean_metric("watch/excess_flips", excess, cluster, ends, all_looks),
         agreement,
         _mean_metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
-        # Capped, so that the number stays finite.
-        exp(min(change_evidence(values, cluster), 100.0)),
+        exp(log_evidence),
     )
 
 

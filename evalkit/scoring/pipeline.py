@@ -533,22 +533,28 @@ def _subset_metrics(
             kind.vote(some, run.judgments, [judges[judge] for judge in chosen]).right
         )
 
+    # (judges,) the mean cost of each.
+    costs = [_mean_cost(judged) for judged in run.by_judge.values()]
+    # (units,) by the case of each: only cases that every judge was asked about. A unit that a judge
+    # was asked about and did not answer counts: it is not right.
+    was_asked = _asked_of_all(run)[verdicts.tally.case]
     return subset_results(
         panel,
-        # shape (judges,): the mean cost of each
-        np.array(
-            [cost_statistics(judged)[0].observed() for judged in run.by_judge.values()]
-        ),
+        np.array(costs),
         right,
-        # A unit that a judge was asked about and did not answer counts: it is not right.
-        # (pairs,) by the case of each: only cases that every judge was asked about.
-        _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled,
+        was_asked & verdicts.labeled,
         verdicts.tally,
         clusters.folds(kind.cases),
         margin=kind.config.scoring.margin,
         weights=weights,
         pseudo=kind.pseudo,
     )
+
+
+def _mean_cost(judgments: JudgmentColumns) -> float:
+    """Return the mean cost of the cases whose cost is known, NaN if there are none."""
+    of_case, *_ = cost_statistics(judgments)
+    return of_case.observed()
 
 
 def _asked_of_all(run: _Run) -> Bools:

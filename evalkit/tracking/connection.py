@@ -354,27 +354,38 @@ def reach(uri: str, *, create: bool = False) -> None:
     refuse_files(uri)
     parts = urlsplit(uri)
     file = sqlite_file(uri)
-    port = _PORTS.get(parts.scheme.split("+")[0])
+    # Without the driver: postgresql+psycopg.
+    scheme, _, _ = parts.scheme.partition("+")
+    port = _PORTS.get(scheme)
     if port is not None and parts.hostname:
-        socket.create_connection(
-            (parts.hostname, parts.port or port), timeout=_SECONDS
-        ).close()
+        address = (parts.hostname, parts.port or port)
+        socket.create_connection(address, timeout=_SECONDS).close()
     if file is None or str(file) == ":memory:":
         return
     if create:
         file.parent.mkdir(parents=True, exist_ok=True)
     if create or file.exists():
-        if file.exists():
-            check_regular(file)
-        with closing(
-            sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
-        ) as connection:
-            # Takes the lock for writing, and nothing else: an unwritable file or a full disk
-            # shows now.
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-        return
-    # The file does not exist: can its folder, or the nearest one that exists, be written?
+        _begin_to_write(file)
+    else:
+        _check_can_be_created(file)
+
+
+def _begin_to_write(file: Path) -> None:
+    """Take the lock of an SQLite file for writing, and nothing else: a full disk shows now."""
+    if file.exists():
+        check_regular(file)
+    connection = sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
+    with closing(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
+
+def _check_can_be_created(file: Path) -> None:
+    """Check that the folder of a file, or the nearest one that exists, can be written.
+
+    Raises:
+        PermissionError: if it cannot.
+    """
     folder = next(folder for folder in file.absolute().parents if folder.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise PermissionError(f"{folder} cannot be written")

@@ -516,9 +516,9 @@ def _trace_inputs(judged: TracedJudgment) -> JsonObject:
     # `position` is where the judge saw it, `index` the response's index in the case.
     for position, index in enumerate(order):
         name = f"response {letters((index,))}"
-        inputs[name if len(order) == 1 else f"{name}, shown {_ordinal(position)}"] = (
-            case.responses[index].text
-        )
+        if len(order) > 1:
+            name = f"{name}, shown {_ordinal(position)}"
+        inputs[name] = case.responses[index].text
     return inputs
 
 

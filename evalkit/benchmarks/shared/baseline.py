@@ -98,9 +98,11 @@ def sides_of(case: Case, named: str | None) -> tuple[str, int]:
 
     The baseline is that of the case, or else `named`, a usual one, or the second response's model.
     """
-    first, second = (
-        case.responses[k].model if len(case.responses) > k else None for k in (0, 1)
-    )
+    if len(case.responses) < 2:
+        return "", 0
+    # Further responses are not compared.
+    first = case.responses[0].model
+    second = case.responses[1].model
     if not first or not second:
         return "", 0
     # Published baselines first, then the second response's model.

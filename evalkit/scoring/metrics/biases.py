@@ -341,22 +341,17 @@ def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
 
 def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
     """Return a warning for each judge that judges responses from its own model family."""
-    models = sorted(
-        {
-            response.model
-            for case in cases
-            for response in case.responses
-            if response.model
-        }
-    )
+    responses = (response for case in cases for response in case.responses)
+    models = sorted({response.model for response in responses if response.model})
     notes = []
     for judge, family_name in judge_families(config).items():
-        if shared := [model for model in models if family(model) == family_name]:
-            named = ", ".join(map(visible, shared[:3])) + (
-                f" and {len(shared) - 3} more" if len(shared) > 3 else ""
-            )
+        relatives = [model for model in models if family(model) == family_name]
+        if relatives:
+            # Of many models the first three are named.
+            named = ", ".join(map(visible, relatives[:3]))
+            more = f" and {len(relatives) - 3} more" if len(relatives) > 3 else ""
             notes.append(
-                f"judge {judge} and {named} are of the same family ({family_name}):"
+                f"judge {judge} and {named}{more} are of the same family ({family_name}):"
                 " see self/preference"
             )
     return notes

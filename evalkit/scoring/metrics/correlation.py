@@ -418,7 +418,7 @@ def _signs(
 
 
 def _pair_tables(graded: _GradedScores) -> list[Floats]:
-    """Return S, X and Y, summed by case along both axes, each (cases, cases)."""
+    """Return what `_signs` has of each pair of responses, summed by case, (cases, cases) each."""
     if not len(graded.x):
         return [np.zeros((0, 0))] * 3
     # The first row of each case: rows are in case order.

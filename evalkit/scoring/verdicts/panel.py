@@ -300,21 +300,21 @@ def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
 
     A winner is forced if every vote for it is a tie that was decided by rule.
     """
-    # shape (units,): votes for each outcome; `winners` and `reasons` have shape (judges, units)
+    # (units,): votes for each outcome; `winners` and `reasons` have shape (judges, units).
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
-    least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
-    tie_reason = np.select(
-        [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least],
-        least,
-        THRESHOLD,
-    )
-    tied = np.where((tie > a) & (tie > b), tie_reason, SPLIT)
-    forced = ((winners == lean) & (reasons == FORCED)).any(axis=0)
-    judged = (winners == lean) & (reasons != FORCED)
-    won = np.where(forced & ~judged.any(axis=0), FORCED, JUDGED)
-    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, won)).astype(
-        np.int8
-    )
+    # From the least forced to the most; a threshold is what is left.
+    by_force = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
+    is_tie = winners == TIE
+    has_reason = [(is_tie & (reasons == reason)).any(axis=0) for reason in by_force]
+    tie_reason = np.select(has_reason, by_force, THRESHOLD)
+    has_majority = (tie > a) & (tie > b)
+    tied = np.where(has_majority, tie_reason, SPLIT)
+    is_winner = winners == lean
+    forced = (is_winner & (reasons == FORCED)).any(axis=0)
+    judged = (is_winner & (reasons != FORCED)).any(axis=0)
+    won = np.where(forced & ~judged, FORCED, JUDGED)
+    missing_or_tied = [lean == NONE, lean == TIE]
+    return np.select(missing_or_tied, [MISSING, tied], won).astype(np.int8)
 
 
 def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
