@@ -1035,3 +1035,31 @@ def test_missing_answers_of_clusters_name_no_slice():
     decision = replace(TRUSTED, use="unknown", reason="missing")
     topics = SearchedColumns((column(["de", "en"] * 40, "language"),))
     assert search_slices(SCORING, topics, {agreement.name: agreement}, decision, clusters) == {}
+
+
+def test_ids_that_are_numbers_name_groups_of_cases():
+    cases = cases_of(topic_id=[10 * (n % 8 + 1) for n in range(80)], row_id=list(range(80)))
+    many = cases_of(user_id=[n // 3 for n in range(450)])
+    found = {one.column: one for one in searched_columns(cases).slices}
+    assert found["topic_id"].values == ("10", "20", "30", "40", "50", "60", "70", "80")
+    assert "row_id" not in found
+    assert "user_id" not in [one.column for one in searched_columns(many).slices]
+    assert selected(cases[:3], {"topic_id": {"not": ["10"]}}) == [False, True, True]
+
+
+@pytest.mark.parametrize("with_concordance", [True, False])
+def test_a_slice_of_equal_scores_is_named(with_concordance):
+    generator = np.random.default_rng(2)
+    grades = generator.integers(1, 6, 300).astype(float)
+    constant = np.arange(300) % 3 == 0
+    scores = np.where(constant, 3.0, grades)
+    agreement = replace(moments(scores, grades), value=pearson)
+    statistics = {agreement.name: agreement}
+    if with_concordance:
+        concordance = replace(agreement, name="agreement/kappa_quadratic")
+        statistics[concordance.name] = replace(concordance, value=lambda totals: 0 * totals[:, 0])
+    slices = [column(np.where(constant, "ja", "en").tolist(), "language")]
+    found = search(statistics, slices, "rates", agreement.name)
+    where = found["decision/where/language/ja"]
+    assert where.value == 0
+    assert json.loads(where.note)["allows"] == "none"

@@ -179,6 +179,11 @@ def searched_columns(
         except TooManySlicesError:
             omitted.append(visible(column))
             continue
+        if slices.ends and _is_of_ids(column):
+            named = _named_by_number(column, cells)
+            if named is None:
+                continue
+            slices = named
         # A word and no word, such as `urgent` in some rows, are two values.
         if len(slices.values) == 1 and column not in computed:
             slices = _with_absent(slices)
@@ -338,9 +343,21 @@ def _is_of_rating(name: str) -> bool:
 
 def _names_units(slices: Slices) -> bool:
     """Return whether a column has an id of each case, or of few, instead of a group of cases."""
-    if _ID_WORDS.isdisjoint(_words(slices.column)[-1:]):
-        return False
-    return bool(slices.ends) or 2 * len(slices.values) > len(slices.members)
+    return _is_of_ids(slices.column) and 2 * len(slices.values) > len(slices.members)
+
+
+def _is_of_ids(name: str) -> bool:
+    return not _ID_WORDS.isdisjoint(_words(name)[-1:])
+
+
+def _named_by_number(column: str, cells: Sequence[Any]) -> Slices | None:
+    """Return the slices of ids that are numbers, which measure nothing; `None` if they are of each case, or many."""
+    # Numbers in lists are names.
+    listed = [cell if isinstance(cell, list | tuple) else [cell] for cell in cells]
+    try:
+        return slices_of_values(column, listed)
+    except TooManySlicesError:
+        return None
 
 
 def says_who_is_right(slices: Slices, units: np.ndarray, wrong: np.ndarray) -> bool:

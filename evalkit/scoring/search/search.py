@@ -424,7 +424,10 @@ class _Judge:
         """Return what the estimates in a slice allow, and the statistic that allows no more."""
         agreement = part_of(self.agreement, members)
         value = agreement.observed()
+        concordance = self.statistics.get(CONCORDANCE)
         # A correlation that is not defined shows no agreement: all scores are equal.
+        if np.isnan(value) and concordance is not None:
+            return "none", concordance
         if not value >= FLOOR:
             return "none", self.agreement
         for name, lean in self.statistics.items():
@@ -432,7 +435,6 @@ class _Judge:
                 difference = part_of(lean, members).observed()
                 if abs(difference) > LEAN:
                     return "rates_corrected", lean
-        concordance = self.statistics.get(CONCORDANCE)
         if not value >= SUBSTANTIAL:
             return "rates", self.agreement
         scores = self.agreement.name not in KAPPAS
@@ -448,6 +450,8 @@ class _Judge:
     ) -> Metric:
         """Return a slice as a metric whose note says which cases are in it."""
         measured = self._measured(statistic, slices.members[:, index])
+        if measured.value is None:
+            measured = replace(measured, value=0.0)
         facts = _facts(slices, index) | {"allows": use, "metric": statistic.name}
         inside = slices.members[self.outcomes.case, index]
         units = round(float(self.outcomes.units[inside].sum()))
