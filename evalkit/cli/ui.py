@@ -66,7 +66,8 @@ def main(arguments: Namespace) -> int:
     command = [sys.executable, str(PAGE_SERVER), *listen]
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
     print(
-        f"starting MLflow on {without_password(uri)} (10 s, and up to a minute on a busy machine); Ctrl-C stops it",
+        f"starting MLflow on {without_password(uri)}"
+        " (10 s, and up to a minute on a busy machine); Ctrl-C stops it",
         file=sys.stderr,
         flush=True,
     )
