@@ -533,7 +533,8 @@ def alone(figure: Figure, language: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img"'
         # The view starts at negative coordinates, so that the drawing needs no shift.
-        f' lang="{language}"><style>{_drawing_style()}\nsvg .{hidden} {{ display: none; }}</style><rect'
+        f' lang="{language}"><style>{_drawing_style()}\n'
+        f"svg .{hidden} {{ display: none; }}</style><rect"
         f' class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}"'
         f' height="{height}"/><text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
