@@ -122,6 +122,8 @@ def import_all(uri: str) -> None:
 def _quieten() -> None:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    # Where a run is, the command says in its own words.
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     for name, value in _PATIENCE.items():
         # `setdefault`: the user's own settings count.
         os.environ.setdefault(name, value)

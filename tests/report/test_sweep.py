@@ -98,6 +98,8 @@ def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
     assert "the only one shown to be useful; right in 95%" in said(board((0.95, 0.5, 0.5)))[0]
     choices = (board(), board((0.95, 0.8, 0.5)), board((0.95, 0.5, 0.5)))
     assert all(len(said(choice)[0].split()) <= 30 for choice in choices)
+    two = said(board((0.95, 0.94), (0.1, 0.1), NAMES[:2], ("d", "d")))[0]
+    assert two.endswith("of those shown to be useful; the other may be better; $0.10 per case.")
     alike = said(replace(board((0.8, 0.8, 0.8), (0.1, 0.1, 0.1)), twins=()))[0]
     assert alike.endswith("; 2 of 2 others may be better; $0.10 per case.")
 

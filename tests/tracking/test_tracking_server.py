@@ -77,7 +77,7 @@ def signed_in(monkeypatch):
 
 
 def test_a_run_over_http_with_a_password_is_complete(
-    server, signed_in, make_result, tmp_path, monkeypatch
+    server, signed_in, make_result, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     signed_in(USER)
@@ -86,6 +86,7 @@ def test_a_run_over_http_with_a_password_is_complete(
     result = make_result(tmp_path / "run", sweep=sweep)
     run_id = tracker.record(result)
     assert tracker.record(result) == run_id
+    assert "View run" not in capfd.readouterr().out
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mlflow import MlflowClient

@@ -247,6 +247,10 @@ def _why(
             "highest by {what}, {value}, of those shown to be useful; {n} of {all} others may be"
             " better"
         )
+        if rivals == 1:
+            text = gettext(
+                "highest by {what}, {value}, of those shown to be useful; the other may be better"
+            )
         return text.fill(**values, n=len(choice.rivals), all=rivals)
     # The reason is cost: the chosen job and the best one both have a price.
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
