@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import webbrowser
@@ -18,6 +19,8 @@ from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.resources import own_version, shipped
 
 FIRST: Final = "index"
+WORDS: Final = "words.js"
+"""The words of all pages: one file, because a page that is opened as a file cannot fetch others."""
 SECTIONS: Final = (
     "",
     "start",
@@ -32,6 +35,7 @@ SECTIONS: Final = (
 OMITTED: Final = ("changelog", "reference/python")
 """Pages that only the site can show, because they are generated when it is built."""
 _GENERATED: Final = re.compile(r"(?m)^(:::|--8<--).*$")
+_TERM: Final = re.compile(r"(?m)^(\S.*)\n:   (.+)$")
 _PAGE_LINK: Final = re.compile(r'href="([^":#]+)\.(?:md|ipynb)(#[^"]*)?"')
 _HEADING: Final = re.compile(r"<h([1-4])>(.*?)</h\1>")
 _STYLE: Final = """
@@ -49,6 +53,7 @@ pre { overflow: auto; padding: .8rem; background: #8882; border-radius: 4px; }
 code { font-size: .88em; }
 table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { border: 1px solid #8886; padding: .3rem .6rem; text-align: left; vertical-align: top; }
+dl { margin: .8rem 0; }
 img { max-width: 100%; }
 @media (max-width: 700px) {
   body { display: block; }
@@ -61,7 +66,7 @@ const box = document.querySelector("nav input");
 box.addEventListener("input", () => {
   const words = box.value.toLowerCase().split(/\\s+/);
   for (const link of document.querySelectorAll("nav a")) {
-    const text = (link.textContent + " " + link.dataset.words).toLowerCase();
+    const text = (link.textContent + " " + evalkitWords[link.dataset.page]).toLowerCase();
     link.hidden = !words.every((word) => text.includes(word));
   }
 });
@@ -128,23 +133,25 @@ def _find_page(words: str | None, pages: dict[str, str]) -> str:
 def _write_pages(pages: dict[str, str], folder: Path) -> None:
     """Write each page as HTML, with links to the others, and copy their images."""
     titles = {name: _title(name, text) for name, text in pages.items()}
-    headings = {name: _headings(text) for name, text in pages.items()}
     markdown = MarkdownIt("commonmark").enable("table")
     for name, text in pages.items():
         # Pages are opened as files, so every link is relative.
         depth = name.count("/")
         # Lines that only the site's builder understands are dropped.
-        body = markdown.render(_GENERATED.sub("", text))
+        body = markdown.render(_with_terms(_GENERATED.sub("", text), markdown))
         body = _HEADING.sub(_with_anchor, _PAGE_LINK.sub(_page_link, body))
         html = (
             f'<!doctype html><html lang="{"zh" if name.startswith("zh/") else "en"}">'
             '<meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(titles[name])} - evalkit</title><style>{_STYLE}</style>"
-            f"<nav>{_navigation(titles, headings, name, '../' * depth)}</nav>"
-            f"<main>{body}</main><script>{_FILTER}</script></html>"
+            f"<nav>{_navigation(titles, name, '../' * depth)}</nav><main>{body}</main>"
+            f'<script src="{"../" * depth}{WORDS}"></script><script>{_FILTER}</script></html>'
         )
         write_file(folder / f"{name}.html", [html.encode()])
+    words = {name: _words(text) for name, text in pages.items()}
+    script = f"const evalkitWords = {json.dumps(words, ensure_ascii=False)};"
+    write_file(folder / WORDS, [script.encode()])
     shutil.copytree(shipped("docs") / "images", folder / "images", dirs_exist_ok=True)
 
 
@@ -155,13 +162,22 @@ def _title(name: str, text: str) -> str:
     return heading[1].replace("`", "")
 
 
-def _headings(text: str) -> str:
-    return " ".join(re.findall(r"(?m)^##+ (.+)$", text))
+def _words(text: str) -> str:
+    """Return the different words of a page, for the search."""
+    return " ".join(sorted(set(re.findall(r"[\w./=-]+", text.lower()))))
 
 
-def _navigation(
-    titles: dict[str, str], headings: dict[str, str], current: str, to_root: str
-) -> str:
+def _with_terms(text: str, markdown: MarkdownIt) -> str:
+    """Return a text whose terms, each with its meaning after a colon on the next line, are HTML."""
+
+    def with_meaning(match: re.Match[str]) -> str:
+        term, meaning = map(markdown.renderInline, match.groups())
+        return f"<dl><dt>{term}</dt><dd>{meaning}</dd></dl>"
+
+    return _TERM.sub(with_meaning, text)
+
+
+def _navigation(titles: dict[str, str], current: str, to_root: str) -> str:
     """Return the links to all pages by section, as seen from the current one."""
     parts = ['<input type="search" placeholder="Find a page" aria-label="Find a page">']
     section = ""
@@ -172,8 +188,7 @@ def _navigation(
             parts.append(f"<b>{escape(section)}</b>")
         marker = ' class="here"' if name == current else ""
         parts.append(
-            f'<a{marker} href="{to_root}{name}.html" data-words="{escape(headings[name])}">'
-            f"{escape(title)}</a>"
+            f'<a{marker} href="{to_root}{name}.html" data-page="{name}">{escape(title)}</a>'
         )
     return "".join(parts)
 
