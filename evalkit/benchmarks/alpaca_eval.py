@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,7 @@ from evalkit.interop.layouts.judgment_files import (
     with_columns,
 )
 from evalkit.interop.layouts.layouts import Cells, Field, cells_of, records_of
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import (
     UNORDERED,
     NumberedNames,
@@ -91,6 +93,8 @@ _SEED = 123
 _LEAST = 1e-15
 
 _DRAW = 0.0
+
+_UNNAMED: Final = "annotator"
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
@@ -479,7 +483,30 @@ def _resampled_win_rates(data: _Data, fitted: Floats, counts: Floats) -> Floats:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
+    """Return a record for each annotation; its margin is the weighted preference relative to an even one.
+
+    Annotations by people are labels of the pair.
+    """
+    rows = list(located_rows(path))
+    annotators = dict.fromkeys(map(_annotator_of, rows))
+    # The user's judge is the only one, whatever the annotators are named.
+    people: set[str] = set()
+    if not options.judge:
+        people = {*filter(_is_person, annotators)}
+    if people and people == {*annotators}:
+        raise DatasetError(
+            "has labels and not a judge's verdicts",
+            where=str(path),
+            remedy=f"read people as a judge: --judge {shlex.quote(sorted(people)[0])}",
+        )
+    # {(instruction, first output, second output): cells of labels by annotator}
+    labels: dict[tuple[str, ...], Cells] = {}
+    for row in rows:
+        annotator = _annotator_of(row)
+        if annotator in people and (margin := _margin(row)) is not None:
+            label = {f"label.{annotator}": _winner(margin)}
+            pair = _pair_of(row)
+            labels[pair] = {**labels.get(pair, {}), **label}
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
     numbers = NumberedNames()
@@ -488,8 +515,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
         """Yield an annotation as a record, numbered as AlpacaEval numbers instructions."""
-        instruction = str(row["instruction"])
-        outputs = (str(row["output_1"]), str(row["output_2"]))
+        if _annotator_of(row) in people:
+            return
+        instruction, first, second = _pair_of(row)
+        outputs = (first, second)
         # A duplicate instruction with different outputs counts as two questions.
         pairs = output_pairs.setdefault(
             (instruction, str(row.get("generator_1")), str(row.get("generator_2"))), []
@@ -497,7 +526,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         if outputs not in pairs:
             pairs.append(outputs)
         # An instruction's number is its index among one model's annotations, as in AlpacaEval.
-        judge = str(options.judge or row.get("annotator") or "annotator")
+        judge = options.judge or _annotator_of(row)
         model = str(row.get("generator_2"))
         metadata = {key: row.get(key) for key in ("dataset", "datasplit")}
         metadata |= {
@@ -507,13 +536,35 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         indices[judge, model] += 1
         yield {
             **cells_of(row, _ANNOTATION),
+            **labels.get(_pair_of(row), {}),
             "id": numbers[f"{pairs.index(outputs)}:{instruction}"],
             "judge": judge,
             "metadata": {key: value for key, value in metadata.items() if value},
         }
 
-    records = records_of(located_rows(path), cells, "pair", options)
+    records = records_of(rows, cells, "pair", options)
     return ParsedFile(records, benchmark="alpaca_eval", notes=(UNORDERED,))
+
+
+def _is_person(annotator: str) -> bool:
+    """Return whether an annotator is a person: by name, or a number as in AlpacaFarm; one without a name is a judge."""
+    return annotator.isdecimal() or (annotator != _UNNAMED and is_persons(annotator))
+
+
+def _annotator_of(row: Row) -> str:
+    annotator = row.get("annotator")
+    return _UNNAMED if annotator in (None, "") else str(annotator)
+
+
+def _pair_of(row: LocatedRow) -> tuple[str, str, str]:
+    """Return what identifies an annotated pair: its instruction and both outputs."""
+    return str(row["instruction"]), str(row["output_1"]), str(row["output_2"])
+
+
+def _winner(margin: float) -> str:
+    if margin == 0:
+        return "TIE"
+    return "A" if margin > 0 else "B"
 
 
 def _margin(row: Row) -> float | None:

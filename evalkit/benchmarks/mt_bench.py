@@ -43,6 +43,7 @@ from evalkit.interop.layouts.judgment_files import (
     turns_text,
 )
 from evalkit.interop.layouts.layouts import Cells, decided, records_of
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
@@ -364,7 +365,12 @@ def _is_joined(row: Json) -> bool:
     if not all(key in row for key in _HUGGING_FACE):
         return False
     # A judge in this file is a model; people's names begin with a known prefix.
-    return not _judge_name(row["judge"]).startswith((*PEOPLE, *USERS))
+    return not _is_voter(row)
+
+
+def _is_voter(row: Json) -> bool:
+    voter = _judge_name(row.get("judge"))
+    return voter.startswith((*PEOPLE, *USERS)) or is_persons(voter)
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
@@ -379,8 +385,11 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     rows = list(located_rows(path))
     kinds = _categories(path)
     if rows and _is_joined(rows[0]):
+        voted = [row for row in rows if _is_voter(row) and row.get("winner") in _VOTES]
+        by_pair = {_pair(group[0]): _votes(group) for group in grouped(voted, _pair)}
+        by_models = [row for row in rows if not _is_voter(row)]
         return ParsedFile(
-            records_of(rows, _joined, "pair", options),
+            records_of(by_models, lambda row: _joined(row, by_pair), "pair", options),
             benchmark=NAME,
             notes=(UNORDERED,),
         )
@@ -501,13 +510,17 @@ def _label_cells(
     return {f"label.{voter}": model_of[side] for voter, side in votes.items() if side}
 
 
-def _joined(row: LocatedRow) -> Iterator[Cells]:
+def _joined(
+    row: LocatedRow, votes: Mapping[Pair, Mapping[str, str | None]]
+) -> Iterator[Cells]:
     case = _pair_case(row)
+    labels = votes.get(_pair(row), {})
     metadata = {key: case[key] for key in ("question_id", "turn")}
     yield {
         **case,
         "metadata": metadata,
         "judge": _judge_name(row["judge"]),
+        **_label_cells(labels, case["model_a"], case["model_b"]),
         **decided("winner", _winner(row)),
     }
 

@@ -27,7 +27,7 @@ _KEYS: Final = (
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
     *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
-    *("value", "nodes", "edges", "hits"),
+    *("value", "nodes", "edges", "hits", "test_results"),
 )
 """Keys of rows in an object without other lists."""
 _INNER_KEYS: Final = (

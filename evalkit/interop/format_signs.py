@@ -64,9 +64,12 @@ BENCHMARK_SIGNS: Final[Mapping[str, Signs]] = {
 
 TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "anthropic_batch": _keys("custom_id"),
-    "argilla": Signs(frozenset({"fields"}), (".responses", "-suggestion")),
+    "argilla": Signs(
+        frozenset({"fields", "annotation_agent"}), (".responses", "-suggestion")
+    ),
     "bedrock": _keys(
-        "automatedEvaluationResult", "humanEvaluationResult", "conversationTurns"
+        *("automatedEvaluationResult", "humanEvaluationResult", "conversationTurns"),
+        *("humanAnswers",),
     ),
     "bedrock_batch": _keys("recordId"),
     "braintrust": _keys("scores"),
@@ -92,7 +95,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "openai_evals": _keys("datasource_item", "spec", "event_id"),
     "opik": _keys("feedback_scores", "feedbackScores", "score_results"),
     "otel_spans": _keys("resourceSpans"),
-    "phoenix": _keys("annotations", "annotator_kind"),
+    "phoenix": Signs(frozenset({"annotations"}), ("annotator_kind",)),
     "preferences": _keys("chosen"),
     "prodigy": _keys("_task_hash", "_input_hash", "accept"),
     "promptfoo": _keys("results", "gradingResult"),

@@ -461,3 +461,139 @@ def test_verdicts_in_the_data_are_not_metadata(name, tmp_path):
     found = read(written(tmp_path, name, ".json"), format_of(name))
     values = {value for case in found.cases for value in map(str, case.metadata.values())}
     assert values.isdisjoint({"pass", "fail"})
+
+
+def test_people_are_no_judges_of_alpaca_evals_pairs(tmp_path):
+    path = tmp_path / "annotations.json"
+    pair = {"output_1": "x", "output_2": "y"}
+    rows = [
+        {"instruction": f"q{i}", **pair, "annotator": name, "preference": 1 + (said == "fail")}
+        for i, judge, human in BOTH
+        for name, said in (("human_0", human), ("gpt4", judge))
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "alpaca_eval")
+    assert {judgment.judge for judgment in found.judgments} == {"gpt4"}
+    assert [POLARITY[case.labels["human_0"][0]] for case in found.cases] == [
+        word == "pass" for word in HUMAN
+    ]
+    path.write_text(json.dumps(rows[::2]), encoding="utf-8")
+    assert "has labels and not a judge's verdicts" in complaint(path, "alpaca_eval")
+    found = read(path, "alpaca_eval", Options(judge="human_0"))
+    assert len(found.judgments) == N
+
+
+def test_raters_who_share_no_word_are_not_compared(tmp_path):
+    path = tmp_path / "scores.json"
+    rows = [
+        langfuse_score(i, source, f"{source} {said}")
+        for i, *both in BOTH
+        for source, said in zip(("EVAL", "ANNOTATION"), both, strict=True)
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    assert "the judge's words are not the annotators'" in complaint(path, "langfuse")
+
+
+def test_rows_of_people_among_mt_benchs_judgments_are_labels(tmp_path):
+    path = tmp_path / "judgments.jsonl"
+    talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    rows = [
+        {
+            "question_id": i,
+            "model_a": "x",
+            "model_b": "y",
+            "judge": name,
+            "winner": "model_a" if said == "pass" else "model_b",
+            "conversation_a": talk,
+            "conversation_b": talk,
+            "turn": 1,
+        }
+        for i, judge, human in BOTH
+        for name, said in (("gpt4_pair", judge), ("expert_1", human))
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    found = read(path, "mt_bench")
+    assert {judgment.judge for judgment in found.judgments} == {"gpt4_pair"}
+    assert [case.labels["expert_1"][0] for case in found.cases] == [
+        "A" if word == "pass" else "B" for word in HUMAN
+    ]
+
+
+def test_what_people_chose_is_the_label_of_chosen_and_rejected_responses(tmp_path):
+    path = tmp_path / "pairs.json"
+    side = {"pass": "chosen", "fail": "rejected"}
+    rows = [
+        {
+            "prompt": f"q{i}",
+            "chosen": "x",
+            "rejected": "y",
+            "gpt": side[judge],
+            "human": side[human],
+        }
+        for i, judge, human in BOTH
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "preferences")
+    assert {person for case in found.cases for person in case.labels} == {"human"}
+    assert {judgment.judge for judgment in found.judgments} == {"gpt"}
+
+
+def test_label_studios_table_has_the_result_before_its_annotator(tmp_path):
+    path = tmp_path / "export.csv"
+    lines = ["text,llm_judge,id,verdict,annotator,annotation_id,created_at,lead_time"]
+    lines += [
+        f"t{i},{judge},{i},{said},{person},{i}{person},2026,3.1"
+        for i, judge, human in BOTH
+        for person, said in ((1, human), (2, "pass"))
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert recognize_format(path) == "label_studio"
+    found = read(path, "label_studio")
+    assert verdicts(found) == JUDGE
+    assert [case.labels["annotator 1"][0] for case in found.cases] == HUMAN
+    # Numbers like those of people are offered as the judge, and not taken.
+    path.write_text("\n".join(lines).replace("llm_judge", "machine"), encoding="utf-8")
+    assert verdicts(read(path, "label_studio")) == JUDGE
+    numbered = "\n".join(lines).replace("llm_judge", "machine")
+    numbered = numbered.replace("pass", "1").replace("fail", "0")
+    path.write_text(numbered, encoding="utf-8")
+    error = complaint(path, "label_studio")
+    assert f"or name a judge: evalkit check {path.name} --judge machine" in error.replace(
+        str(tmp_path) + "/", ""
+    )
+
+
+def test_a_judge_of_lmarenas_votes_may_name_the_winners_model(tmp_path):
+    path = tmp_path / "votes.json"
+    talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    rows = [
+        {
+            "model_a": "m",
+            "model_b": f"n{i}",
+            "winner": "model_a" if human == "pass" else "model_b",
+            "gpt-4": "m" if judge == "pass" else f"n{i}",
+            "conversation_a": talk,
+            "conversation_b": talk,
+            "language": "English",
+        }
+        for i, judge, human in BOTH
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "lmarena")
+    assert {judgment.judge for judgment in found.judgments} == {"gpt-4"}
+    assert verdicts(found) == ["A" if word == "pass" else "B" for word in JUDGE]
+
+
+def test_metrics_of_code_are_no_judges(tmp_path):
+    path = tmp_path / "calls.json"
+    rows = [
+        {
+            "op_name": "Evaluation.predict_and_score",
+            "inputs": {"example": {"human_label": human}},
+            "output": {"output": "x", "scores": {"judge": judge, "exact_match": judge}},
+        }
+        for _, judge, human in BOTH
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "weave")
+    assert {judgment.judge for judgment in found.judgments} == {"judge"}

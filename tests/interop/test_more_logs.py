@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalkit.cli import main
-from evalkit.core.errors import DatasetError
+from evalkit.core.errors import DatasetError, EvalkitError
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.layouts.records import ImportedJudgments, Options
@@ -191,6 +191,42 @@ def test_each_model_of_deepevals_metrics_is_a_judge(read):
     assert "cases that no judge scored, omitted: 1 of 3" in found.notes
 
 
+def of_deepeval(*labels):
+    metric = {"name": "Correct", "evaluationModel": "gpt-5"}
+    return {
+        "testCases": [
+            {
+                "input": f"q{number}",
+                "actualOutput": "a",
+                "metricsData": [{**metric, "score": number % 5 / 4}],
+                "additionalMetadata": {name: said[number % len(said)] for name, said in labels},
+            }
+            for number in range(10)
+        ]
+    }
+
+
+def test_what_people_said_in_the_metadata_of_a_log_is_a_label(read):
+    found = read("deepeval", "run.json", of_deepeval(("human_verdict", ("yes", "no"))))
+    assert [case.labels for case in found.cases][:2] == [
+        {"human_verdict": (1.0,)},
+        {"human_verdict": (0.0,)},
+    ]
+    assert not any("human_verdict" in case.metadata for case in found.cases)
+    assert "read as labels: human_verdict" in found.notes
+    measured = (("human_minutes", (3, 9)), ("manual", (True,)), ("human_verified", (True, False)))
+    found = read("deepeval", "run.json", of_deepeval(*measured))
+    assert not any(case.labels for case in found.cases)
+    # on another scale only the order counts, and names or words of people are no grades
+    found = read(
+        "deepeval", "run.json", of_deepeval(("expert_score", (1, 5)), ("annotator", ("kim", "lee")))
+    )
+    assert [next(iter(case.labels.values())) for case in found.cases][:2] == [(1.0,), (5.0,)]
+    assert found.settings["rubric"]["real"] is True
+    with pytest.raises(EvalkitError, match="labels of several criteria in its metadata"):
+        read("deepeval", "run.json", of_deepeval(("human_tone", (1, 0)), ("human_truth", (0, 1))))
+
+
 def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
     found = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES)
     assert {
@@ -289,6 +325,20 @@ def test_promptfoos_graders_are_judges_and_repeats_are_answers_of_one_case(read)
     for row in rows:  # tests without variables are told apart by their number only
         row |= {"vars": {}}
     assert len(read("promptfoo", "results.json", content).cases) == 3
+
+
+def test_promptfoos_yaml_is_read(write):
+    row = {"prompt": {"raw": "q"}, "response": {"output": "a"}, "vars": {"human_ok": "yes"}}
+    grading = {"pass": True, "score": 1.0, "reason": "fine", "componentResults": []}
+    whole = {"results": {"results": [{**row, "gradingResult": grading}]}}
+    file = write("results.json", whole)
+    path = file.rename(file.with_suffix(".yaml"))
+    assert recognize_format(path) == "promptfoo"
+    found = import_judgments("promptfoo", path, Options())
+    assert found.cases[0].labels == {"human_ok": (1.0,)}
+    path.write_text("results: {results: [}", encoding="utf-8")
+    with pytest.raises(EvalkitError, match=r"results\.yaml: "):
+        import_judgments("promptfoo", path, Options())
 
 
 def test_a_deepeval_case_that_is_there_twice_is_judged_twice(read):

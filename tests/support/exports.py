@@ -117,12 +117,31 @@ def prodigy() -> dict[str, Any]:
         }
         for i, judge, human in BOTH
     ]
+    # A model proposed a label, which the annotator accepts or rejects.
+    proposed = [
+        {
+            "text": f"It is {i}.",
+            "label": judge,
+            "answer": "accept" if human == judge else "reject",
+            "meta": {"source": "gpt-x"},
+            **hashes[i],
+        }
+        for i, judge, human in BOTH
+    ]
     return {
         "prodigy choice": [*chosen, *ignored],
         "prodigy two annotators": [
             {**one, "_annotator_id": person} for person in ("ann", "bob") for one in chosen
         ],
         "prodigy binary": binary,
+        "prodigy proposed": proposed,
+        "prodigy source of texts": [
+            {**one, "label": ("bill", "tech")[i % 2], "meta": {"source": "a.csv", "judge": judge}}
+            for (i, judge, _), one in zip(BOTH, binary, strict=True)
+        ],
+        "prodigy one label": [
+            {**one, "label": "CORRECT", "meta": {**one["meta"], "source": "web"}} for one in binary
+        ],
     }
 
 
@@ -177,7 +196,21 @@ def argilla() -> dict[str, Any]:
         }
         for i, judge, human in BOTH
     ]
+    classified = [
+        {
+            "id": f"r{i}",
+            "text": f"It is {i}.",
+            "prediction": [["other", 0.2], [judge, 0.8]],
+            "prediction_agent": "gpt-x",
+            "annotation": human,
+            "annotation_agent": "argilla",
+            "multi_label": False,
+            "status": "Validated",
+        }
+        for i, judge, human in BOTH
+    ]
     return {
+        "argilla 1 text classification": classified,
         "argilla 2": nested,
         "argilla 2 flat": flat,
         "argilla 1": first,
@@ -216,6 +249,12 @@ def langfuse() -> dict[str, Any]:
         for i, judge, human in BOTH
     ]
     flags = {"pass": "True", "fail": "False"}
+    renamed = {
+        "traceId": "trace_id",
+        "stringValue": "string_value",
+        "dataType": "data_type",
+        "authorUserId": "author_user_id",
+    }
     boolean = [
         {**one, "dataType": "BOOLEAN", "stringValue": flags[one["stringValue"]]}
         for pair in pairs
@@ -243,6 +282,9 @@ def langfuse() -> dict[str, Any]:
     return {
         "langfuse scores": {"data": [one for pair in pairs for one in pair], "meta": {"page": 1}},
         "langfuse boolean": boolean,
+        "langfuse sdk": [
+            {renamed.get(name, name): value for name, value in one.items()} for one in boolean
+        ],
         "langfuse numeric ratings": numeric,
         "langfuse traces": {"data": traces, "meta": {"page": 1}},
         "langfuse v3": {"data": third, "meta": {"cursor": None}},
@@ -307,6 +349,13 @@ def langsmith() -> dict[str, Any]:
     ]
     return {
         "langsmith feedback flags": listed,
+        "langsmith table flags": [
+            {
+                **{name: value for name, value in one.items() if name != "feedback_source"},
+                "feedback_source.type": one["feedback_source"]["type"],
+            }
+            for one in listed
+        ],
         "langsmith results flags": results,
         "langsmith runs flags": runs,
     }
@@ -353,6 +402,17 @@ def phoenix() -> dict[str, Any]:
         "phoenix": {"data": nested, "next_cursor": None},
         "phoenix rows": flat,
         "phoenix frame": dotted,
+        "phoenix run": [
+            {
+                "example_id": f"e{i}",
+                "output": f"It is {i}.",
+                "annotation_ok_label": judge,
+                "annotation_ok_score": None,
+                "annotation_ok_annotator_kind": "LLM",
+                "human_ok": human,
+            }
+            for i, judge, human in BOTH
+        ],
     }
 
 
@@ -391,7 +451,22 @@ def opik() -> dict[str, Any]:
         }
         for (_, judge, human), one in zip(BOTH, traces, strict=True)
     ]
-    return {"opik traces": traces, "opik sdk": {"content": by_author, "page": 1}}
+    evaluated = [
+        {
+            "test_case": {
+                "trace_id": f"t{i}",
+                "task_output": {"output": f"It is {i}."},
+                "scoring_inputs": {"human_label": human},
+            },
+            "score_results": [{"name": "correct", "value": 1.0 if judge == "pass" else 0.0}],
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "opik traces": traces,
+        "opik sdk": {"content": by_author, "page": 1},
+        "opik results": {"experiment_name": "x", "test_results": evaluated},
+    }
 
 
 def braintrust() -> dict[str, Any]:
@@ -630,7 +705,37 @@ def bedrock() -> dict[str, Any]:
         }
         for i in range(N)
     ]
-    return {"bedrock ratings": job, "bedrock turns ratings": turns}
+    by_people = [
+        {
+            "automatedEvaluationResult": {"scores": [scored(SCORES[i], "result")]},
+            "humanEvaluationResult": {
+                "humanAnswers": [
+                    {
+                        "workerId": "w1",
+                        "answerContent": {
+                            "evaluationResults": {
+                                "individualLikertScale": [
+                                    {
+                                        "metricName": "Correctness",
+                                        "modelResponseId": "0",
+                                        "result": GRADES[i],
+                                    }
+                                ]
+                            }
+                        },
+                    }
+                ]
+            },
+            "inputRecord": {"prompt": f"What is {i}?"},
+            "modelResponses": [{"response": f"It is {i}.", "modelIdentifier": "m"}],
+        }
+        for i in range(N)
+    ]
+    return {
+        "bedrock ratings": job,
+        "bedrock turns ratings": turns,
+        "bedrock people ratings": by_people,
+    }
 
 
 def openai_evals() -> dict[str, Any]:

@@ -20,12 +20,17 @@ from evalkit.interop.layouts.criteria import (
     assessment,
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
-from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.judgment_files import Peek, number, rows_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESPONSES: Final = ".responses"
 _SUGGESTION: Final = ".suggestion"
 _OLD_SUGGESTION: Final = "-suggestion"
+_OF_OLD_RECORDS: Final = {
+    *("prediction", "prediction_agent"),
+    *("annotation", "annotation_agent"),
+}
+"""Keys of records of text classification before feedback datasets."""
 _SUBMITTED: Final = (None, "submitted")
 _OMITTED: Final = "responses that are drafts or discarded, omitted"
 _UNREAD: Final = "responses that are not one word or number, omitted"
@@ -33,6 +38,8 @@ _OWN: Final = frozenset(
     {
         *("id", "_server_id", "external_id", "metadata", "vectors", "status", "fields"),
         *("responses", "suggestions", "inserted_at", "updated_at"),
+        *("inputs", "prediction", "prediction_agent", "annotation", "multi_label"),
+        *("annotation_agent", "explanation", "event_timestamp", "metrics"),
     }
 )
 
@@ -41,6 +48,8 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if isinstance(row.get("fields"), Mapping):
         return "responses" in row or "suggestions" in row
+    if row.keys() >= _OF_OLD_RECORDS:
+        return True
     return any(
         key.endswith((_RESPONSES, ".responses.users"))
         or (key.endswith(_OLD_SUGGESTION) and f"{key}-metadata" in row)
@@ -101,8 +110,38 @@ def _questions(row: Json) -> list[str]:
 
 
 def _given(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    if row.keys() >= _OF_OLD_RECORDS:
+        yield from _of_old_record(row, tally)
+        return
     yield from _annotator_verdicts(row, tally)
     yield from _judge_verdicts(row)
+
+
+def _of_old_record(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    """Yield the annotation of a record of text classification, and the most likely label of its prediction."""
+    user = str(row.get("annotation_agent") or "annotator")
+    status = row.get("status")
+    if status == "Discarded":
+        tally[_OMITTED] += 1
+    else:
+        yield from _read_value("label", user, PERSON, row.get("annotation"), tally)
+    agent = str(row.get("prediction_agent") or "prediction")
+    likely = [
+        (number(score) or 0.0, label)
+        for label, score in map(_likely, _list(row.get("prediction")))
+    ]
+    # The first of equally likely labels, as in Argilla.
+    best = max(likely, key=lambda pair: pair[0], default=(0.0, None))
+    yield from _read_value("label", agent, JUDGE, best[1], tally)
+
+
+def _likely(item: Any) -> tuple[Any, Any]:
+    """Return a predicted label with its probability: an object, or a pair."""
+    if isinstance(item, Mapping):
+        return item.get("label"), item.get("score")
+    if isinstance(item, list | tuple) and len(item) == 2:
+        return item[0], item[1]
+    return None, None
 
 
 def _annotator_verdicts(row: Json, tally: Counter[str]) -> Iterator[Assessment]:

@@ -15,10 +15,11 @@ from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESULTS: Final = "automatedEvaluationResult", "humanEvaluationResult"
 _TURNS: Final = "conversationTurns"
+_ANSWERS: Final = "humanAnswers"
 
 
 def _sniff(start: Peek) -> bool:
-    return any(key in start.row for key in _RESULTS) or (
+    return any(key in start.row for key in (*_RESULTS, _ANSWERS)) or (
         _TURNS in start.row and isinstance(start.row[_TURNS], list)
     )
 
@@ -72,10 +73,32 @@ def _given(part: Json) -> Iterator[Assessment]:
         result = part.get(key)
         if isinstance(result, Mapping):
             listed.append((result.get("scores"), key.startswith("human")))
+    yield from _by_workers(part)
     for scores, by_people in listed:
         for score in scores if isinstance(scores, list) else []:
             if isinstance(score, Mapping):
                 yield _assess(score, by_people=by_people)
+
+
+def _by_workers(part: Json) -> Iterator[Assessment]:
+    """Yield what each worker of a human evaluation said about the first response."""
+    evaluated = part.get("humanEvaluationResult")
+    holder = evaluated if isinstance(evaluated, Mapping) else part
+    answers = holder.get(_ANSWERS)
+    for answer in answers if isinstance(answers, list) else []:
+        content = answer.get("answerContent") if isinstance(answer, Mapping) else None
+        results = (
+            content.get("evaluationResults") if isinstance(content, Mapping) else None
+        )
+        for given in results.values() if isinstance(results, Mapping) else ():
+            for entry in given if isinstance(given, list) else []:
+                is_first = isinstance(entry, Mapping) and (
+                    str(entry.get("modelResponseId", "0")) == "0"
+                )
+                if is_first:
+                    worker = answer.get("workerId") or "annotator"
+                    name = str(entry.get("metricName")).removeprefix("Builtin.")
+                    yield assessment(name, worker, PERSON, entry.get("result"))
 
 
 def _assess(score: Json, *, by_people: bool) -> Assessment:

@@ -18,30 +18,9 @@ from evalkit.interop.layouts.criteria import (
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_persons
+from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
-_CODE: Final = frozenset(
-    {
-        *(
-            "levenshtein",
-            "levenshteinscorer",
-            "exactmatch",
-            "jsondiff",
-            "numericdiff",
-            "exact_match",
-        ),
-        *(
-            "validjson",
-            "listcontains",
-            "embeddingsimilarity",
-            "bleu",
-            "rouge",
-            "contains",
-        ),
-    }
-)
-"""Scorers of autoevals that are code, without separators."""
 _OF_SPAN: Final = (
     "span_attributes",
     "root_span_id",
@@ -150,7 +129,7 @@ def _assess(name: str, value: Any, reason: str | None, error: Any) -> Assessment
     source: Source = JUDGE
     if is_persons(name):
         source = PERSON
-    elif name.casefold().replace(" ", "").replace("_", "") in _CODE:
+    elif is_code(name):
         source = CODE
     rater = "annotator" if source == PERSON else name
     if isinstance(value, Mapping):

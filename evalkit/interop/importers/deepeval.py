@@ -10,7 +10,8 @@ from typing import Any
 
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.judgment_files import Peek, load_json, number
-from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.layouts import Field
+from evalkit.interop.layouts.logs import Part, read_log
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _LISTS = (

@@ -18,7 +18,8 @@ from evalkit.core.resources import optional
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.text import is_more_than_text
 from evalkit.interop.layouts.judgment_files import Peek, load_object, number, text
-from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.layouts import Field
+from evalkit.interop.layouts.logs import Part, read_log
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _GRADES = {
@@ -105,7 +106,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
             for grader, vote in _votes(_original(score), graders[name] or [name]):
                 yield from _parts(name, vote, grader, bool(graders[name]))
 
-    parsed = read_log(path, listed, fields, parts, options)
+    parsed = read_log(path, listed, fields, parts, options, grades=_GRADES)
     return replace(parsed, notes=(*parsed.notes, *_log_notes(log, samples)))
 
 

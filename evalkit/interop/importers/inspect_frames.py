@@ -22,7 +22,9 @@ from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORE: Final = "score_"
 _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0}
-"""Inspect's grades; N is no answer to grade."""
+"""Inspect's grades."""
+_UNGRADED: Final = "N"
+"""The word for no answer to grade."""
 _OWN: Final = frozenset(
     {"sample_id", "eval_id", "log", "input", "target", "output", "answer", "epoch"}
 )
@@ -43,7 +45,13 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and grader."""
     units = []
     data = []
-    for _, row in rows_of(path):
+    rows = [row for _, row in rows_of(path)]
+    in_grades = {
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if {str(row[name]) for row in rows if row.get(name)} <= {*_GRADES, _UNGRADED}
+    }
+    for row in rows:
         entries = [
             _said(str(name).removeprefix(_SCORE), value)
             for name, value in row.items()
@@ -61,7 +69,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         in_cells = cells.keys() | _OWN
         data.append(
             {
-                name: value
+                name: _grade(value) if name in in_grades else value
                 for name, value in row.items()
                 if name not in in_cells and not str(name).startswith(_SCORE)
             }
@@ -76,14 +84,23 @@ def _epoch(row: Json) -> int:
     return 0
 
 
+def _grade(value: Any) -> Any:
+    """Return the number of a grade, nothing for N, and any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    word = value.strip()
+    if word == _UNGRADED:
+        return None
+    return _GRADES.get(word, value)
+
+
 def _said(name: str, value: Any) -> Assessment:
     source: Source = CODE
     if is_persons(name):
         source = PERSON
     elif name.startswith(_GRADED) or is_judges(name):
         source = JUDGE
-    if isinstance(value, str):
-        value = _GRADES.get(value.strip(), None if value.strip() == "N" else value)
+    value = _grade(value)
     rater = "annotator" if source == PERSON else name
     return assessment(name, rater, source, value)
 

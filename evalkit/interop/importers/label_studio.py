@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalkit.core.values import Json
+from evalkit.datasets.messages import json_value
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     JUDGE,
@@ -38,7 +39,11 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if isinstance(row.get("data"), Mapping):
         return any(isinstance(row.get(key), list) for key in _ANNOTATIONS)
-    return start.path.suffix != ".csv" and start.has(*_FLAT)
+    if not start.has(*_FLAT):
+        return False
+    # A table whose columns are in order of name does not show which are results.
+    names = [str(name) for name in row]
+    return names.index("annotator") < names.index("annotation_id")
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:
@@ -96,7 +101,8 @@ def _annotator(value: Any) -> str:
     """Return the name of an annotator: an id, or an object with an id and an email."""
     if isinstance(value, Mapping):
         value = value.get("email") or value.get("id")
-    if isinstance(value, int):
+    # An id is a number, or its text in a table.
+    if isinstance(value, int) or str(value).isdecimal():
         return f"annotator {value}"
     return str(value or "annotator")
 
@@ -117,6 +123,8 @@ def _assess_results(
         content = next(contents, None)
         if content is None:
             continue  # a text or a region and not a verdict
+        if "taxonomy" in value:
+            content = _leaf(content)
         name = str(result.get("from_name") or "label")
         entry = assessment(name, rater, source, _only(content))
         if entry.score is None and entry.word is None:
@@ -125,8 +133,17 @@ def _assess_results(
             yield entry
 
 
+def _leaf(paths: Any) -> Any:
+    """Return the last part of the only path in a taxonomy, and any other value unchanged."""
+    if isinstance(paths, list) and len(paths) == 1 and isinstance(paths[0], list):
+        return paths[0][-1:]
+    return paths
+
+
 def _only(content: Any) -> Any:
-    """Return the only item of a list, or of a path in a taxonomy."""
+    """Return the only item of a list, or of a path in a taxonomy; a cell of a table has them as JSON."""
+    if isinstance(content, str) and content[:1] in ("{", "["):
+        content = json_value(content)
     # A path in a taxonomy is a list in a list.
     while isinstance(content, list) and len(content) == 1:
         content = content[0]

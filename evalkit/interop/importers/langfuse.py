@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
+from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
 from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
@@ -23,6 +25,7 @@ from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 _SOURCES: Final = ("API", "ANNOTATION", "EVAL")
 _NO_VALUE: Final = ("TEXT", "CORRECTION")
 """Types of scores that are texts and no verdicts."""
+_SNAKE: Final = re.compile(r"_([a-z])")
 _BY_API: Final = (
     "scores sent by the API, read as those of "
     "judges because no score is of an evaluator"
@@ -34,7 +37,7 @@ def _is_score(value: Any) -> bool:
         isinstance(value, Mapping)
         and "name" in value
         and value.get("source") in _SOURCES
-        and ("value" in value or "stringValue" in value)
+        and any(key in value for key in ("value", "stringValue", "string_value"))
     )
 
 
@@ -54,7 +57,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     Scores of the source `ANNOTATION` are labels by their author, and those of `EVAL` are judges'.
     Scores of the API are judges' only if there is no other judge, and labels if their name says so.
     """
-    rows = [row for _, row in rows_of(path)]
+    rows = [_in_camel_case(row) for _, row in rows_of(path)]
     scores = [row for row in rows if _is_score(row)]
     traces = [row for row in rows if isinstance(row.get("scores"), list)]
     every = [
@@ -70,12 +73,25 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         for score in scores
     ]
     units += [_assessed_trace(trace, evaluated=evaluated) for trace in traces]
+    # Scores alone have no data.
+    data = [*({} for _ in scores), *map(_metadata, traces)]
+    units = with_raters_in_data(units, data, options, {"id"})
     sent = sum(
         score["source"] == "API" and not is_persons(str(score["name"]))
         for score in every
     )
     notes = [f"{_BY_API}: {sent}"] if sent and not evaluated else []
     return read_assessed(path, merged(units), options, notes)
+
+
+def _in_camel_case(row: Json) -> Json:
+    """Return a row of the SDK, whose keys are `trace_id` and `string_value`, with the keys of the API."""
+    renamed = {
+        _SNAKE.sub(lambda match: match[1].upper(), str(name)): value
+        for name, value in row.items()
+    }
+    # A key in both cases keeps the value of the API's.
+    return {**renamed, **row}
 
 
 def _observed(scores: Iterable[Json]) -> bool:
@@ -96,17 +112,26 @@ def _place(score: Json, by_observation: bool) -> str:
     return str(trace or observation or score.get("id"))
 
 
-def _assessed_trace(trace: Json, *, evaluated: bool) -> Assessed:
-    """Return the texts of a trace, and its scores."""
+def _metadata(trace: Json) -> Json:
     metadata = trace.get("metadata")
+    if isinstance(metadata, Mapping):
+        return metadata
+    return {}
+
+
+def _assessed_trace(trace: Json, *, evaluated: bool) -> Assessed:
     cells: JsonObject = {
         "id": str(trace.get("id")),
         "prompt": subject(trace.get("input")),
         "response": subject(trace.get("output")),
-        "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+        "metadata": dict(_metadata(trace)),
     }
-    scores: Sequence[Any] = trace["scores"]
-    entries = [entry for item in scores for entry in _assess(item, evaluated=evaluated)]
+    entries = [
+        entry
+        for item in trace["scores"]
+        if isinstance(item, Mapping)
+        for entry in _assess(_in_camel_case(item), evaluated=evaluated)
+    ]
     return Assessed(cells, tuple(entries))
 
 

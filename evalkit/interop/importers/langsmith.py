@@ -16,6 +16,7 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
+from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
 from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
@@ -26,6 +27,8 @@ _MODELS: Final = ("model", "auto_eval")
 _BY_API: Final = (
     "feedback sent by the API, read as that of judges: no other is by a model"
 )
+
+_OF_EXAMPLE: Final = "metadata", "inputs", "outputs"
 
 
 def _sniff(start: Peek) -> bool:
@@ -59,8 +62,25 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         _type(item) not in (*_MODELS, "app") and not is_persons(str(item.get("key")))
         for item in feedback
     )
+    units = with_raters_in_data(units, [*map(_data, rows)], options, {"id"})
     notes = [f"{_BY_API}: {sent}"] if sent and not modeled else []
     return read_assessed(path, merged(units), options, notes)
+
+
+def _data(row: Json) -> Json:
+    """Return the columns of the example of a result, which may have labels by people."""
+    example = row.get("example")
+    parts = (
+        [example.get(key) for key in _OF_EXAMPLE]
+        if isinstance(example, Mapping)
+        else []
+    )
+    return {
+        name: value
+        for part in parts
+        if isinstance(part, Mapping)
+        for name, value in part.items()
+    }
 
 
 def _feedback(row: Json) -> list[Json]:
@@ -116,7 +136,9 @@ def _type(feedback: Json) -> str:
     source = feedback.get("feedback_source")
     if isinstance(source, Mapping):
         return str(source.get("type") or "api")
-    return str(feedback.get("source") or "api")
+    # A table has the parts of the source in columns.
+    flat = feedback.get("feedback_source.type") or feedback.get("feedback_source_type")
+    return str(flat or feedback.get("source") or "api")
 
 
 def _assess(feedback: Json, *, modeled: bool) -> Assessment:

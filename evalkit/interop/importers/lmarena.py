@@ -22,6 +22,7 @@ _WINNERS: Final = {
     ),
 }
 _CRITERION: Final = "winner"
+_OF_VOTE: Final = ("winner", "model_a", "model_b")
 _METADATA: Final = ("turn", "language", "judge", "is_code", "anony", "category_tag")
 
 
@@ -69,10 +70,11 @@ def _judges(rows: Sequence[Json], options: Options) -> list[str]:
     names = dict.fromkeys(name for row in rows for name in row)
     columns = []
     for name in names:
-        values = [row[name] for row in rows if row.get(name) not in (None, "")]
-        words = [str(value).strip().casefold() for value in values]
+        winners = [
+            _winner(row, row[name]) for row in rows if row.get(name) not in (None, "")
+        ]
         # Every value names a winner: the verdicts of a judge.
-        if name != "winner" and words and all(word in _WINNERS for word in words):
+        if name not in _OF_VOTE and winners and None not in winners:
             columns.append(name)
     if options.judge in columns:
         return [options.judge]

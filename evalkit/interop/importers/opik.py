@@ -16,9 +16,9 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
-from evalkit.interop.layouts.free_columns import text_cells
+from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_persons
+from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORES: Final = "feedback_scores", "feedbackScores", "score_results"
@@ -52,9 +52,11 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     sent = sum(
         score.get("source") not in ("ui", _ONLINE)
         and not is_persons(str(score.get("name")))
+        and not is_code(str(score.get("name")))
         for score in scores
     )
     notes = [f"{_BY_SDK}: {sent}"] if sent and not online else []
+    units = with_raters_in_data(units, [*map(_data, rows)], options, {"id"})
     return read_assessed(path, merged(units), options, notes)
 
 
@@ -63,6 +65,26 @@ def _named_score(name: str, value: Any) -> Json:
     if isinstance(value, Mapping):
         return {"name": name, **value}
     return {"name": name, "value": value}
+
+
+def _case(row: Json) -> Json:
+    case = row.get("test_case")
+    if isinstance(case, Mapping):
+        return case
+    return row
+
+
+def _inputs(case: Json) -> Json:
+    inputs = case.get("scoring_inputs") or case.get("dataset_item_content")
+    if isinstance(inputs, Mapping):
+        return inputs
+    return {}
+
+
+def _data(row: Json) -> Json:
+    case = _case(row)
+    metadata = case.get("metadata")
+    return {**(metadata if isinstance(metadata, Mapping) else {}), **_inputs(case)}
 
 
 def _scores(row: Json) -> list[Json]:
@@ -90,7 +112,7 @@ def _assess(score: Json, *, online: bool) -> Iterator[Assessment]:
         source = JUDGE
     elif kind == "ui" or is_persons(name):
         source = PERSON
-    elif not online:
+    elif not online and not is_code(name):
         source = JUDGE
     authors = score.get("value_by_author") or score.get("valueByAuthor")
     if source == PERSON and isinstance(authors, Mapping) and authors:
@@ -121,10 +143,8 @@ def _assess_by(score: Json, name: str, rater: str, source: Source) -> Assessment
 
 def _cells(row: Json, index: int) -> JsonObject:
     """Return the texts of a test case or of a row that is one."""
-    case = row.get("test_case")
-    case = case if isinstance(case, Mapping) else row
-    inputs = case.get("scoring_inputs") or case.get("dataset_item_content")
-    texts = text_cells(inputs) if isinstance(inputs, Mapping) else {}
+    case = _case(row)
+    texts = text_cells(_inputs(case))
     output: Any = case.get("output") or case.get("task_output")
     if output is not None:
         texts["response"] = subject(output)

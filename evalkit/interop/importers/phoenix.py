@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +17,39 @@ from evalkit.interop.layouts.criteria import (
     Source,
     assessment,
 )
+from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _KINDS: Final[Mapping[str, Source]] = {"LLM": JUDGE, "HUMAN": PERSON, "CODE": CODE}
-_IDS: Final = "span_id", "context.span_id", "trace_id", "session_id", "subject_id", "id"
+_IDS: Final = (
+    "span_id",
+    "context.span_id",
+    "trace_id",
+    "session_id",
+    "subject_id",
+    "id",
+    "example_id",
+)
 _NAMES: Final = "name", "annotation_name"
+_KIND_COLUMN: Final = re.compile(r"annotation_(?P<name>.+)_annotator_kind")
+_PARTS: Final = "annotator_kind", "label", "score", "explanation", "error"
+_ANNOTATION: Final = "annotation"
+_OF_RUN: Final = frozenset(
+    {
+        *("attributes", "context", "events", "status", "status_code", "status_message"),
+        *("name", "span_kind", "parent_id", "start_time", "end_time", "latency_ms"),
+        *(
+            "error",
+            "output",
+            "trace_id",
+            "prompt_token_count",
+            "completion_token_count",
+        ),
+        *("example_id", "repetition_number", "id", "span_id", "session_id"),
+    }
+)
+"""Columns of a span or a run that are Phoenix's, other than annotations and the data of the example."""
 _TEXTS: Final = {
     "prompt": ("input", "attributes.input.value"),
     "response": ("output", "attributes.output.value"),
@@ -31,6 +59,8 @@ _TEXTS: Final = {
 def _sniff(start: Peek) -> bool:
     """Return whether a row has annotations of Phoenix, or is one."""
     row = start.row
+    if any(map(_KIND_COLUMN.fullmatch, map(str, row))):
+        return True
     if isinstance(row.get("annotations"), list) and not isinstance(
         row.get("data"), dict
     ):
@@ -52,12 +82,40 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     identifier, user or model the rater. A label counts as the verdict before a score.
     """
     units = []
+    data: list[Json] = []
     for _, row in rows_of(path):
         listed = row.get("annotations")
-        annotations = listed if isinstance(listed, list) else [row]
+        annotations = listed if isinstance(listed, list) else _in_columns(row)
         entries = [_assess(item) for item in annotations if isinstance(item, Mapping)]
         units.append(Assessed(_cells(row), tuple(item for item in entries if item)))
+        data.append({} if annotations == [row] else _data(row))
+    units = with_raters_in_data(units, data, options)
     return read_assessed(path, merged(units), options)
+
+
+def _data(row: Json) -> Json:
+    """Return the columns of a run that are not Phoenix's."""
+    return {
+        name: value
+        for name, value in row.items()
+        if name not in _OF_RUN and not str(name).startswith(_ANNOTATION)
+    }
+
+
+def _in_columns(row: Json) -> list[Json]:
+    """Return the annotations in the columns of an experiment's run, or the row if it is one annotation."""
+    names = [
+        match["name"] for match in map(_KIND_COLUMN.fullmatch, map(str, row)) if match
+    ]
+    if not names:
+        return [row]
+    return [
+        {
+            "name": name,
+            **{part: row.get(f"annotation_{name}_{part}") for part in _PARTS},
+        }
+        for name in names
+    ]
 
 
 def _cells(row: Json) -> JsonObject:

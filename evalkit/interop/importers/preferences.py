@@ -9,8 +9,15 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.text import is_conversation
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
-from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.interop.layouts.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
 from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import UNORDERED, Importer, Options, ParsedFile
 
 _CHOSEN: Final = "chosen"
@@ -43,9 +50,12 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if not start.has(_CHOSEN, _REJECTED):
         return False
-    return any(
+    is_scored = any(
         number(row[chosen]) is not None and number(row[rejected]) is not None
         for chosen, rejected in _score_columns([str(name) for name in row]).items()
+    )
+    return is_scored or any(
+        str(value).casefold() in (_CHOSEN, _REJECTED) for value in row.values()
     )
 
 
@@ -58,24 +68,35 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     """
     rows = [row for _, row in rows_of(path)]
     names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
-    scores = _score_columns(names)
+    scores = {
+        chosen: rejected
+        for chosen, rejected in _score_columns(names).items()
+        # Other columns of both responses, such as their models, are no scores.
+        if any(_sign(row, chosen, rejected) is not None for row in rows)
+    }
     derived = [name for name in scores if _is_derived(rows, name, scores[name])]
     judges = [name for name in scores if name not in derived or name == options.judge]
     columns = [name for name in names if _is_verdicts(rows, name)]
+    people = [name for name in columns if is_persons(name)]
     verdicts = {_CHOSEN, _REJECTED, *scores, *scores.values(), *columns}
     units = []
     for index, row in enumerate(rows):
         turned = index % 2 == 1
-        entries = [assessment(_CRITERION, _CHOSEN, PERSON, _side(1, turned=turned))]
+        entries = [
+            _preferred(name, _word_sign(row, name), PERSON, turned=turned)
+            for name in people
+        ]
+        # People who judge the pair were not those who chose.
+        if not people:
+            entries.append(_preferred(_CHOSEN, 1, PERSON, turned=turned))
         entries += [
-            _preferred(name, _sign(row, name, scores[name]), turned=turned)
+            _preferred(name, _sign(row, name, scores[name]), JUDGE, turned=turned)
             for name in judges
         ]
         entries += [
-            _preferred(
-                name, _VERDICTS.get(str(row.get(name)).casefold()), turned=turned
-            )
+            _preferred(name, _word_sign(row, name), JUDGE, turned=turned)
             for name in columns
+            if name not in people
         ]
         units.append(
             Assessed(_cells(row, index, verdicts, turned=turned), tuple(entries))
@@ -85,9 +106,15 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     return read_assessed(path, units, options, [UNORDERED, *notes])
 
 
-def _preferred(name: str, sign: int | None, *, turned: bool) -> Assessment:
+def _preferred(
+    name: str, sign: int | None, source: Source, *, turned: bool
+) -> Assessment:
     value = None if sign is None else _side(sign, turned=turned)
-    return assessment(_CRITERION, name, JUDGE, value)
+    return assessment(_CRITERION, name, source, value)
+
+
+def _word_sign(row: Json, name: str) -> int | None:
+    return _VERDICTS.get(str(row.get(name)).casefold())
 
 
 def _side(sign: int, *, turned: bool) -> str:

@@ -12,6 +12,7 @@ from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
+from evalkit.interop.layouts.rater_names import is_judges
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _CRITERION: Final = "label"
@@ -51,10 +52,12 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each task and judge.
 
     With choices, an accepted task has the chosen one as its label; rejected and ignored ones are
-    counted. Without, accepting or rejecting a task is the annotator's verdict about it.
+    counted. Without, accepting or rejecting a task is the annotator's verdict about it, or about
+    the label that a model proposed.
     """
     rows = [row for _, row in rows_of(path)]
     tally: Counter[str] = Counter()
+    opposite = _opposites(rows)
     units = []
     data = []
     for index, row in enumerate(rows):
@@ -65,7 +68,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
             "id": str(row.get("_input_hash", row.get("id", index))),
             "metadata": selected,
         }
-        units.append(Assessed(cells, _assess(row, tally)))
+        units.append(Assessed(cells, _assess(row, tally, opposite)))
         data.append(selected)
     # Columns of a task are repeated in the row of each annotator, and count once.
     units = with_raters_in_data(units, _once(units, data), options, {"id"})
@@ -94,7 +97,9 @@ def _labeled(units: list[Assessed]) -> list[Assessed]:
     return [unit for unit in units if unit.cells["id"] in labeled] or units
 
 
-def _assess(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
+def _assess(
+    row: Json, tally: Counter[str], opposite: Mapping[str, str]
+) -> tuple[Assessment, ...]:
     """Return an annotator's verdict on a task; nothing for one that was ignored or has several."""
     rater = str(row.get("_annotator_id") or row.get("_session_id") or "annotator")
     answer = row.get("answer")
@@ -103,10 +108,9 @@ def _assess(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
         if answer not in _BINARY:
             tally[_OMITTED.format(answer)] += 1
             return ()
-        entry = [assessment(_CRITERION, rater, PERSON, _BINARY[str(answer)])]
-        if isinstance(row.get("label"), str) and isinstance(row.get("meta"), Mapping):
-            entry += _proposed(row)
-        return tuple(entry)
+        if opposite:
+            return _of_proposal(row, rater, opposite)
+        return (assessment(_CRITERION, rater, PERSON, _BINARY[str(answer)]),)
     if answer != "accept":
         tally[_OMITTED.format(answer)] += 1
         return ()
@@ -119,13 +123,38 @@ def _assess(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
     return (said_value,)
 
 
-def _proposed(row: Json) -> list[Assessment]:
-    """Return the label of a task as a judge's if it names its source, which is a model."""
-    source = row["meta"].get("source") or row["meta"].get("model")
-    label = row.get("label")
-    if source:
-        return [assessment(_CRITERION, source, JUDGE, label)]
-    return []
+def _of_proposal(
+    row: Json, rater: str, opposite: Mapping[str, str]
+) -> tuple[Assessment, ...]:
+    """Return the label that a model proposed as its verdict, and what the annotator made of it.
+
+    Accepting is the proposed label and rejecting the other one: to reject `bad` is to say `good`.
+    """
+    label = str(row.get("label"))
+    said = label if row.get("answer") == "accept" else opposite[label]
+    source = _model_of(row["meta"])
+    return (
+        assessment(_CRITERION, rater, PERSON, said),
+        assessment(_CRITERION, source, JUDGE, label),
+    )
+
+
+def _model_of(meta: Json) -> str:
+    """Return the model that proposed a label; a source is one only by its name, as texts have sources too."""
+    source = str(meta.get("source") or "")
+    return str(meta.get("model") or (source if is_judges(source) else ""))
+
+
+def _opposites(rows: Sequence[Json]) -> dict[str, str]:
+    """Return the other label of each, if models proposed one of two in every task; empty otherwise."""
+    sources = [
+        _model_of(meta) for row in rows if isinstance(meta := row.get("meta"), Mapping)
+    ]
+    labels = [row.get("label") for row in rows]
+    names = [*dict.fromkeys(str(label) for label in labels if label)]
+    if len(names) != 2 or len(sources) < len(rows) or not all((*sources, *labels)):
+        return {}
+    return {names[0]: names[1], names[1]: names[0]}
 
 
 IMPORTER: Final = Importer(

@@ -13,7 +13,8 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.compression import inner_suffix
 from evalkit.interop.layouts.criteria import BAD, GOOD
 from evalkit.interop.layouts.judgment_files import Peek, load_object, number, rows_of
-from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.layouts import Field
+from evalkit.interop.layouts.logs import Part, read_log
 from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
@@ -87,8 +88,10 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         _UNNAMED,
     )
     # Tests that are equal but for their number.
-    repeated = len({row.get("testIdx") for row in rows}) - len(set(tests.values()))
-    if repeated:
+    # Rows of early versions have no number.
+    numbers = {row["testIdx"] for row in rows if row.get("testIdx") is not None}
+    repeated = len(numbers) - len(set(tests.values()))
+    if repeated > 0:
         notes = [
             f"tests that repeat another one, read as more answers to it: {repeated}"
         ]

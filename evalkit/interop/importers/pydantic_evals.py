@@ -14,7 +14,8 @@ from evalkit.interop.layouts.judgment_files import (
     number,
     subject,
 )
-from evalkit.interop.layouts.layouts import Field, Part, read_log
+from evalkit.interop.layouts.layouts import Field
+from evalkit.interop.layouts.logs import Part, read_log
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _JUDGES = "LLMJudge", "GEval"

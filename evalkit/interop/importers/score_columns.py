@@ -20,7 +20,7 @@ from evalkit.interop.layouts.criteria import (
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
-from evalkit.interop.layouts.rater_names import is_persons
+from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _AZURE: Final = re.compile(r"outputs\.(?P<judge>[^.]+)\.(?P<part>.+)")
@@ -236,7 +236,7 @@ def _assess(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     source: Source = JUDGE
     if judge.startswith(_BY_PEOPLE) or is_persons(name):
         source = PERSON
-    elif name.casefold() in _CODE:
+    elif name.casefold() in _CODE or is_code(name):
         source = CODE
     score = values.get("score")
     word = values.get("word")

@@ -27,6 +27,7 @@ from evalkit.interop.layouts.criteria import (
     grade_of,
     is_general,
     one_scale,
+    require_shared_words,
     same_criterion,
     unit_of,
 )
@@ -122,6 +123,8 @@ def read_assessed(
         raise _which_criterion(path, choice)
     # {(rater, criterion): {word of the file: class}}.
     words = class_words(used, choice.judges, choice.labels)
+    if kind == "class":
+        require_shared_words(path, words, choice.judges, choice.labels)
     scales = None
     if kind == "response" and choice.labels:
         scales = differing_scales(used, choice.judges, choice.labels)

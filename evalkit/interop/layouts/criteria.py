@@ -24,6 +24,7 @@ Key = tuple[str, str]
 """A rater and a criterion."""
 # Longer texts are reasons and not words.
 _LONGEST_WORD: Final = 80
+_SHOWN: Final = 6
 # Letters and digits, or a run of other scripts.
 # Between a small letter and a capital one: `answerQuality` has two words.
 RATERS: Final = frozenset(
@@ -41,6 +42,7 @@ RATERS: Final = frozenset(
         *("llm", "judge", "auto", "ai", "eval", "evaluator", "evaluation", "feedback"),
         *("reaction", "thumb", "thumbs", "vote", "annotators"),
         *("score", "rating", "verdict", "the", "of", "by", "人工", "人类", "标注"),
+        *("grade", "grader", "review", "reviewer", "opinion"),
     }
 )
 """Words of a criterion's name that say who rates, and not what."""
@@ -328,6 +330,31 @@ def class_words(
         key: {word: present[word.casefold()] for word in by_rater[key]}
         for key in ordered
     }
+
+
+def require_shared_words(
+    path: Path,
+    words: Mapping[Key, Mapping[str, str]],
+    judges: Iterable[Key],
+    labels: Iterable[Key],
+) -> None:
+    """Raise an error if judges and annotators use no class in common, which would be read as disagreement.
+
+    Raises:
+        DatasetError: If there are both, and no class is of both.
+    """
+    judged, labeled = (
+        {word for key in keys for word in words.get(key, {}).values()}
+        for keys in (judges, labels)
+    )
+    if not judged or not labeled or judged & labeled:
+        return
+    listed = [", ".join(sorted(classes)[:_SHOWN]) for classes in (judged, labeled)]
+    raise DatasetError(
+        f"the judge's words are not the annotators': {listed[0]}; {listed[1]}",
+        where=str(path),
+        remedy="write the same words for both, or select raters with --judge NAME and --label NAME",
+    )
 
 
 def is_polar(words: Iterable[Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.assessments import Assessed
 from evalkit.interop.layouts.criteria import (
+    CODE,
     JUDGE,
     PERSON,
     Assessment,
@@ -154,10 +155,16 @@ def with_raters_in_data(
             # Only by name: words alike could be those of a second judge.
             if name not in raters and is_labels(name)
         }
+    # Without any judge, numbers like those of people are offered, and none is taken.
+    people = [entry for entry in present if entry.source == PERSON]
+    sources = {*raters.values(), *(entry.source for entry in present)}
+    if people and JUDGE not in sources:
+        raters |= dict.fromkeys(_in_range(columns, people, raters), CODE)
     # A judge in a column is about the criteria of people, and the reverse.
     criteria: dict[Source, list[str]] = {
         JUDGE: _criteria_of(present, PERSON),
         PERSON: _criteria_of(present, JUDGE),
+        CODE: [],
     }
     about = {
         name: _criteria(name, criteria[source], options)
@@ -171,6 +178,28 @@ def with_raters_in_data(
         # `data` is aligned with `units`; an empty row has no columns.
         for unit, row in zip(units, data, strict=True)
     ]
+
+
+def _in_range(
+    columns: Mapping[str, Sequence[Any]],
+    people: Sequence[Assessment],
+    raters: Mapping[str, Source],
+) -> list[str]:
+    """Return columns of several numbers within the range of people's grades."""
+    grades = [entry.score for entry in people if entry.score is not None]
+    words = {entry.word for entry in people if entry.word is not None}
+    if words and is_polar(words):
+        grades += [0.0, 1.0]
+    fitting = []
+    for name, values in columns.items():
+        numbers = {assessment("", "", CODE, value).score for value in values}
+        inside = all(
+            number is not None and grades and min(grades) <= number <= max(grades)
+            for number in numbers
+        )
+        if inside and len(numbers) > 1 and name not in raters and not is_labels(name):
+            fitting.append(name)
+    return fitting
 
 
 def _without_raters(cells: JsonObject, raters: Mapping[str, Source]) -> JsonObject:
@@ -262,7 +291,7 @@ def _similar_columns(
         ):
             continue
         if selected and not numbers:
-            fits = _words_fit(selected, words, usual=named(name))
+            fits = _words_fit(selected, words, usual=named(name), scored=scored)
         else:
             # 0 and 1 fit annotators who say good and bad.
             flags = numbers <= {0.0, 1.0} and is_polar(words)
@@ -272,11 +301,15 @@ def _similar_columns(
     return fitting
 
 
-def _words_fit(selected: set[str], words: set[str], *, usual: bool) -> bool:
+def _words_fit(
+    selected: set[str], words: set[str], *, usual: bool, scored: bool
+) -> bool:
     """Return whether words of a column are those of known raters, or its name is usual for its raters."""
     # Two or more words, all of which known raters use: the name need not say anything.
     if len(selected) > 1 and selected <= words:
         return True
     polar = is_polar(selected) and is_polar(words)
-    related = polar or not words or bool(selected & words)
+    # Words next to scores are about something else, unless they say good and bad.
+    unknown = not words and not scored
+    related = polar or unknown or bool(selected & words)
     return usual and related and len(selected) <= _MOST_WORDS

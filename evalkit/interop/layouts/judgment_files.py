@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.bounded_files import read_yaml
 from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import read_text
 from evalkit.core.values import Json, JsonObject, frozen
@@ -36,6 +37,7 @@ from evalkit.runs.records import unescaped
 _PEEK = 4_000_000
 _TRIED = 5
 _TABLES = ("csv", "tsv")
+_YAML = ("yaml", "yml")
 # The most bytes of one JSON value: for detection, and to be imported.
 _WHOLE, _LARGEST = 64_000_000, 2_000_000_000
 
@@ -88,6 +90,9 @@ def _peek_file(path: Path) -> Peek:
     if inner_suffix(path) in ("csv", "tsv", "parquet", "xlsx", "arrow", "feather"):
         # These have a header, so that one row shows all columns.
         return Peek(path, next((row for _, row in reader_for(None, path)(path)), {}))
+    if inner_suffix(path) in _YAML:
+        top = _mapping(load_json(path))
+        return Peek(path, _first_row(path, top), top)
     with reading(path), open_bytes(path) as file:
         start = file.read(_PEEK).decode("utf-8-sig", "ignore").lstrip()
     # A JSON array: its first item, which may be all that the beginning holds.
@@ -147,14 +152,16 @@ def _mapping(value: Any) -> JsonObject:
 
 
 def load_json(path: Path) -> Any:
-    """Return the value in a JSON file.
+    """Return the value in a JSON file, or in a YAML file by its suffix.
 
     Raises:
-        DatasetError: If it cannot be read, or is not JSON.
+        DatasetError: If it cannot be read, or is neither.
     """
     try:
         # A small compressed file may hold a large text, so its limit is lower.
         limit = _LARGEST if compression_of(path) is None else _LARGEST // 4
+        if inner_suffix(path) in _YAML:
+            return read_yaml(_whole(path, _WHOLE).decode("utf-8-sig"))
         return json.loads(_whole(path, limit).decode("utf-8-sig"))
     except OSError as bad:
         raise _unreadable(path, bad) from None
@@ -165,7 +172,11 @@ def load_json(path: Path) -> Any:
         ) from None
     except (ValueError, RecursionError) as bad:
         raise DatasetError(
-            f"not JSON ({bad})", where=str(path), remedy="fix the file"
+            f"not JSON or YAML ({bad})"
+            if inner_suffix(path) in _YAML
+            else f"not JSON ({bad})",
+            where=str(path),
+            remedy="fix the file",
         ) from None
 
 

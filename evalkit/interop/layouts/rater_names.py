@@ -75,6 +75,115 @@ _ABOUT_RATERS: Final = frozenset(
     {*("at", "by", "id", "ids", "time", "timestamp", "date", "name", "email", "role")}
 )
 """Last words of columns about a rater or a rating, such as `annotation.updated_at`."""
+_NO_VERDICTS: Final = frozenset(
+    {
+        *(
+            "minutes",
+            "mins",
+            "seconds",
+            "secs",
+            "hours",
+            "days",
+            "duration",
+            "lead",
+            "effort",
+        ),
+        *(
+            "count",
+            "counts",
+            "num",
+            "n",
+            "total",
+            "tokens",
+            "length",
+            "cost",
+            "price",
+            "age",
+        ),
+        *(
+            "year",
+            "years",
+            "difficulty",
+            "baseline",
+            "performance",
+            "accuracy",
+            "agreement",
+        ),
+        *(
+            "confidence",
+            "rate",
+            "verified",
+            "reviewed",
+            "validated",
+            "written",
+            "generated",
+        ),
+        *(
+            "edited",
+            "annotated",
+            "comment",
+            "comments",
+            "note",
+            "notes",
+            "reason",
+            "reasons",
+        ),
+        *("explanation", "text", "guideline", "guidelines", "url", "source", "version"),
+    }
+)
+"""Words of columns that measure or describe people's work, such as `human_minutes`, and are no verdict."""
+
+
+_CODE: Final = frozenset(
+    {
+        *(
+            "bleu",
+            "gleu",
+            "rouge",
+            "rouge1",
+            "rouge2",
+            "rougel",
+            "rougelsum",
+            "meteor",
+            "chrf",
+        ),
+        *(
+            "exactmatch",
+            "levenshtein",
+            "levenshteindistance",
+            "levenshteinratio",
+            "jsondiff",
+        ),
+        *(
+            "numericdiff",
+            "validjson",
+            "isjson",
+            "listcontains",
+            "contains",
+            "equals",
+            "f1",
+        ),
+        *(
+            "embeddingsimilarity",
+            "regexmatch",
+            "regex",
+            "startswith",
+            "endswith",
+            "icontains",
+        ),
+        *("stringcheck", "textsimilarity", "tokencount", "latency", "editdistance"),
+    }
+)
+"""Metrics that are code in every tool, without separators."""
+_ENDS_OF_METRICS: Final = ("scorer", "score", "metric", "evaluator")
+
+
+def is_code(name: str) -> bool:
+    """Return whether the name of a score is that of a metric without a model, such as `exact_match`."""
+    folded = re.sub(r"[^a-z0-9]", "", name.casefold())
+    for end in _ENDS_OF_METRICS:
+        folded = folded.removesuffix(end) or folded
+    return folded in _CODE
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -98,6 +207,8 @@ def _names_no_judge(name: str, people: Set[str]) -> bool:
     A name with words of both, such as `human_vs_gpt`, is open.
     """
     words = words_of(name)
+    if not _NO_VERDICTS.isdisjoint(words):
+        return False
     named = [position for position, word in enumerate(words) if word in people]
     judging = [
         word

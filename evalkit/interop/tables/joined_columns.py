@@ -41,12 +41,14 @@ def join_one_hot(parts: Parts) -> None:
             continue
         base_words = [word for word in words if word not in _NOT_IN_BASE]
         base_name = " ".join(base_words)
-        if matches(base_name, "value"):
+        if base_words:
             sides_by_base.setdefault(base_name, {}).setdefault(side, name)
     for base_name, sides in sides_by_base.items():
         # A tie needs no column of its own.
         has_both = {"a", "b"} <= sides.keys()
-        if not has_both:
+        # A name that says nothing about winners needs all three columns.
+        is_known = matches(base_name, "value") or "tie" in sides
+        if not has_both or not is_known:
             continue
         rows = range(len(parts.columns))
         winners = [_one_hot(parts.typed, sides, row) for row in rows]

@@ -70,6 +70,7 @@ _VOTES: Final = frozenset(
 )
 _OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
 _FEWEST_SUMMED: Final = 3
+_PAIR: Final = 2
 """The fewest labels of which one may sum up the others."""
 
 
@@ -502,6 +503,26 @@ def _ask_for_judge(
     raise OpenTableError(problem, where, answers)
 
 
+def _as_judge_and_label(
+    options: Sequence[str], typed: Mapping[str, TypedColumn]
+) -> list[Answer]:
+    """Return an answer for each of two columns with the same words: it is the judge, and the other the label."""
+    first, second = options
+    flags = [
+        column.is_binary or column.kind == "flag"
+        for column in map(typed.__getitem__, options)
+    ]
+    if not all(flags) and not same_words(typed[first], typed[second]):
+        return []
+    return [
+        Answer(
+            f"'{judge}' is the judge, and '{label}' the label",
+            ("--judge", judge, "--label", label),
+        )
+        for judge, label in ((first, second), (second, first))
+    ]
+
+
 def _without_annotators(
     names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters, where: str
 ) -> list[str]:
@@ -609,6 +630,8 @@ def _explain_no_judge(
             Answer(f"'{name}' is the judge", ("--judge", name, *labels))
             for name in options[:MOST_ANSWERS]
         ]
+        if not raters.labels and len(options) == _PAIR:
+            answers = [*_as_judge_and_label(options, typed), *answers]
         columns = ", ".join(f"'{name}'" for name in options)
         raise OpenTableError(
             f"no column is named as a judge: is it {columns}?", where, answers
