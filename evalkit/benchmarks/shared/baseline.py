@@ -100,7 +100,7 @@ def sides_of(case: Case, named: str | None) -> tuple[str, int]:
     """
     if len(case.responses) < 2:
         return "", 0
-    # Further responses are not compared.
+    # More responses are not compared.
     first = case.responses[0].model
     second = case.responses[1].model
     if not first or not second:

@@ -346,7 +346,8 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _UNIT = r"(?:分|星|points?|stars?)?"
 _WRITTEN = re.compile(
     rf"(?P<score>{_NUMBER})\s*{_UNIT}\s*"
-    rf"(?:(?P<open>\()?(?:/|(?:out )?of|sur|von|из|de|su|满分)\s*(?P<of>{_NUMBER})\s*{_UNIT}(?(open)\))"
+    rf"(?:(?P<open>\()?(?:/|(?:out )?of|sur|von|из|de|su|满分)\s*(?P<of>{_NUMBER})"
+    rf"\s*{_UNIT}(?(open)\))"
     rf"|(?P<percent>%))?\s*{_UNIT}\s*[.。]?",
     re.IGNORECASE,
 )
