@@ -56,9 +56,11 @@ class TableReading(Section):
     scale: tuple[float, float, float] | None = None
     """Ends and step of scores, if all raters use one scale."""
     criteria: tuple[Text, ...] = ()
-    """Criteria of columns by rater and criterion, which are read as rows by criterion."""
+    """Criteria of columns by rater and criterion, which are read as rows by criterion, or runs or orders."""
     stacked: dict[Text, tuple[Text, ...]] = {}  # noqa: RUF012
     """The columns of each rater in the order of `criteria`."""
+    stacked_by: Literal["criterion", "run", "order"] = "criterion"
+    """What `criteria` are."""
     rubric: Settings = {}  # noqa: RUF012
     """Settings of the rubric that follow from the words, such as their order."""
 

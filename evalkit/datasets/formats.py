@@ -257,6 +257,20 @@ MOST_COLUMNS = 10_000
 """The most columns of a table."""
 
 
+_DOCUMENTS = frozenset(
+    {
+        *("html", "htm", "xml", "tex", "latex", "wiki", "rst", "pdf", "doc", "docx"),
+        *("rtf", "odt", "ods", "xls", "xlsb", "numbers", "adoc"),
+    }
+)
+"""Formats of documents that may have a table, of which no reader is sure to find it."""
+SAVED_AS_TABLE = (
+    "save the table as CSV or .xlsx, with the names of columns in the first row and one row for"
+    " each answer: open it in a spreadsheet program, or with pandas"
+)
+"""The remedy for a document."""
+
+
 def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in the config
     """Return the reader of a format, by name or by the file's suffix.
 
@@ -274,11 +288,10 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
             problem = f"no reader for format '{name}'"
         else:
             problem = f"'{path}' has no suffix that identifies its format"
-        raise ConfigError(
-            problem,
-            where="dataset.format",
-            remedy=did_you_mean(name, [*_READERS, *other_formats()]),
-        )
+        remedy = did_you_mean(name, [*_READERS, *other_formats()])
+        if name in _DOCUMENTS:
+            remedy = SAVED_AS_TABLE
+        raise ConfigError(problem, where="dataset.format", remedy=remedy)
     return _READERS[name]
 
 

@@ -92,8 +92,15 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
     """
     if above >= len(rows):
         return [], above
-    names = named_columns([str(cell) for cell in rows[above]])
+    header = [str(cell) for cell in rows[above]]
+    names = named_columns(header)
     if _are_unique(names):
+        # Merged cells name the groups of columns whose own names are below and occur twice.
+        groups = rows[above : above + 2]
+        if len(groups) > 1 and not all(map(str.strip, header[1:])):
+            joined = _joined(*groups, rows[above + 2 :])
+            if joined and not _are_unique([_name(cell) for cell in groups[1]]):
+                return named_columns(joined), above + 2
         return names, above + 1
     pairs = [(above - 1, above), (above, above + 1)]
     for upper, lower in pairs:

@@ -45,7 +45,11 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
         filled.pop()
     rows = _rows_between_rules(filled)
     if rows is None:
-        rows = _rows_of_pairs(filled) or _rows_between_spaces(filled)
+        rows = (
+            _doubled(filled)
+            or _rows_of_pairs(filled)
+            or _rows_between_spaces(filled)
+        )
     if rows is None or len(rows) < _FEWEST:
         return None
     if any(cells and set(cells) <= _CUT for _, cells in rows):
@@ -104,6 +108,21 @@ def _rows_between_rules(lines: Sequence[tuple[int, str]]) -> list[TextRow] | Non
     if len(widths) > 1 or widths == {1}:
         return []
     return longest
+
+
+def _doubled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
+    """Return the rows of a table whose header has two lines between cells, as Jira writes it."""
+    if not lines:
+        return None
+    bars = "||"
+    number, first_line = lines[0]
+    header = first_line.strip()
+    if not (header.startswith(bars) and header.endswith(bars)):
+        return None
+    names = _cells(header.replace(bars, "|"))
+    rows = [(number, names), *((number, _cells(line)) for number, line in lines[1:])]
+    widths = {len(cells) for _, cells in rows}
+    return rows if len(widths) == 1 else None
 
 
 def _is_in_table(line: str) -> bool:

@@ -264,6 +264,10 @@ HEADERS = {
         ",Judge,Judge,Human\nid,verdict,why,verdict\n",
         ["Judge verdict", "Human verdict"],
     ),
+    "merged cells in the header": (
+        "id,Judge,,Human\n,verdict,why,verdict\n",
+        ["Judge verdict", "Human verdict"],
+    ),
 }
 
 
@@ -286,6 +290,7 @@ TEXT_TABLES = {
     "tabs.txt": "id\tjudge\na\tpass\nb\tx | y\n",
     "carets.csv": "id^judge\na^pass\nb^x | y\n",
     "mac.csv": "id,judge\ra,pass\rb,x | y\r",
+    "jira.txt": "||id||judge||\n|a|pass|\n|b|x \\| y|\n",
     "pairs.txt": "id=a judge=pass\nid=b judge=x|y\n",
     "json.csv": '[{"id": "a", "judge": "pass"}, {"id": "b", "judge": "x | y"}]',
     "quoted.csv": '"id,judge"\n"a,pass"\n"b,x | y"\n',

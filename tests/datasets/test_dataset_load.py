@@ -87,9 +87,11 @@ def test_each_format_gives_the_same_cases(tmp_path, suffix):
 
 
 def test_format_setting_goes_before_the_suffix(write):
-    path = write(PAIR, name="data.rtf")
+    path = write(PAIR, name="data.dump")
     assert len(load(path, format="jsonl").cases) == 1
-    assert "dataset.format: no reader for format 'rtf'; choose from arrow, csv" in complaint(path)
+    assert "dataset.format: no reader for format 'dump'; choose from arrow, csv" in complaint(path)
+    for document in ("html", "tex", "xls"):
+        assert "save the table as CSV or .xlsx" in complaint(write(PAIR, name=f"data.{document}"))
     assert "did you mean 'jsonl'?" in complaint(path, format="jsnol")
     assert "no suffix" in complaint(write(PAIR, name="data"))
 

@@ -37,6 +37,7 @@ def _words(words: Sequence[Any], seed: int, like: Sequence[Any] | None = None) -
 
 
 FLAGS = ("pass", "fail")
+WINNERS = {"pass": "A", "fail": "B"}
 OPPOSITE = {"pass": "fail", "fail": "pass"}
 LABEL = _words(FLAGS, 1)
 JUDGE = _words(FLAGS, 2, LABEL)
@@ -181,6 +182,44 @@ def test_named_objects_in_lists_are_columns():
     table = _read({"id": IDS, "scores": scores})
     assert _of_role(table, "judge") == ["scores.judge.value"]
     assert _of_role(table, "label") == ["scores.human.value"]
+
+
+LISTS = {
+    "who judged": ("by", "ok", {"llm": JUDGE, "human": LABEL}),
+    "names of raters": ("worker", "ok", {"gpt-4o": JUDGE, "anna": LABEL}),
+    "a criterion and who judged it": ("by", "name", {"llm": JUDGE, "human": LABEL}),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_objects_in_lists_are_named_by_who_judged(name):
+    rater, about, verdicts = LISTS[name]
+    lists = [
+        [
+            {rater: who, about: "tone", "verdict": word}
+            for who, word in zip(verdicts, words, strict=True)
+        ]
+        for words in zip(*verdicts.values(), strict=True)
+    ]
+    # A case that nobody judged yet.
+    lists[7] = []
+    table = _read({"id": IDS, "evals": lists})
+    assert [len(_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
+    assert len(table.parsed.records) == ROWS
+
+
+def test_turns_with_verdicts_are_rows():
+    turns = [
+        [{"text": text, "judge": word, "human": label} for word, label in (pair, pair[::-1])]
+        for text, pair in zip(TEXTS, zip(JUDGE, LABEL, strict=True), strict=True)
+    ]
+    table = _read({"id": IDS, "turns": turns})
+    records = table.parsed.records
+    assert [one.question for one in records[:3]] == ["c0/1", "c0/2", "c1/1"]
+    assert [one.said.class_name for one in records[::2]] == JUDGE
+    # Verdicts on the whole conversation are read, and not repeated for each turn.
+    whole = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "turns": turns})
+    assert len(whole.parsed.records) == ROWS
 
 
 def test_stated_winners_are_read_from_texts():
@@ -844,6 +883,15 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)} | {"human": LABEL},
         "'judge_run0', 'judge_run1', 'judge_run2' may be runs of one judge",
     ),
+    "both orders of a pair": (
+        {
+            **SIDES,
+            "verdict_ab": _as(WINNERS, JUDGE),
+            "verdict_ba": _as(WINNERS, OTHERS[0]),
+            "human": _as(WINNERS, LABEL),
+        },
+        "name the responses, or what was shown first and second",
+    ),
 }
 
 
@@ -855,6 +903,89 @@ def test_what_is_open_is_asked(name):
     assert question in asked.value.what
     single = ("no column is named", "for as many cases", "not one verdict")
     assert len(asked.value.answers) > 1 or any(part in question for part in single)
+
+
+def test_runs_in_columns_are_repeats_of_one_judge():
+    cells = {"id": IDS, **{f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)}, "human": LABEL}
+    cells["judge_majority"] = _majority(OTHERS)
+    table = _read(cells, Choices(keys=("RUN",)))
+    assert (_of_role(table, "judge"), _of_role(table, "sample")) == (["judge"], ["run"])
+    words = [one.said.class_name for one in table.parsed.records]
+    assert words == [word for row in zip(*OTHERS, strict=True) for word in row]
+    again = _read(cells, choices_of(reading_of(table)))
+    assert [one.said for one in again.parsed.records] == [one.said for one in table.parsed.records]
+    with pytest.raises(DatasetError, match="'gpt' has no verdicts by run"):
+        _read({**cells, "gpt": JUDGE}, Choices(keys=("RUN",)))
+    for word in ("RUN", "ORDER"):
+        with pytest.raises(DatasetError, match=f"leave out --key {word}"):
+            _read({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(keys=(word,)))
+
+
+ORDERS = [
+    ("verdict_ab", "verdict_ba"),
+    ("judge_order1", "judge_order2"),
+    ("winner_original", "winner_swapped"),
+    ("gpt4_winner", "gpt4_winner_flipped"),
+    ("裁判 正序", "裁判 逆序"),
+]
+
+
+@pytest.mark.parametrize("names", ORDERS)
+def test_both_orders_in_columns_are_verdicts_of_one_judge(names):
+    first = _as(WINNERS, JUDGE)
+    second = _as(WINNERS, OTHERS[0])
+    cells = {"id": IDS, **SIDES, **dict(zip(names, (first, second), strict=True))}
+    cells["human"] = _as(WINNERS, LABEL)
+    with pytest.raises(OpenTableError) as asked:
+        _read(cells)
+    same, shown, apart = [_choices_of_answer(one.options) for one in asked.value.answers]
+    values = {"A": 1.0, "B": -1.0}
+    opposite = {"A": -1.0, "B": 1.0}
+    # Verdicts are recorded as shown: a name of the same response is turned in the second order.
+    for choices, meaning in ((same, opposite), (shown, values)):
+        records = _read(cells, choices).parsed.records
+        assert [one.said.value for one in records[::2]] == _as(values, first)
+        assert [one.said.value for one in records[1::2]] == _as(meaning, second)
+    assert _of_role(_read(cells, apart), "judge") == [*names]
+
+
+def _choices_of_answer(options: Sequence[str]) -> Choices:
+    """Return the choices that the options of a printed command make."""
+    said: dict[str, list[str]] = {"--key": [], "--map": [], "--judge": []}
+    for option, word in zip(options[::2], options[1::2], strict=True):
+        said[option].append(word)
+    words = dict(word.split("=") for word in said["--map"])
+    return Choices(judges=tuple(said["--judge"]), keys=tuple(said["--key"]), words=words)
+
+
+def test_winners_that_are_systems_need_no_question_about_orders():
+    systems = {"pass": "gpt-4o", "fail": "claude-3"}
+    cells = {"id": IDS, "model_a": ["gpt-4o"] * ROWS, "model_b": ["claude-3"] * ROWS}
+    cells |= {"winner_ab": _as(systems, JUDGE), "winner_ba": _as(systems, OTHERS[0])}
+    table = _read({**cells, "human_winner": _as(systems, LABEL)})
+    assert (_of_role(table, "judge"), _of_role(table, "order")) == (["winner"], ["order"])
+
+
+GRADES = {
+    "grades": (("A", "B", "C", "D", "F"), "judge", True),
+    "signs": (("A+", "A", "B-", "C"), "judge", True),
+    "a name": (("A", "B", "C", "D"), "ai_grade", True),
+    "options": (("A", "B", "C", "D"), "judge", False),
+    "kinds": (("A", "B", "C", "D", "E", "F"), "judge", False),
+    "three letters": (("A", "B", "C"), "ai_grade", False),
+}
+
+
+@pytest.mark.parametrize("name", GRADES)
+def test_letters_are_grades_if_they_must_be(name):
+    words, judge, ordered = GRADES[name]
+    label = _words(words, 1)
+    columns = {
+        judge: _words(words, 2, label),
+        judge.replace("judge", "label").replace("ai", "human"): label,
+    }
+    table = _read({"id": IDS, **columns})
+    assert table.settings.get("rubric", {}).get("ordered", False) is ordered
 
 
 def test_criteria_of_named_columns_become_rows():

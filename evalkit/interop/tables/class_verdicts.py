@@ -85,7 +85,9 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
             space.values[name] = values
         return space
     # An order needs all words of all raters in one known scale.
-    if in_order := ordered(spelled[word] for word in sorted(union)):
+    graded = all(begins(name, "grade") for name in raws)
+    in_order = ordered((spelled[word] for word in sorted(union)), grades=graded)
+    if in_order:
         space.rubric = {"classes": dict.fromkeys(in_order, ""), "ordered": True}
         space.values = _spelled_values(raws, words, spelled)
         space.notes.append(f"the words are ordered: {' < '.join(in_order)}")

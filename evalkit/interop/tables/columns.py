@@ -12,7 +12,8 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation, written_value
-from evalkit.interop.tables.words import fold, known_words, matches, polarity
+from evalkit.interop.tables.named_lists import by_name, list_of_units, rows_by_item
+from evalkit.interop.tables.words import fold, known_words, polarity
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -21,12 +22,6 @@ _DEPTH: Final = 8
 _LONGEST_CELL: Final = 1_000_000
 _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
-_LONGEST_NAME: Final = 60
-_NAMES: Final = (
-    *("annotator", "rater", "judge", "grader", "evaluator", "scorer", "reviewer"),
-    *("metric", "metric_name", "criterion", "dimension", "name", "key", "model"),
-)
-"""Keys of objects in lists that name what each is about."""
 _MOST_POINTS: Final = frozenset(
     {*("points possible", "max points", "max score", "maximum points", "out of", "max")}
 )
@@ -80,6 +75,12 @@ def columns_of(rows: Rows) -> Columns:
     _drop_sums_between(columns)
     _unmix(columns)
     opened = dict(_opened(columns.cells, 0))
+    units = list_of_units(opened)
+    if units is not None:
+        opened, sources = rows_by_item(opened, units)
+        opened = dict(_opened(opened, 0))
+        columns.places[:] = [columns.places[row] for row in sources]
+        columns.notes.append(f"read as a row for each object in '{units}'")
     # A header may have a line break, which would begin a line of its own in what is printed.
     names_on_a_line = visible_names(opened, one_line)
     columns.cells = {names_on_a_line[name]: column for name, column in opened.items()}
@@ -259,14 +260,14 @@ def _opened(
     for name, column in cells.items():
         if depth < _DEPTH:
             lists = _all_lists(column)
-            named = column if lists is None else _by_name(name, column, lists)
+            named = column if lists is None else by_name(name, column, lists)
             objects = [_object(cell) for cell in named]
             # Cells with a value; empty ones say nothing about the type.
             filled = sum(cell is not None for cell in column)
             object_count = sum(value is not None for value in objects)
             # Most cells are objects: each key becomes a column, as deep as they go.
             if object_count and object_count >= _MOSTLY * filled:
-                yield from _opened(_paths(name, column, objects), depth + 1)
+                yield from _opened(_paths(name, named, objects), depth + 1)
                 continue
             if lists is not None and (positions := _positions(name, lists)):
                 yield from positions.items()
@@ -298,56 +299,6 @@ def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
             return None
         lists.append(value)
     return lists if any(value is not None for value in lists) else None
-
-
-def _by_name(
-    name: str, column: Sequence[Any], cells: Sequence[list[Any] | None]
-) -> Sequence[Any]:
-    """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name.
-
-    Objects of raters that have no names are named by their position.
-    """
-    filled = [cell for cell in cells if cell is not None]
-    # An empty list has no names, so names cannot replace positions.
-    if not all(filled):
-        return column
-    items = [item for cell in filled for item in cell]
-    if not all(isinstance(item, dict) for item in items) or is_conversation(filled[0]):
-        return column
-    # The first key that names the items of each list differently.
-    for key in _NAMES:
-        names = {str(item.get(key, ""))[:_LONGEST_NAME] for item in items}
-        unique = all(
-            len({str(item.get(key)) for item in cell}) == len(cell) for cell in filled
-        )
-        if "" in names or not unique or len(names) > _MOST_ANNOTATORS:
-            continue
-        return [
-            None
-            if cell is None
-            else {
-                str(item[key]): {
-                    part_name: part
-                    for part_name, part in item.items()
-                    if part_name != key
-                }
-                for item in cell
-            }
-            for cell in cells
-        ]
-    # Lists of one object are that object.
-    if max(map(len, filled)) == 1:
-        return [None if cell is None else cell[0] for cell in cells]
-    # Lists of raters without names: each position counts as a name.
-    rated = matches(name, "human") or matches(name, "judge")
-    if rated and max(map(len, filled)) <= _MOST_ANNOTATORS:
-        return [
-            None
-            if cell is None
-            else {str(position + 1): item for position, item in enumerate(cell)}
-            for cell in cells
-        ]
-    return column
 
 
 def _object(cell: Any) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from evalkit.interop.tables.words import (
     is_first_name,
     is_model,
     matches,
+    names_rater,
     polarity,
     tokens,
 )
@@ -58,7 +59,7 @@ def names_raters(
     if not column.total or len(column.words) > min(_MOST_RATERS, max(1, rows - 1)):
         return False
     values = list(column.words)
-    raters = [value for value in values if _is_rater(value)]
+    raters = [value for value in values if names_rater(value)]
     # Every value names a model, a person or a judge.
     by_value = len(raters) == len(values) and not matches(name, "system")
     # A metric and the same metric by people, as `Tone` and `Human Tone`.
@@ -99,11 +100,6 @@ def _are_twins(values: Sequence[str]) -> bool:
     }
     plain = {tokens(value) for value in values if value not in by_people}
     return bool(by_people) and named == plain
-
-
-def _is_rater(value: str) -> bool:
-    names_rater = any(matches(value, group) for group in ("human", "judge"))
-    return names_rater or is_model(value) or is_first_name(value)
 
 
 def are_people(values: Sequence[str]) -> bool:

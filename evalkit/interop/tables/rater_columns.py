@@ -85,7 +85,8 @@ def is_rater_name(name: str) -> bool:
         return False
     if any(matches(name, group) for group in ("doubt", "demographic")):
         return False
-    if matches(name, "measured") and not _is_chosen_index(name):
+    is_allowed = _is_chosen_index(name) or _is_numbered_run(name)
+    if matches(name, "measured") and not is_allowed:
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
         return False
@@ -105,6 +106,14 @@ def _is_chosen_index(name: str) -> bool:
     measured = {part for part in parts if matches(part, "measured")}
     chosen = not _CHOICES.isdisjoint(parts) and strength(name)[1] > 2
     return chosen and measured <= _INDEXES
+
+
+def _is_numbered_run(name: str) -> bool:
+    """Return whether a name is of a judge's verdicts of one run, as `gpt4_seed0`."""
+    parts = tokens(name)
+    measured = [part for part in parts if matches(part, "measured")]
+    is_run = all(matches(part, "repeat") for part in measured)
+    return is_run and strength(name)[1] > 2 and parts[-1].isdigit()
 
 
 def candidates(

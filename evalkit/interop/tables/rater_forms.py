@@ -44,6 +44,23 @@ def drop_other_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
             raters.unused[name] = f"has no words like those of '{first}'"
 
 
+def drop_ids_of_raters(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
+    """Drop whole numbers in `user` next to the scores in `user_score`: they are ids of users."""
+    for name in list(raters.labels):
+        column = typed[name]
+        twins = [
+            twin
+            for twin in raters.labels
+            if twin != name and tokens(twin)[: len(tokens(name))] == tokens(name)
+        ]
+        scores = {value for twin in twins for value in typed[twin].distinct_numbers}
+        numbers = column.distinct_numbers
+        whole = column.is_numeric and all(value.is_integer() for value in numbers)
+        if scores and whole and scores.isdisjoint(numbers):
+            del raters.labels[name]
+            raters.unused[name] = f"numbers of those whose scores '{twins[0]}' has"
+
+
 def _drop_single_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Drop columns with one word in all rows that is no verdict, as `Kim` in `grader`, next to others."""
     for group in (raters.labels, raters.judges):

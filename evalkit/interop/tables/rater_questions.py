@@ -8,6 +8,8 @@ from typing import Final
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
+from evalkit.interop.tables.stacked import ALL_RUNS
 from evalkit.interop.tables.words import fold, matches, polarity, tokens
 
 MOST_ANSWERS: Final = 6
@@ -142,19 +144,16 @@ def check_runs(judges: Iterable[str], labels: Iterable[str], where: str) -> None
     """
     judged = list(judges)
     labeled = [word for label in labels for word in ("--label", label)]
-    by_judge: dict[tuple[str, ...], list[str]] = {}
-    for name in judged:
-        words = [part for part in tokens(name) if not part.isdigit()]
-        rest = tuple(part for part in words if not matches(part, "repeat"))
-        if len(rest) < len(words):
-            by_judge.setdefault(rest, []).append(name)
-    runs = next((names for names in by_judge.values() if len(names) > 1), [])
+    by_judge = runs_of(judged)
+    runs = next(iter(by_judge.values()), ())
     if not runs:
         return
     further_judges = [
         word for name in judged if name not in runs for word in ("--judge", name)
     ]
     answers = []
+    if are_all_runs(judged):
+        answers.append(Answer("runs of one judge: all of them", ("--key", ALL_RUNS)))
     for name in runs[:MOST_ANSWERS]:
         options = ("--judge", name, *further_judges, *labeled)
         answers.append(Answer(f"runs of one judge: check '{name}'", options))

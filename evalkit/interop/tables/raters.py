@@ -45,6 +45,7 @@ from evalkit.interop.tables.rater_criteria import (
     rest_of,
 )
 from evalkit.interop.tables.rater_forms import (
+    drop_ids_of_raters,
     drop_other_words,
     drop_scores_of_judges,
     keep_one_form,
@@ -117,6 +118,7 @@ def find_raters(
         _explain_no_judge(typed, names, raters, taken, where)
     # One rater's word and score are one label: the form of the judges' verdicts is kept.
     if not choices.labels:
+        drop_ids_of_raters(typed, raters)
         keep_one_form(typed, raters)
         if not choices.judges:
             drop_other_words(typed, raters)

@@ -66,6 +66,7 @@ def reading_of(table: Table) -> TableReading:
         scale=table.space.scale,
         criteria=() if table.stack is None else table.stack.criteria,
         stacked={} if table.stack is None else table.stack.raters,
+        stacked_by="criterion" if table.stack is None else table.stack.column,
         rubric=dict(table.space.rubric),
     )
 

@@ -1,4 +1,4 @@
-"""Tables with a column for each rater and criterion, as rows by criterion."""
+"""Tables with a column for each rater and criterion, run or order, as rows by criterion, run or order."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ ALL_CRITERIA: Final = "CRITERION"
 """The word for all criteria in `--key CRITERION`."""
 COLUMN: Final = "criterion"
 """The column with the names of criteria."""
+ALL_RUNS: Final = "RUN"
+"""The word for all runs of judges in `--key RUN`."""
+RUN: Final = "run"
+ALL_ORDERS: Final = "ORDER"
+"""The word for both orders of pairs in `--key ORDER`."""
+ORDER: Final = "order"
+ROLES: Final = {RUN: "sample", ORDER: "order"}
+"""The roles of columns of runs and orders; one of criteria is a key."""
 _ID: Final = "id"
 
 Key = tuple[str, ...]
@@ -25,13 +33,14 @@ Key = tuple[str, ...]
 class Stack:
     """Which columns become one.
 
-    `criteria` are the names of the criteria. `judges` and `labels` have, for each rater, the
-    columns in the order of the criteria.
+    `criteria` are the names of the criteria, or of runs or orders, as `column` says. `judges` and
+    `labels` have, for each rater, the columns in the order of the criteria.
     """
 
     criteria: tuple[str, ...]
     judges: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, tuple[str, ...]]
+    column: str = COLUMN
 
     @property
     def raters(self) -> dict[str, tuple[str, ...]]:
@@ -88,7 +97,7 @@ def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]
 
 
 def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
-    """Return a table with a row for each row and criterion.
+    """Return a table with a row for each row and criterion, run or order.
 
     Args:
         columns: The table.
@@ -106,7 +115,7 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
         # Rows are numbered from 1.
         numbers = range(1, len(columns) + 1)
         cells[_ID] = [number for number in numbers for _ in range(count)]
-    cells[COLUMN] = [*stack.criteria] * len(columns)
+    cells[stack.column] = [*stack.criteria] * len(columns)
     for rater, names in stack.raters.items():
         by_criterion = [columns.cells[name] for name in names]
         by_row = zip(*by_criterion, strict=True)
@@ -145,5 +154,5 @@ def stacked_again(
         column.role for name, column in reading.columns.items() if name in columns.cells
     }
     has_id = not {"id", "prompt"}.isdisjoint(roles)
-    stack = Stack(reading.criteria, {}, raters)
+    stack = Stack(reading.criteria, {}, raters, reading.stacked_by)
     return stacked(columns, stack, has_id=has_id)

@@ -52,9 +52,13 @@ from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
 from evalkit.interop.tables.raters import find_raters
+from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
+    ALL_ORDERS,
+    ALL_RUNS,
     COLUMN,
+    ROLES,
     Stack,
     stacked,
     stacked_again,
@@ -65,7 +69,9 @@ from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import fold, is_model, matches, tokens
 
-_NO_COLUMNS: Final = frozenset({NO_LABELS, EACH_ROW, ALL_CRITERIA})
+_NO_COLUMNS: Final = frozenset(
+    {NO_LABELS, EACH_ROW, ALL_CRITERIA, ALL_RUNS, ALL_ORDERS}
+)
 """What `--key` takes besides columns."""
 _MOST_SLICES: Final = 3
 # A column by which results are sliced has at most this many values, each in enough rows.
@@ -148,6 +154,11 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     join_votes(parts)
     _check_named(parts, choices.columns.values(), where)
     parts.roles = fixed_roles(parts.typed, choices)
+    repeats = stack_of_repeats(
+        parts.typed, choices, where, compares=compares(parts.by_role())
+    )
+    if repeats is not None:
+        return _read_repeats(parts, repeats, where, choices)
     join_sided_scores(parts)
     # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices, where)
@@ -233,6 +244,32 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
         keys=(*keys, COLUMN),
     )
     table = _read(Parts(columns, typed_columns(columns), []), where, choices)
+    return replace(table, stack=stack)
+
+
+def _read_repeats(parts: Parts, stack: Stack, where: str, choices: Choices) -> Table:
+    """Read columns of runs or of both orders as rows by run or order.
+
+    Raises:
+        DatasetError: If there are judges without them.
+    """
+    for name in sums_of(stack, parts.typed):
+        del parts.columns.cells[name]
+        parts.columns.notes.append(f"'{name}' sums up the runs, and is not used")
+    has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
+    columns = stacked(parts.columns, stack, has_id=has_id)
+    listed = ", ".join(name for names in stack.raters.values() for name in names)
+    columns.notes.append(f"read as rows by {stack.column}: {listed}")
+    keys = [name for name in choices.keys if name not in (ALL_RUNS, ALL_ORDERS)]
+    roles = {ROLES[stack.column]: stack.column}
+    choices = replace(choices, keys=tuple(keys), columns={**choices.columns, **roles})
+    table = _read(Parts(columns, typed_columns(columns), []), where, choices)
+    judges = [role.column for role in table.roles if role.role == "judge"]
+    single = [name for name in judges if name not in stack.judges]
+    if single:
+        problem = f"'{single[0]}' has no verdicts by {stack.column}, and other judges have some"
+        remedy = f"name the judges' columns: --judge {single[0]}"
+        raise DatasetError(problem, where=where, remedy=remedy)
     return replace(table, stack=stack)
 
 

@@ -139,6 +139,13 @@ def is_first_name(name: str) -> bool:
 
 
 @cache
+def names_rater(value: str) -> bool:
+    """Return whether a value names who judged: a model, a judge, or people."""
+    by_word = any(matches(value, group) for group in ("human", "judge"))
+    return by_word or is_model(value) or is_first_name(value)
+
+
+@cache
 def _first_names() -> frozenset[str]:
     return frozenset(known_words()["names"]["first_names"])
 
@@ -218,9 +225,14 @@ def _scales() -> tuple[Mapping[str, int], ...]:
     )
 
 
-def ordered(words: Iterable[str]) -> list[str] | None:
-    """Return words in the order of a known scale, lowest first; `None` if no scale has them all."""
-    most = max(map(len, _scales()))
+def ordered(words: Iterable[str], *, grades: bool = False) -> list[str] | None:
+    """Return words in the order of a known scale, lowest first; `None` if no scale has them all.
+
+    Args:
+        words: The words.
+        grades: Whether letters are grades, which otherwise they are only with an F or a sign.
+    """
+    most = max(*map(len, _scales()), len(known_words()["verdicts"]["letters"]))
     spelled: dict[str, str] = {}
     # Once more words than any scale has are known, the rest need not be read.
     for word in words:
@@ -236,6 +248,14 @@ def ordered(words: Iterable[str]) -> list[str] | None:
             if len(ranks) == len(spelled):
                 in_order = sorted(spelled, key=lambda word: scale[word])
                 return [spelled[word] for word in in_order]
+    letters = known_words()["verdicts"]["letters"]
+    # A, B and C may be kinds of answers, A to D the options of a question, and A to F kinds of
+    # anything; grades in letters have no E.
+    signed = any(len(word) > 1 for word in spelled)
+    with_f = "f" in spelled and "e" not in spelled
+    are_grades = with_f or signed or (grades and "d" in spelled)
+    if are_grades and spelled.keys() <= {*letters}:
+        return [spelled[word] for word in letters if word in spelled]
     return None
 
 

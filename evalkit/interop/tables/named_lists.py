@@ -1,0 +1,168 @@
+"""Cells with lists of objects, such as the verdicts of several raters: as objects by name, or as rows by item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.datasets.text import is_conversation
+from evalkit.interop.tables.words import known_words, matches, names_rater
+
+_MOST_NAMES: Final = 20
+_LONGEST_NAME: Final = 60
+_RATED: Final = ("judge", "human", "label", "verdict")
+"""The groups of words by which a name says whose verdict it is."""
+
+Item = Mapping[str, Any]
+
+
+def by_name(
+    name: str, column: Sequence[Any], lists: Sequence[list[Any] | None]
+) -> Sequence[Any]:
+    """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name.
+
+    Objects of raters that have no names are named by their position. Lists that cannot be
+    named stay as they are.
+
+    Args:
+        name: The column's name.
+        column: Its cells.
+        lists: Its cells as lists.
+    """
+    filled = [cell for cell in lists if cell]
+    items = [item for cell in filled for item in cell]
+    if not items or not all(isinstance(item, dict) for item in items):
+        return column
+    if is_conversation(filled[0]):
+        return column
+    for keys in _naming_keys(items):
+        if _tell_apart(keys, filled):
+            return [_named(keys, cell) if cell else None for cell in lists]
+    # Lists of one object are that object.
+    if max(map(len, filled)) == 1:
+        return [cell[0] if cell else None for cell in lists]
+    # Lists of raters without names: each position counts as a name.
+    rated = matches(name, "human") or matches(name, "judge")
+    if rated and max(map(len, filled)) <= _MOST_NAMES:
+        return [_by_position(cell) if cell else None for cell in lists]
+    return column
+
+
+def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that may name the objects of a list, each or two together."""
+    listed = known_words()["names"]["key_of_names"]
+    for key in listed:
+        if _has_names(key, items):
+            yield (key,)
+    # Other keys name the objects if all of their values are raters.
+    raters = [
+        key
+        for key in dict.fromkeys(key for item in items for key in item)
+        if _has_names(key, items) and (key in listed or _names_raters(key, items))
+    ]
+    for key in raters:
+        yield (key,)
+    # A criterion and who judged it, as `{name: tone, by: human}`.
+    for criterion in listed:
+        for rater in raters:
+            if criterion != rater and _has_names(criterion, items):
+                yield (criterion, rater)
+
+
+def _has_names(key: str, items: Sequence[Item]) -> bool:
+    """Return whether a key has a few short texts, one in each object."""
+    names = set()
+    for item in items:
+        value = item.get(key)
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            return False
+        names.add(str(value)[:_LONGEST_NAME])
+    return "" not in names and len(names) <= _MOST_NAMES
+
+
+def _names_raters(key: str, items: Sequence[Item]) -> bool:
+    if matches(key, "rater") and not matches(key, "kind"):
+        return True
+    return all(names_rater(str(item[key])) for item in items)
+
+
+def _tell_apart(keys: Sequence[str], lists: Sequence[Sequence[Item]]) -> bool:
+    """Return whether no list has two objects with the same names."""
+    for items in lists:
+        names = {tuple(str(item[key]) for key in keys) for item in items}
+        if len(names) < len(items):
+            return False
+    return True
+
+
+def _named(keys: Sequence[str], items: Sequence[Item]) -> dict[str, Any]:
+    """Return the objects of a list by the values of keys, one level for each key."""
+    named: dict[str, Any] = {}
+    for item in items:
+        level = named
+        *outer_keys, inner_key = keys
+        for key in outer_keys:
+            level = level.setdefault(str(item[key]), {})
+        level[str(item[inner_key])] = {
+            name: part for name, part in item.items() if name not in keys
+        }
+    return named
+
+
+def _by_position(items: Sequence[Item]) -> dict[str, Item]:
+    # Positions are counted from 1.
+    return {str(position): item for position, item in enumerate(items, 1)}
+
+
+def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
+    """Return the column whose lists have what is judged, such as the turns of a conversation; `None` without one.
+
+    Its objects have verdicts by their names, and no other column has.
+    """
+    columns = [name for name, column in cells.items() if _has_objects(column)]
+    if len(columns) != 1:
+        return None
+    [units] = columns
+    others = [name for name in cells if name != units]
+    if any(map(_is_rated, others)):
+        return None
+    keys = {key for cell in cells[units] if cell for item in cell for key in item}
+    return units if any(map(_is_rated, keys)) else None
+
+
+def _has_objects(column: Sequence[Any]) -> bool:
+    filled = [cell for cell in column if cell]
+    if not filled or not all(isinstance(cell, list) for cell in filled):
+        return False
+    objects = all(isinstance(item, dict) for cell in filled for item in cell)
+    return objects and not is_conversation(filled[0])
+
+
+def _is_rated(name: str) -> bool:
+    return any(matches(name, group) for group in _RATED)
+
+
+def rows_by_item(
+    cells: Mapping[str, Sequence[Any]], units: str
+) -> tuple[dict[str, list[Any]], list[int]]:
+    """Return columns with a row for each object of a column's lists, and the row from which each is.
+
+    Args:
+        cells: The columns.
+        units: The name of the column.
+    """
+    sources = []
+    items: list[tuple[int, Item]] = []
+    for row, cell in enumerate(cells[units]):
+        for position, item in enumerate(cell or [], 1):
+            sources.append(row)
+            items.append((position, item))
+    spread = {
+        name: [column[row] for row in sources]
+        for name, column in cells.items()
+        if name != units
+    }
+    spread[f"{units}.turn"] = [position for position, _ in items]
+    for key in dict.fromkeys(key for _, item in items for key in item):
+        spread[f"{units}.{key}"] = [item.get(key) for _, item in items]
+    return spread, sources
