@@ -184,6 +184,23 @@ def test_named_objects_in_lists_are_columns():
     assert _of_role(table, "label") == ["scores.human.value"]
 
 
+def test_statistics_below_a_mean_are_no_cases():
+    cells = {
+        "item": [*IDS, "Average", "n"],
+        "judge": [*SCORE, 3.1, ROWS],
+        "human": [*GRADE, 3, ROWS],
+    }
+    assert len(_read(cells).parsed.records) == ROWS
+    # Without a mean, `n` is a case.
+    alone = {name: [*column[:ROWS], column[-1]] for name, column in cells.items()}
+    assert len(_read(alone).parsed.records) == ROWS + 1
+
+
+def test_numbers_of_users_are_no_labels_next_to_their_scores():
+    cells = {"user": [1000 + n % 7 for n in range(ROWS)], "llm_score": SCORE, "user_score": GRADE}
+    assert _of_role(_read({"id": IDS, **cells}), "label") == ["user_score"]
+
+
 LISTS = {
     "who judged": ("by", "ok", {"llm": JUDGE, "human": LABEL}),
     "names of raters": ("worker", "ok", {"gpt-4o": JUDGE, "anna": LABEL}),
@@ -964,6 +981,24 @@ def test_winners_that_are_systems_need_no_question_about_orders():
     cells |= {"winner_ab": _as(systems, JUDGE), "winner_ba": _as(systems, OTHERS[0])}
     table = _read({**cells, "human_winner": _as(systems, LABEL)})
     assert (_of_role(table, "judge"), _of_role(table, "order")) == (["winner"], ["order"])
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("**Verdict:** {}\n\n**Reason:** {text}", FLAGS),
+        ("Tone: 1, as {text}\nOverall: {}", (2, 3, 4)),
+        ("{text}.\nScore: {}/5", (1, 2, 3)),
+        ("{} percent", (20, 40, 60)),
+    ],
+)
+def test_a_line_may_name_the_verdict(form, words):
+    label = _words(words, 1)
+    judge = _words(words, 2, label)
+    texts = [form.format(word, text=text) for word, text in zip(judge, TEXTS, strict=True)]
+    table = _read({"id": IDS, "judge": texts, "human": label})
+    assert len({*table.values["judge"].values()}) == len(words)
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
 
 
 GRADES = {

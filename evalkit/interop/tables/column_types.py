@@ -59,7 +59,11 @@ _PLAIN: Final = re.compile(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
 _THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _POINT_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
-_PERCENT: Final = re.compile(r"([-+−]?\d+(?:[.,]\d+)?)\s*[%％]")
+_PERCENT: Final = re.compile(
+    r"([-+−]?\d+(?:[.,]\d+)?)\s*(?:[%％]|per ?cent|pct\.?|prozent"
+    r"|pour ?cent|por ?cento|por ciento|процент\w*)",
+    re.IGNORECASE,
+)
 _FRACTION: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|of|von|sur|de|su|van|av|aus|из|分の)\s*(\d+)"
     r"(?:\s*(?:stars?|sternen?|étoiles?|estrellas?|points?|punkten?|puntos?|pts?\.?|星|分|点))?",
@@ -149,6 +153,14 @@ _TAGGED: Final = re.compile(
     re.IGNORECASE,
 )
 """Marks around the verdict of a text."""
+_LABELED: Final = re.compile(
+    r"^\W*(?:(?:final|overall|my)\s+)?"
+    r"(?:verdict|judge?ment|decision|rating|score|grade|conclusion|overall"
+    r"|urteil|bewertung|gesamt|veredicto|jugement|判定|结论|裁决|评分|総合|評価)"
+    r"[\s*_`\"]*[:：=][\s*_`\"]*([^\n]{1,40}?)[\s*_`\".。]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of a text that names the verdict in it."""
 _BRACKETED: Final = re.compile(r"\[([^\W\d_]\w*)\](?:\s|$)")
 DATE: Final = "dates where numbers were"
 NO_STATEMENT: Final = "texts that state no verdict"
@@ -561,6 +573,10 @@ def _marked(text: str) -> str:
     marked = {match[2] or match[3] or match[4] for match in _TAGGED.finditer(text)}
     if len(marked) == 1:
         return str(marked.pop())
+    lines = {fold(match[1]): match[1] for match in _LABELED.finditer(text)}
+    if "\n" in text.strip() and len(lines) == 1:
+        [line] = lines.values()
+        return line
     bracketed = _BRACKETED.match(text.strip())
     if bracketed:
         return bracketed[1]
@@ -569,8 +585,11 @@ def _marked(text: str) -> str:
 
 def _stated_number(text: str) -> float | None:
     marked = _marked(text)
-    if marked is not text and _PLAIN.fullmatch(marked):
-        return float(marked)
+    if marked is not text:
+        if _PLAIN.fullmatch(marked):
+            return float(marked)
+        if (value := _fraction(marked)) is not None:
+            return value
     match = _STATED_NUMBER.search(text.strip())
     return None if match is None else float(match[1] or match[2])
 

@@ -179,15 +179,20 @@ def _is_text(cell: Any) -> bool:
 def _drop_totals(columns: Columns) -> None:
     """Drop the last rows that sum up a spreadsheet: their first cell says so, and most others are empty or numbers."""
     totals = {fold(word) for word in known_words()["names"]["total"]}
+    # `n` and `sd` are read so only next to a sum or a mean.
+    statistics = {fold(word) for word in known_words()["names"]["statistic"]}
+    firsts = [_first_words(columns, row) for row in range(len(columns))[-_LAST_ROWS:]]
+    if not totals.isdisjoint(firsts):
+        totals |= statistics
     last = len(columns)
     # From the end, and never the first row.
     while last > max(1, len(columns) - _LAST_ROWS):
         row = [column[last - 1] for column in columns.cells.values()]
         filled = [cell for cell in row if cell is not None]
-        first = fold(cell_text(filled[0])) if filled else ""
+        first = _first_words(columns, last - 1)
         # Texts other than figures: a row with one is data, such as a last case named Total.
         words = [cell for cell in filled[1:] if not _is_figure(cell)]
-        is_total = first.rstrip(":") in totals and not words
+        is_total = first in totals and not words
         is_total = is_total or _is_unnamed_total(columns, last - 1)
         # A blank row is dropped with the totals around it.
         if filled and not is_total:
@@ -199,6 +204,14 @@ def _drop_totals(columns: Columns) -> None:
         for name, column in columns.cells.items():
             columns.cells[name] = column[:last]
         del columns.places[last:]
+
+
+def _first_words(columns: Columns, row: int) -> str:
+    """Return the first cell of a row that has a value, as a word to compare."""
+    for column in columns.cells.values():
+        if column[row] is not None:
+            return fold(cell_text(column[row])).rstrip(":")
+    return ""
 
 
 def _unmix(columns: Columns) -> None:

@@ -104,9 +104,10 @@ def strength(name: str) -> tuple[str, int]:
     if matches(name, "human"):
         return "label", 4
     # The last part of a path names whose vote it is, as in `votes.anna` or `votes.anna.score`.
-    *_, before_last, last_part = ("", *PATH.split(name))
-    if before_last and matches(last_part, "part"):
-        last_part = before_last
+    path = PATH.split(name)
+    last_part = path[-1]
+    if len(path) > 1 and matches(last_part, "part"):
+        last_part = path[-2]
     if is_first_name(last_part) and len(tokens(last_part)) <= 3:
         return "label", 3
     if _ADDRESS.fullmatch(name.strip()):

@@ -73,7 +73,10 @@ def is_rater_name(name: str) -> bool:
         return False
     if says_agreement(name) or _UNIT.search(name):
         return False
-    if matches(name, "criterion") and clear < 2 and not begins(name, "criteria"):
+    # `metric` names what is judged, and `metric_score` is a verdict.
+    is_value = len(tokens(name)) > 1 and matches(tokens(name)[-1], "value")
+    of_criterion = matches(name, "criterion") and not begins(name, "criteria")
+    if of_criterion and clear < 2 and not is_value:
         return False
     about_rater = not _ABOUT_RATERS.isdisjoint(tokens(name))
     # `judge_prefers_model` is about the model's response.

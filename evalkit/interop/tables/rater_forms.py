@@ -45,7 +45,7 @@ def drop_other_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
 
 
 def drop_ids_of_raters(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
-    """Drop whole numbers in `user` next to the scores in `user_score`: they are ids of users."""
+    """Drop integers in `user` next to the scores in `user_score`: they are ids of users."""
     for name in list(raters.labels):
         column = typed[name]
         twins = [

@@ -609,6 +609,12 @@ def _explain_no_judge(
         ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
     names = [*names, *(name for name in typed if may_be_names(name, typed))]
+    # A comment or a critique may end with a verdict.
+    names += [
+        name
+        for name, column in typed.items()
+        if column.kind == "stated" and name not in names
+    ]
     # Computed columns, such as a BLEU score, are offered, but never taken as judges.
     computed = [
         name
