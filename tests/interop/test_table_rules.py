@@ -15,6 +15,7 @@ from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.reading import choices_of, reading_of
 from evalkit.interop.tables.table import Table, read_table
+from evalkit.interop.tables.words import known_words
 
 ROWS = 60
 Cells = Mapping[str, Sequence[Any]]
@@ -182,6 +183,12 @@ def test_named_objects_in_lists_are_columns():
     table = _read({"id": IDS, "scores": scores})
     assert _of_role(table, "judge") == ["scores.judge.value"]
     assert _of_role(table, "label") == ["scores.human.value"]
+
+
+def test_known_words_are_listed_once_and_in_small_letters():
+    for group, words in known_words()["words"].items():
+        assert len({*words}) == len(words), group
+        assert [word.casefold() for word in words] == words, group
 
 
 def test_statistics_below_a_mean_are_no_cases():

@@ -8,35 +8,10 @@ from statistics import fmean, median
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.words import fold, tokens
+from evalkit.interop.tables.words import fold, tokens, word_group
 
-_AGGREGATES: Final = frozenset(
-    {
-        *(
-            "majority",
-            "consensus",
-            "aggregate",
-            "aggregated",
-            "final",
-            "mean",
-            "avg",
-            "average",
-            "median",
-        ),
-        *(
-            "durchschnitt",
-            "mittelwert",
-            "moyenne",
-            "promedio",
-            "平均",
-            "均值",
-            "平均分",
-        ),
-    }
-)
-_RESOLVED: Final = frozenset(
-    {"final", "adjudicated", "adjudication", "resolved", "consensus", "reconciled"}
-)
+_AGGREGATES: Final = word_group("aggregate")
+_RESOLVED: Final = word_group("resolved")
 _FEWEST: Final = 3
 """The fewest raters that can be summed up."""
 _ROWS: Final = 20

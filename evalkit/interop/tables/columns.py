@@ -13,7 +13,7 @@ from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation, written_value
 from evalkit.interop.tables.named_lists import by_name, list_of_units, rows_by_item
-from evalkit.interop.tables.words import fold, known_words, polarity
+from evalkit.interop.tables.words import fold, known_words, polarity, word_group
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -22,9 +22,7 @@ _DEPTH: Final = 8
 _LONGEST_CELL: Final = 1_000_000
 _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
-_MOST_POINTS: Final = frozenset(
-    {*("points possible", "max points", "max score", "maximum points", "out of", "max")}
-)
+_MOST_POINTS: Final = word_group("most_points")
 """Words of a row with the most points that each column has."""
 _FIRST_COLUMNS: Final = 3
 _FEW_SUMS: Final = 4

@@ -19,13 +19,15 @@ from evalkit.interop.tables.words import (
     is_model,
     matches,
     tokens,
+    word_group,
+    words_in,
 )
 
 _SIDES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("a", "1", "left", "first", "chosen", "甲", "左"), "a"),
     **dict.fromkeys(("b", "2", "right", "second", "rejected", "乙", "右"), "b"),
 }
-_THIRD: Final = frozenset({"c", "3", "third", "丙"})
+_THIRD: Final = word_group("third_side")
 """Words for a third response, next to which the first two are no pair."""
 _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_response"))
 _MOST_SHARED: Final = 20
@@ -33,24 +35,11 @@ _TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
 """Names of the right classes in tables of predictions."""
 PATH: Final = re.compile(r"(?<=\w)\.(?=\w)")
 _ADDRESS: Final = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
-_RIGHT: Final = frozenset(
-    {"correct", "incorrect", "right", "wrong", "accurate", "inaccurate"}
-)
-_KINDS_OF_TASKS: Final = frozenset({"task", "problem", "objective", "request", "claim"})
-_RANKS: Final = frozenset({"rank", "ranks", "ranking", "rang", "rango", "place"})
-_MACHINES: Final = frozenset({"ai", "llm", "自动", "自動", "자동", "ki", "ia", "auto"})
-_ROLES_OF_PEOPLE: Final = (
-    *(
-        "annotators",
-        "annotator",
-        "annotation",
-        "reviewer",
-        "rater",
-        "labeler",
-        "checker",
-    ),
-    *("质检", "标注", "审核员", "检查员", "評価者", "평가자"),
-)
+_RIGHT: Final = word_group("right_or_wrong")
+_KINDS_OF_TASKS: Final = word_group("kind_of_task")
+_RANKS: Final = word_group("rank")
+_MACHINES: Final = word_group("machine")
+_ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""

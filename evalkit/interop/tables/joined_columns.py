@@ -8,21 +8,16 @@ from typing import Final
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import is_rank, sided_pairs
 from evalkit.interop.tables.parts import Parts, compares
-from evalkit.interop.tables.words import fold, matches, polarity, tokens
+from evalkit.interop.tables.words import fold, matches, polarity, tokens, word_group
 
 _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 
 _ONE_HOT: Final = ("a", "b", "tie")
 _NOT_IN_BASE: Final = (*_ONE_HOT, "model", "response", "draw")
 _COUNTS: Final = "counts of votes: the word with most is the verdict"
-_VOTES: Final = frozenset(
-    {
-        *("vote", "votes", "voted", "voters", "counts"),
-        *("prefer", "prefers", "preferred", "preferring", "chose", "picked", "chosen"),
-    }
-)
-_TOTAL: Final = frozenset({"total", "all", "n", "sum"})
-_TIES: Final = frozenset({"draw", "ties", "same", "equal"})
+_VOTES: Final = word_group("votes")
+_TOTAL: Final = word_group("all_votes")
+_TIES: Final = word_group("tied_votes")
 _MARKED: Final = ("1", "true", "True", "1.0")
 
 

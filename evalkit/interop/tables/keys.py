@@ -15,7 +15,7 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import PAIR_ROLES
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.raters import base
-from evalkit.interop.tables.words import begins, matches, tokens
+from evalkit.interop.tables.words import begins, matches, tokens, word_group
 
 CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
 """Roles that tell responses to one question apart."""
@@ -24,30 +24,13 @@ _NEARLY_ALL: Final = 0.8
 """The share of different values from which a column tells rows apart."""
 COPIES: Final = "rows that are equal to another in every column, not read: {}"
 """The note on copies of rows."""
-_SETTINGS: Final = frozenset(
-    {"temperature", "temp", "version", "top", "level", "budget"}
-)
+_SETTINGS: Final = word_group("setting")
 """Words of settings, whose values tell units apart."""
 
 
-_PARTS_OF_UNITS: Final = frozenset(
-    {
-        *("doc", "docid", "docno", "document", "passage", "sentence", "paragraph"),
-        *(
-            "candidate",
-            "response",
-            "answer",
-            "completion",
-            "output",
-            "summary",
-            "claim",
-        ),
-    }
-)
+_PARTS_OF_UNITS: Final = word_group("part_of_unit")
 """What there are several of for one question, as names of their ids say."""
-_ID_WORDS: Final = frozenset(
-    {"id", "ids", "idx", "index", "no", "nr", "number", "docid", "docno"}
-)
+_ID_WORDS: Final = word_group("id_word")
 
 
 @dataclass(slots=True)

@@ -19,19 +19,13 @@ from evalkit.interop.tables.words import (
     names_rater,
     polarity,
     tokens,
+    word_group,
+    words_in,
 )
 
-_PEOPLE: Final = ("annotator", "reviewer", "labeler", "labeller", "worker", "completed")
+_PEOPLE: Final = words_in("numbered_people")
 _MOST_RATERS: Final = 200
-_USERS: Final = (
-    "user",
-    "arena",
-    "worker",
-    "annotator",
-    "rater",
-    "participant",
-    "turker",
-)
+_USERS: Final = words_in("user")
 
 
 @dataclass(slots=True)
@@ -198,16 +192,7 @@ def _has_both(values: Sequence[str]) -> bool:
     return {"judge", "label"} <= {strength(value)[0] for value in values}
 
 
-_ARENA: Final = frozenset(
-    {
-        "conversation_a",
-        "anony",
-        "tstamp",
-        "evaluation_session_id",
-        "winner_*",
-        "is_code",
-    }
-)
+_ARENA: Final = word_group("arena")
 """Columns of the votes of LMArena."""
 
 

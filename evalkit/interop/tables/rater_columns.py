@@ -19,51 +19,36 @@ from evalkit.interop.tables.fixed_roles import (
     shares_words,
     strength,
 )
-from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
-
-_SIDE_WORDS: Final = frozenset({"a", "b", "left", "right"})
-_ABOUT_RATERS: Final = frozenset(
-    {"kind", "type", "id", "ids", "name", "email", "role", "model"}
+from evalkit.interop.tables.words import (
+    begins,
+    fold,
+    is_model,
+    matches,
+    tokens,
+    word_group,
 )
+
+_SIDE_WORDS: Final = word_group("side")
+_ABOUT_RATERS: Final = word_group("about_raters")
 """Words in the names of columns about raters rather than of their verdicts."""
 _UNIT: Final = re.compile(
     r"[(\[]\s*(?:m?s|secs?|seconds?|min|minutes?|tok|tokens?|[$€£¥]|usd|eur|[km]b)\s*[)\]]\s*$",
     re.IGNORECASE,
 )
 """A unit in brackets at the end of a name, in which something is measured."""
-_ABOUT_VERDICTS: Final = frozenset(
-    {
-        "source",
-        "origin",
-        "status",
-        "state",
-        "type",
-        "kind",
-        "version",
-        "split",
-        "batch",
-        "lang",
-        "language",
-    }
-)
+_ABOUT_VERDICTS: Final = word_group("about_verdicts")
 """Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
-_NO_VERDICTS: Final = frozenset(
-    {*("annotated", "reviewed", "labeled", "labelled", "flipped", "swapped", "by")}
-)
+_NO_VERDICTS: Final = word_group("no_verdict")
 """Last words of names that say that someone judged, or in which order, and not the verdict."""
 _LABELED: Final = (("label",), ("labels",), ("annotation",), ("prediction",))
-_OF_LABELS: Final = frozenset(
-    {*("quality", "issue", "issues", "error", "errors", "noise")}
-)
+_OF_LABELS: Final = word_group("about_labels")
 """Last words of names of columns about a label."""
-_PREFERS: Final = frozenset({"prefers", "prefer", "preferred", "chose", "chooses"})
-_COUNTED: Final = frozenset({"votes", "voters"})
-_CHOICES: Final = frozenset(
-    {*("choice", "chosen", "winner", "preferred", "best", "vote", "selected")}
-)
-_INDEXES: Final = frozenset({"index", "idx"})
+_PREFERS: Final = word_group("prefers")
+_COUNTED: Final = word_group("counted")
+_CHOICES: Final = word_group("choice")
+_INDEXES: Final = word_group("index")
 _MOST_CLASSES: Final = 200
-_IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
+_IDENTITIES: Final = word_group("identity")
 
 
 def is_rater_name(name: str) -> bool:

@@ -13,12 +13,12 @@ from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
-from evalkit.interop.tables.words import begins, matches, tokens
+from evalkit.interop.tables.words import begins, matches, tokens, word_group
 
 HUMAN: Final = ("human", "label")
 MACHINE: Final = ("judge", "verdict")
 """The groups of words by which a name says that a person, or a machine, judged."""
-_OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
+_OVERALL: Final = word_group("overall")
 _POSITION: Final = re.compile(r"(.+)\.(\d+)")
 """The name of a column with one position of lists."""
 

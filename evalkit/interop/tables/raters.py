@@ -62,14 +62,11 @@ from evalkit.interop.tables.rater_questions import (
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA
-from evalkit.interop.tables.words import fold, matches, tokens
+from evalkit.interop.tables.words import fold, matches, tokens, word_group
 
-_GRADERS: Final = frozenset({"grader", "evaluator", "scorer"})
+_GRADERS: Final = word_group("grader")
 """Words for who judges, who may be a person."""
-_VOTES: Final = frozenset(
-    {"winner", "preference", "preferred", "better", "vote", "choice"}
-)
-_OVERALL: Final = frozenset({"overall", "general", "holistic", "gesamt", "global"})
+_VOTES: Final = word_group("vote")
 _FEWEST_SUMMED: Final = 3
 _PAIR: Final = 2
 """The fewest labels of which one may sum up the others."""

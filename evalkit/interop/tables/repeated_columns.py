@@ -11,12 +11,12 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.stacked import ALL_ORDERS, ALL_RUNS, ORDER, RUN, Stack
-from evalkit.interop.tables.words import fold, known_words, matches, tokens
+from evalkit.interop.tables.words import fold, known_words, matches, tokens, word_group
 
 _SPELLED: Final = ("ab", "ba")
 """How the rows of a pair in both orders are named: B was shown first in the second."""
 _NUMBERED: Final = {"1": "A", "2": "B"}
-_POSITIONAL: Final = frozenset({"first", "second", "left", "right"})
+_POSITIONAL: Final = word_group("positional")
 """Words that may be about what was shown, of which the reading of the rows asks."""
 
 

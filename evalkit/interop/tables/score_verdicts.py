@@ -17,43 +17,23 @@ from evalkit.interop.tables.column_types import (
 from evalkit.interop.tables.questions import Answer, OpenTableError, command
 from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
 from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
-from evalkit.interop.tables.words import fold, matches, ordered, polarity, tokens
+from evalkit.interop.tables.words import (
+    fold,
+    matches,
+    ordered,
+    polarity,
+    tokens,
+    word_group,
+)
 
 _CODE: Final = re.compile(r"-?(?:9+|88+|77+|98|999?8)(?:\.0+)?")
 """Numbers that surveys write for no answer."""
 # A code is rare; a level in more cells is a score.
 _RARE: Final = 0.25
-_OPTIONS: Final = frozenset(
-    {
-        "best",
-        "choice",
-        "chosen",
-        "pick",
-        "picked",
-        "selected",
-        "selection",
-        "option",
-        "index",
-        "answer",
-    }
-)
-_CODES: Final = frozenset({"code", "codes", "class", "category", "cluster", "intent"})
+_OPTIONS: Final = word_group("option")
+_CODES: Final = word_group("code")
 """Words of the names of columns with numbers of classes."""
-_PREDICTED: Final = frozenset(
-    {
-        *(
-            "y",
-            "true",
-            "pred",
-            "preds",
-            "predicted",
-            "prediction",
-            "yhat",
-            "hat",
-            "actual",
-        )
-    }
-)
+_PREDICTED: Final = word_group("predicted")
 """Words of the names of columns of classifiers."""
 _NEAR: Final = 0.25
 """Two raters use one scale if their ends differ by at most this share of it."""

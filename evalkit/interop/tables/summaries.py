@@ -9,44 +9,13 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import MOST_CLASSES, TypedColumn
 from evalkit.interop.tables.contradictions import EACH_ROW
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.words import fold, tokens
+from evalkit.interop.tables.words import fold, tokens, word_group
 
-_COUNTS: Final = frozenset(
-    {
-        *("count", "counts", "n", "freq", "frequency", "cnt", "occurrences", "cases"),
-        *(
-            "anzahl",
-            "häufigkeit",
-            "nombre",
-            "effectif",
-            "número",
-            "frecuencia",
-            "cantidad",
-        ),
-        *("数量", "件数", "频数", "计数", "度数", "개수", "빈도"),
-    }
-)
+_COUNTS: Final = word_group("count_of_cases")
 """Words of the names of columns with a number of cases."""
-_FIGURES: Final = frozenset(
-    {
-        *(
-            "accuracy",
-            "acc",
-            "kappa",
-            "f1",
-            "auc",
-            "auroc",
-            "mcc",
-            "spearman",
-            "pearson",
-        ),
-        *("kendall", "tau", "alpha", "agreement", "correlation", "brier", "ece"),
-    }
-)
+_FIGURES: Final = word_group("figure")
 """Words of the names of columns with figures of agreement."""
-_SURE_FIGURES: Final = frozenset(
-    {*("kappa", "auc", "auroc", "mcc", "spearman", "pearson", "kendall")}
-)
+_SURE_FIGURES: Final = word_group("sure_figure")
 """Figures that a single case cannot have."""
 _FEWEST_FIGURES: Final = 2
 """A table with at least so many columns of figures is one of results."""

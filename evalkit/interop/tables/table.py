@@ -67,7 +67,7 @@ from evalkit.interop.tables.summaries import check_counts, check_results
 from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
-from evalkit.interop.tables.words import fold, is_model, matches, tokens
+from evalkit.interop.tables.words import fold, is_model, matches, tokens, word_group
 
 _NO_COLUMNS: Final = frozenset(
     {NO_LABELS, EACH_ROW, ALL_CRITERIA, ALL_RUNS, ALL_ORDERS}
@@ -77,7 +77,7 @@ _MOST_SLICES: Final = 3
 # A column by which results are sliced has at most this many values, each in enough rows.
 _SLICE_VALUES: Final = 8
 _SLICE_ROWS: Final = 10
-_CHOSEN: Final = frozenset({"chosen", "winner"})
+_CHOSEN: Final = word_group("chosen")
 
 
 @frozen

@@ -13,15 +13,13 @@ from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.column_types import MOSTLY
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import MAPPED_TO_NONE, Raw
-from evalkit.interop.tables.words import fold
+from evalkit.interop.tables.words import fold, word_group
 
 # A question about words offers at most this many meanings of a kind.
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
 _WHOLE: Final = 100
-_NOTHING: Final = frozenset(
-    {*("none", "n/a", "n.a", "nil"), *("failed", "failure", "invalid", "error")}
-)
+_NOTHING: Final = word_group("nothing")
 """Words for nothing that may be classes."""
 _OFTEN: Final = 0.05
 _OTHER_COLUMN: Final = (

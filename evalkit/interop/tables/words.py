@@ -37,10 +37,6 @@ _PROVIDER_ERROR: Final = re.compile(
     r"|failed to (?:parse|generate|call)|max retries)",
     re.IGNORECASE,
 )
-_WORDS_TOO: Final = frozenset(
-    {*("max", "mark", "will", "grace", "pat", "frank", "dan", "pilar", "rosa")}
-)
-"""First names that are words of column names too."""
 EMPTY: Final = "no value"
 FAILED: Final = "errors"
 SPREADSHEET: Final = "spreadsheet errors"
@@ -53,6 +49,17 @@ def known_words() -> Mapping[str, Any]:
     """Return the content of known_words.toml."""
     content = Path(__file__).with_name("known_words.toml").read_text(encoding="utf-8")
     return tomllib.loads(content)
+
+
+def words_in(group: str) -> tuple[str, ...]:
+    """Return the words of a group that rules compare as they are, in their order."""
+    return tuple(known_words()["words"][group])
+
+
+@cache
+def word_group(group: str) -> frozenset[str]:
+    """Return the words of a group that rules compare as they are."""
+    return frozenset(words_in(group))
 
 
 def fold(word: str) -> str:
@@ -135,7 +142,7 @@ def is_first_name(name: str) -> bool:
     parts = tokens(name)
     if not parts or parts[0] not in _first_names():
         return False
-    return len(parts) == 1 or parts[0] not in _WORDS_TOO
+    return len(parts) == 1 or parts[0] not in word_group("word_too")
 
 
 @cache
