@@ -49,12 +49,19 @@ from evalkit.datasets.sheets import (
     header_of,
     header_position,
     is_blank,
+    is_footer,
     layout_of,
     named_cells,
     named_columns,
     names_in,
 )
-from evalkit.datasets.text_tables import SHAPES, CutTableError, text_rows
+from evalkit.datasets.text_tables import (
+    DOCUMENTS,
+    SAVED_AS_TABLE,
+    SHAPES,
+    CutTableError,
+    text_rows,
+)
 from evalkit.datasets.workbooks import check_bounds
 
 Row: TypeAlias = JsonObject
@@ -257,20 +264,6 @@ MOST_COLUMNS = 10_000
 """The most columns of a table."""
 
 
-_DOCUMENTS = frozenset(
-    {
-        *("html", "htm", "xml", "tex", "latex", "wiki", "rst", "pdf", "doc", "docx"),
-        *("rtf", "odt", "ods", "xls", "xlsb", "numbers", "adoc"),
-    }
-)
-"""Formats of documents that may have a table, of which no reader is sure to find it."""
-SAVED_AS_TABLE = (
-    "save the table as CSV or .xlsx, with the names of columns in the first row and one row for"
-    " each answer: open it in a spreadsheet program, or with pandas"
-)
-"""The remedy for a document."""
-
-
 def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in the config
     """Return the reader of a format, by name or by the file's suffix.
 
@@ -289,7 +282,7 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
         else:
             problem = f"'{path}' has no suffix that identifies its format"
         remedy = did_you_mean(name, [*_READERS, *other_formats()])
-        if name in _DOCUMENTS:
+        if name in DOCUMENTS:
             remedy = SAVED_AS_TABLE
         raise ConfigError(problem, where="dataset.format", remedy=remedy)
     return _READERS[name]
@@ -591,11 +584,16 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
         # Columns without a name are dropped, so they may be several.
         unique_columns([name for name in header if name], f"{path}:{line}")
         line = rows.line_num + 1
+        is_after_blank = False
         for cells in rows:
             location = f"{path}:{line}"
             line = rows.line_num + 1
             # Rows of blank cells are common at the end of exports.
-            if any(not is_blank(cell) for cell in cells):
+            is_filled = any(not is_blank(cell) for cell in cells)
+            if is_after_blank and len(header) > 1 and is_footer(cells, rows):
+                return
+            is_after_blank = not is_filled
+            if is_filled:
                 yield location, named_cells(header, cells, location)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"

@@ -58,6 +58,7 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
         _rows_of_columns,
         _within,
         _rows_of_nested,
+        _of_one_key,
     ):
         rows = read(value, path)
         if rows is not None:
@@ -184,6 +185,15 @@ def _rows_of_nested(value: Json, path: str) -> list[JsonObject] | None:
         where=path,
         remedy="write it as an array of rows",
     )
+
+
+def _of_one_key(value: Json, path: str) -> list[JsonObject] | None:
+    """Return the rows by id under a usual key, next to single values such as a version."""
+    objects = [key for key, part in value.items() if isinstance(part, dict | list)]
+    if len(objects) != 1 or objects[0] not in (*_KEYS, *_ONLY_KEYS):
+        return None
+    inner = value[objects[0]]
+    return _rows_of_nested(inner, path) if isinstance(inner, dict) else None
 
 
 def _are_numbers(keys: Any) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
@@ -20,6 +21,8 @@ SAMPLE: Final = 30
 _DELIMITERS: Final = (",", ";", "\t", "|", "^")
 _SEPARATOR_LINE: Final = "sep="
 _COMMENT: Final = "#"
+_LONGEST_FOOTER: Final = 10
+"""The most lines below a table that are no rows."""
 
 
 @frozen
@@ -239,6 +242,19 @@ def named_cells(
             remedy="name the column, or delete it",
         )
     return row
+
+
+def is_footer(cells: Sequence[str], rows: Iterator[list[str]]) -> bool:
+    """Return whether a line of text, and all that follow, are what programs write below a table.
+
+    Args:
+        cells: The cells of the line.
+        rows: The next lines, of which some are read.
+    """
+    if len(cells) != 1 or is_blank(cells[0]):
+        return False
+    rest = list(islice(rows, _LONGEST_FOOTER + 1))
+    return len(rest) <= _LONGEST_FOOTER and all(len(row) < 2 for row in rest)
 
 
 def _records(lines: Iterable[str], delimiter: str) -> list[list[str]]:

@@ -14,6 +14,18 @@ SHAPES: Final = (
     " comma or a tab between cells"
 )
 """The remedy for a text that is no table."""
+DOCUMENTS: Final = frozenset(
+    {
+        *("html", "htm", "xml", "tex", "latex", "wiki", "rst", "pdf", "doc", "docx"),
+        *("rtf", "odt", "ods", "xls", "xlsb", "numbers", "adoc"),
+    }
+)
+"""Formats of documents that may have a table, of which no reader is sure to find it."""
+SAVED_AS_TABLE: Final = (
+    "save the table as CSV or .xlsx, with the names of columns in the first row and one row for"
+    " each answer: open it in a spreadsheet program, or with pandas"
+)
+"""The remedy for a document."""
 _RULE: Final = re.compile(r"[\s|+:=─━═│┃┼╪├┤┌┐└┘┬┴╞╡╔╗╚╝╠╣╦╩╬║-]+")
 """A line between rows."""
 _DASHES: Final = re.compile(r"[-=─━═]{2,}")

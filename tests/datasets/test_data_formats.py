@@ -281,6 +281,7 @@ def test_a_header_may_have_two_rows(tmp_path, name):
 
 
 TEXT_TABLES = {
+    "footer.csv": "id,judge\na,pass\nb,x | y\n\nGenerated on 2026-02-01\nBy a program\n",
     "d.md": "# Results\n\n| id | judge |\n|:---|---:|\n| a | pass |\n| b | x \\| y |\n\nThe end.\n",
     "grid.txt": "+----+-------+\n| id | judge |\n+====+=======+\n| a  | pass  |\n| b  | x | y |\n",
     "psql.txt": " id | judge\n----+------\n a  | pass\n b  | x \\| y\n(2 rows)\n",

@@ -44,6 +44,7 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
         (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
         (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),
+        (json.dumps({"version": 2, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
         (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
         (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
         (json.dumps(TABLE.to_dict("list")), ROWS[0]),

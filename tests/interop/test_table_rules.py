@@ -232,6 +232,37 @@ def test_objects_in_lists_are_named_by_who_judged(name):
     assert len(table.parsed.records) == ROWS
 
 
+def test_a_list_may_have_two_verdicts_of_one_person():
+    lists = [
+        [{"who": "gpt-4o", "value": word}, *[{"who": "maria", "value": label}] * times]
+        for word, label, times in zip(JUDGE, LABEL, [1, 2] * (ROWS // 2), strict=True)
+    ]
+    table = _read({"id": IDS, "verdicts": lists})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["gpt-4o"], ["maria"])
+    assert {one.question for one in table.parsed.records} == {*IDS}
+
+
+def test_rows_of_measures_are_left_out():
+    names = ["judge", "human", "tokens"] * ROWS
+    values = [cell for row in zip(SCORE, GRADE, range(100, 160), strict=True) for cell in row]
+    ids = [name for name in IDS for _ in range(3)]
+    table = _read({"id": ids, "variable": names, "value": values})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    assert any(
+        "rows with measures in 'variable' (tokens), not read: 60" in note for note in table.warnings
+    )
+
+
+def test_raters_are_named_with_their_kind():
+    kinds = ["model", "human", "human"] * ROWS
+    names = ["gpt-4o", "h1", "h2"] * ROWS
+    values = [cell for row in zip(SCORE, GRADE, GRADE[::-1], strict=True) for cell in row]
+    ids = [name for name in IDS for _ in range(3)]
+    table = _read({"id": ids, "rater_type": kinds, "rater_id": names, "rating": values})
+    assert _of_role(table, "judge") == ["model gpt-4o"]
+    assert _of_role(table, "label") == ["human h1", "human h2"]
+
+
 def test_turns_with_verdicts_are_rows():
     turns = [
         [{"text": text, "judge": word, "human": label} for word, label in (pair, pair[::-1])]
@@ -907,6 +938,24 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)} | {"human": LABEL},
         "'judge_run0', 'judge_run1', 'judge_run2' may be runs of one judge",
     ),
+    "a model with numbers": (
+        {f"gpt-4o_{n}": OTHERS[n - 1] for n in (1, 2, 3)} | {"human": LABEL},
+        "'gpt-4o_1', 'gpt-4o_2', 'gpt-4o_3' may be runs of one judge",
+    ),
+    "runs in a list": (
+        {"judge_runs": [list(row) for row in zip(*OTHERS, strict=True)], "human": LABEL},
+        "'judge_runs.1', 'judge_runs.2', 'judge_runs.3' may be runs of one judge",
+    ),
+    "runs in objects": (
+        {
+            "calls": [
+                [{"run": n, "verdict": word} for n, word in enumerate(row)]
+                for row in zip(*OTHERS, strict=True)
+            ],
+            "human": LABEL,
+        },
+        "may be runs of one judge",
+    ),
     "both orders of a pair": (
         {
             **SIDES,
@@ -945,8 +994,25 @@ def test_runs_in_columns_are_repeats_of_one_judge():
             _read({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(keys=(word,)))
 
 
+NAMED_BY_WHO: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
+    "levels of raters": (("AI triage level", SCORE), ("Nurse triage level", GRADE)),
+    "what programs compute, too": (("sentiment_gpt", JUDGE), ("sentiment_manual", LABEL)),
+    "scores of a metric": (("pointwiseMetricResult.score", SCORE), ("humanRating", GRADE)),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_BY_WHO)
+def test_a_name_with_who_judged_is_a_rater(name):
+    (judge, verdicts), (label, labels) = NAMED_BY_WHO[name]
+    table = _read({"id": IDS, judge: verdicts, label: labels})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([judge], [label])
+
+
 ORDERS = [
     ("verdict_ab", "verdict_ba"),
+    ("verdict_1", "verdict_2"),
+    ("judge_first_order", "judge_second_order"),
+    ("g1_winner", "g2_winner"),
     ("judge_order1", "judge_order2"),
     ("winner_original", "winner_swapped"),
     ("gpt4_winner", "gpt4_winner_flipped"),
@@ -1141,6 +1207,10 @@ def test_words_that_begin_alike_are_offered_first():
 
 
 REFUSED: Mapping[str, tuple[Cells, str]] = {
+    "dates for scores": (
+        {"judge": SCORE, "human": [f"2026-05-0{grade}" for grade in GRADE]},
+        "'human' has dates where verdicts were",
+    ),
     "several classes": (
         {
             "judge": _words(("tone;fact", "fact", "tone", "fact;tone"), 15),

@@ -357,13 +357,14 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
 def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:
     # The spellings that is_swapped reads; another word would fail there.
     order_words = {"ab", "ba", "a", "b", "true", "false", "0", "1"}
-    return [
-        name
-        for name, column in typed.items()
-        if matches(name, "order")
-        and column.counts
-        and {text.strip().casefold() for text in column.counts} <= order_words
-    ]
+    names = []
+    for name, column in typed.items():
+        words = {text.strip().casefold() for text in column.counts}
+        # A and B in `judge_first_order` are winners.
+        wins = is_named(name) and words <= {"a", "b"}
+        if words and words <= order_words and matches(name, "order") and not wins:
+            names.append(name)
+    return names
 
 
 def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:

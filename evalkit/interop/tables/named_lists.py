@@ -62,6 +62,10 @@ def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
     ]
     for key in raters:
         yield (key,)
+    # Runs of one rater have numbers.
+    for key in dict.fromkeys(key for item in items for key in item):
+        if matches(key, "repeat") and _has_names(key, items):
+            yield (key,)
     # A criterion and who judged it, as `{name: tone, by: human}`.
     for criterion in listed:
         for rater in raters:
@@ -86,6 +90,14 @@ def _names_raters(key: str, items: Sequence[Item]) -> bool:
     return all(names_rater(str(item[key])) for item in items)
 
 
+def _is_rater(key: str, items: Sequence[Item]) -> bool:
+    """Return whether a key has the rater of each object, and no other key has another rater's verdict."""
+    others = {other for item in items for other in item if other != key}
+    named = _has_names(key, items) and _names_raters(key, items)
+    by_value = named and all(names_rater(str(item[key])) for item in items)
+    return by_value or (named and not any(map(_is_rated, others)))
+
+
 def _tell_apart(keys: Sequence[str], lists: Sequence[Sequence[Item]]) -> bool:
     """Return whether no list has two objects with the same names."""
     for items in lists:
@@ -103,9 +115,11 @@ def _named(keys: Sequence[str], items: Sequence[Item]) -> dict[str, Any]:
         *outer_keys, inner_key = keys
         for key in outer_keys:
             level = level.setdefault(str(item[key]), {})
-        level[str(item[inner_key])] = {
-            name: part for name, part in item.items() if name not in keys
-        }
+        name = str(item[inner_key])
+        # A number alone would not say that it is of a run.
+        if matches(inner_key, "repeat"):
+            name = f"{inner_key} {name}"
+        level[name] = {key: part for key, part in item.items() if key not in keys}
     return named
 
 
@@ -126,8 +140,9 @@ def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
     others = [name for name in cells if name != units]
     if any(map(_is_rated, others)):
         return None
-    keys = {key for cell in cells[units] if cell for item in cell for key in item}
-    return units if any(map(_is_rated, keys)) else None
+    items = [item for cell in cells[units] if cell for item in cell]
+    keys = {key for item in items for key in item}
+    return units if any(map(_is_rated, (units, *keys))) else None
 
 
 def _has_objects(column: Sequence[Any]) -> bool:
@@ -139,7 +154,8 @@ def _has_objects(column: Sequence[Any]) -> bool:
 
 
 def _is_rated(name: str) -> bool:
-    return any(matches(name, group) for group in _RATED)
+    singular = name.removesuffix("s")
+    return any(matches(word, group) for word in (name, singular) for group in _RATED)
 
 
 def rows_by_item(
@@ -162,7 +178,11 @@ def rows_by_item(
         for name, column in cells.items()
         if name != units
     }
-    spread[f"{units}.turn"] = [position for position, _ in items]
-    for key in dict.fromkeys(key for _, item in items for key in item):
+    # Verdicts of raters are about one unit; other objects are units.
+    every = [item for _, item in items]
+    keys = dict.fromkeys(key for item in every for key in item)
+    if not any(_is_rater(key, every) for key in keys):
+        spread[f"{units}.turn"] = [position for position, _ in items]
+    for key in keys:
         spread[f"{units}.{key}"] = [item.get(key) for _, item in items]
     return spread, sources

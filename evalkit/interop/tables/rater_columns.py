@@ -47,6 +47,7 @@ _PREFERS: Final = word_group("prefers")
 _COUNTED: Final = word_group("counted")
 _CHOICES: Final = word_group("choice")
 _INDEXES: Final = word_group("index")
+_LEVELS: Final = word_group("level")
 _MOST_CLASSES: Final = 200
 _IDENTITIES: Final = word_group("identity")
 
@@ -73,7 +74,9 @@ def is_rater_name(name: str) -> bool:
         return False
     if any(matches(name, group) for group in ("doubt", "demographic")):
         return False
-    is_allowed = _is_chosen_index(name) or _is_numbered_run(name)
+    is_allowed = (
+        _is_chosen_index(name) or _is_numbered_run(name) or _is_named_level(name)
+    )
     if matches(name, "measured") and not is_allowed:
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
@@ -94,6 +97,12 @@ def _is_chosen_index(name: str) -> bool:
     measured = {part for part in parts if matches(part, "measured")}
     chosen = not _CHOICES.isdisjoint(parts) and strength(name)[1] > 2
     return chosen and measured <= _INDEXES
+
+
+def _is_named_level(name: str) -> bool:
+    """Return whether a name is of the levels that a rater gives, as `Nurse triage level`."""
+    measured = {part for part in tokens(name) if matches(part, "measured")}
+    return measured <= _LEVELS and strength(name)[1] > 2
 
 
 def _is_numbered_run(name: str) -> bool:
@@ -283,7 +292,7 @@ def _what(name: str) -> tuple[str, ...]:
     return tuple(
         part
         for part in tokens(name)
-        if not (matches(part, "human") or matches(part, "judge"))
+        if not (matches(part, "human") or matches(part, "judge") or is_model(part))
     )
 
 

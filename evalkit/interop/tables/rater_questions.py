@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -206,6 +207,26 @@ def check_lists(
         )
         answers = [Answer("there are no labels", (*judged, "--label", "NONE"))]
         raise OpenTableError(problem, where, answers)
+
+
+def check_dates(typed: Mapping[str, TypedColumn], where: str) -> None:
+    """Refuse a column of a person that has dates, as spreadsheets make of 5/5.
+
+    Raises:
+        DatasetError: If there is one, whose name is about no time.
+    """
+    for name, column in typed.items():
+        words = [part for part in tokens(name) if not matches(part, "value")]
+        is_label = all(
+            matches(part, "human") or matches(part, "label") for part in words
+        )
+        if column.kind == "time" and words and is_label:
+            raise DatasetError(
+                f"column '{name}' has dates where verdicts were",
+                where=where,
+                remedy="write it again with its cells as text, as a spreadsheet made dates of them;"
+                " or leave it out: --label NONE",
+            )
 
 
 def check_constant(

@@ -56,6 +56,7 @@ from evalkit.interop.tables.rater_questions import (
     ask_for_label,
     ask_for_roles,
     check_agreement,
+    check_dates,
     check_label_and_score,
     check_lists,
     check_runs,
@@ -113,6 +114,8 @@ def find_raters(
     _assign_unknown(unknown, typed, raters, choices, {*taken}, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
+    if not raters.labels and not choices.labels:
+        check_dates(typed, where)
     # One rater's word and score are one label: the form of the judges' verdicts is kept.
     if not choices.labels:
         drop_ids_of_raters(typed, raters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -11,10 +12,18 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.stacked import ALL_ORDERS, ALL_RUNS, ORDER, RUN, Stack
-from evalkit.interop.tables.words import fold, known_words, matches, tokens, word_group
+from evalkit.interop.tables.words import (
+    fold,
+    is_model,
+    known_words,
+    matches,
+    tokens,
+    word_group,
+)
 
 _SPELLED: Final = ("ab", "ba")
 """How the rows of a pair in both orders are named: B was shown first in the second."""
+_NUMBERED_MODEL: Final = re.compile(r"(.+)[_ .#](\d{1,2})")
 _NUMBERED: Final = {"1": "A", "2": "B"}
 _POSITIONAL: Final = word_group("positional")
 """Words that may be about what was shown, of which the reading of the rows asks."""
@@ -47,16 +56,16 @@ def stack_of_repeats(
         remedy = f"leave out --key {ALL_RUNS}"
         raise DatasetError(problem, where=where, remedy=remedy)
     is_chosen = ALL_ORDERS in choices.keys and ALL_ORDERS not in typed
-    orders = {} if ORDER in typed else orders_of(typed)
+    orders = {} if ORDER in typed else orders_of(typed, compares=compares)
     if is_chosen and not orders:
         problem = (
             "has no columns of a pair in both orders, as verdict_ab and verdict_ba"
         )
         remedy = f"leave out --key {ALL_ORDERS}"
         raise DatasetError(problem, where=where, remedy=remedy)
-    # A user who names judges or labels says what each column is.
-    named = choices.judges or choices.labels or choices.unlabeled
-    if not orders or (not is_chosen and (named or not _are_pairs(orders, typed))):
+    # A user who names judges says what each column is.
+    are_orders = not choices.judges and _are_pairs(orders, typed)
+    if not orders or not (is_chosen or are_orders):
         return None
     if not is_chosen or not choices.words:
         _ask_for_winners(orders, typed, where, compares=compares)
@@ -66,7 +75,12 @@ def stack_of_repeats(
 def runs_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the columns of each judge's runs, such as `judge_run1` and `judge_run2`, by what they have in common."""
     by_judge: dict[tuple[str, ...], list[str]] = {}
-    for name in names:
+    listed = list(names)
+    numbered = _numbered_models(listed)
+    for name in listed:
+        if name in numbered:
+            by_judge.setdefault((numbered[name],), []).append(name)
+            continue
         words = [part for part in tokens(name) if not part.isdigit()]
         rest = tuple(part for part in words if not matches(part, "repeat"))
         if len(rest) < len(words) and strength(name)[0] == "judge":
@@ -76,6 +90,27 @@ def runs_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         for words, columns in by_judge.items()
         if len(columns) > 1
     }
+
+
+def _numbered_models(names: Iterable[str]) -> dict[str, str]:
+    """Return the model of columns such as `gpt-4o_1` and `gpt-4o_2`, numbered from 0 or 1."""
+    numbers: dict[str, list[int]] = {}
+    models = {}
+    for name in names:
+        match = _NUMBERED_MODEL.fullmatch(name.strip())
+        if match is not None and is_model(match[1]):
+            numbers.setdefault(match[1], []).append(int(match[2]))
+            models[name] = match[1]
+    whole = {
+        model
+        for model, found in numbers.items()
+        if len(found) > 1 and sorted(found) in _counted(len(found))
+    }
+    return {name: model for name, model in models.items() if model in whole}
+
+
+def _counted(length: int) -> tuple[list[int], list[int]]:
+    return [*range(length)], [*range(1, length + 1)]
 
 
 def _of_one_length(
@@ -107,12 +142,22 @@ def are_all_runs(judges: Iterable[str]) -> bool:
     return {name for columns in runs.values() for name in columns} == {*judged}
 
 
-def orders_of(typed: Mapping[str, TypedColumn]) -> dict[str, tuple[str, str]]:
-    """Return the columns of each judge in both orders, such as `verdict_ab` and `verdict_ba`."""
+def orders_of(
+    typed: Mapping[str, TypedColumn], *, compares: bool
+) -> dict[str, tuple[str, str]]:
+    """Return the columns of each judge in both orders, such as `verdict_ab` and `verdict_ba`.
+
+    Args:
+        typed: The columns.
+        compares: Whether a row has two responses, so that `verdict_1` and `verdict_2` may be orders.
+    """
     named = {tokens(name): name for name in typed}
     orders = {}
     for parts, name in named.items():
-        for swapped, rest in _swapped(parts):
+        candidates = [*_swapped(parts)]
+        if compares and not typed[name].is_numeric:
+            candidates += _numbered(parts, named)
+        for swapped, rest in candidates:
             twin = named.get(swapped)
             if twin is None or strength(name)[0] == "label" or not rest:
                 continue
@@ -120,6 +165,21 @@ def orders_of(typed: Mapping[str, TypedColumn]) -> dict[str, tuple[str, str]]:
             if all(column.may_be_verdict and column.words for column in columns):
                 orders.setdefault("_".join(rest), (name, twin))
     return orders
+
+
+def _numbered(
+    parts: tuple[str, ...], names: Iterable[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield the words of the second of two numbered verdicts, and those of both.
+
+    Numbered judges are several, and numbered verdicts may be those of one judge.
+    """
+    *words, number = parts
+    is_verdict = matches(" ".join(words[-1:]), "value") or strength(
+        " ".join(words)
+    ) == ("judge", 2)
+    if number == "1" and is_verdict and (*words, "3") not in names:
+        yield (*words, "2"), tuple(words)
 
 
 def _swapped(

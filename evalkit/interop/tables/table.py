@@ -51,6 +51,7 @@ from evalkit.interop.tables.questions import OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
+from evalkit.interop.tables.rater_rows import name_raters
 from evalkit.interop.tables.raters import find_raters
 from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
 from evalkit.interop.tables.stacked import (
@@ -149,6 +150,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
     if choices == Choices():
         check_results(parts.typed, where)
+    if choices.reading is None:
+        name_raters(parts)
     # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
     join_votes(parts)
