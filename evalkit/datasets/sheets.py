@@ -101,7 +101,7 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
         # Merged cells name the groups of columns whose own names are below and occur twice.
         groups = rows[above : above + 2]
         if len(groups) > 1 and not all(map(str.strip, header[1:])):
-            joined = _joined(*groups, rows[above + 2 :])
+            joined = _joined(groups[0], groups[1], rows[above + 2 :])
             if joined and not _are_unique([_name(cell) for cell in groups[1]]):
                 return named_columns(joined), above + 2
         return names, above + 1
@@ -251,7 +251,8 @@ def is_footer(cells: Sequence[str], rows: Iterator[list[str]]) -> bool:
         cells: The cells of the line.
         rows: The next lines, of which some are read.
     """
-    if len(cells) != 1 or is_blank(cells[0]):
+    # A single word may be a row that was cut off.
+    if len(cells) != 1 or len(cells[0].split()) < 2:
         return False
     rest = list(islice(rows, _LONGEST_FOOTER + 1))
     return len(rest) <= _LONGEST_FOOTER and all(len(row) < 2 for row in rest)

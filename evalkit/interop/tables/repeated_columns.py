@@ -152,7 +152,7 @@ def orders_of(
         compares: Whether a row has two responses, so that `verdict_1` and `verdict_2` may be orders.
     """
     named = {tokens(name): name for name in typed}
-    orders = {}
+    orders: dict[str, tuple[str, str]] = {}
     for parts, name in named.items():
         candidates = [*_swapped(parts)]
         if compares and not typed[name].is_numeric:
