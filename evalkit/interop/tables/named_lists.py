@@ -146,8 +146,12 @@ def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
 
 
 def _has_objects(column: Sequence[Any]) -> bool:
+    # The first cell shows of most columns that they have no lists.
+    first = next(filter(None, column), None)
+    if not isinstance(first, list):
+        return False
     filled = [cell for cell in column if cell]
-    if not filled or not all(isinstance(cell, list) for cell in filled):
+    if not all(isinstance(cell, list) for cell in filled):
         return False
     objects = all(isinstance(item, dict) for cell in filled for item in cell)
     return objects and not is_conversation(filled[0])
