@@ -101,7 +101,7 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
         # Merged cells name the groups of columns whose own names are below and occur twice.
         groups = rows[above : above + 2]
         if len(groups) > 1 and not all(map(str.strip, header[1:])):
-            joined = _joined(groups[0], groups[1], rows[above + 2 :])
+            joined = _join_header_rows(groups[0], groups[1], rows[above + 2 :])
             if joined and not _are_unique([_name(cell) for cell in groups[1]]):
                 return named_columns(joined), above + 2
         return names, above + 1

@@ -58,9 +58,7 @@ def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
     rows = _rows_between_rules(filled)
     if rows is None:
         rows = (
-            _doubled(filled)
-            or _rows_of_pairs(filled)
-            or _rows_between_spaces(filled)
+            _doubled(filled) or _rows_of_pairs(filled) or _rows_between_spaces(filled)
         )
     if rows is None or len(rows) < _FEWEST:
         return None
