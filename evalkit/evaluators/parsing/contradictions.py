@@ -39,7 +39,8 @@ _STATED = re.compile(
 _WON = re.compile(
     r"(?:(?:response|answer|antwort|réponse|respuesta|resposta|risposta|ответ|回答|응답)\s*)?"
     r"(?P<first>(?-i:[AB]))\s*(?:wins\b|is (?:the )?(?:better|best|stronger|winner)\b"
-    r"|ist (?:die )?bess|gewinnt|est (?:la )?meilleure?|gagne|l['’]emporte|es (?:la )?mejor|gana\b|vence\b"
+    r"|ist (?:die )?bess|gewinnt|est (?:la )?meilleure?|gagne|l['’]emporte"
+    r"|es (?:la )?mejor|gana\b|vence\b"
     r"|é (?:a )?melhor|è (?:la )?migliore|vince\b|лучше|побеждает|выигрывает"
     r"|(?:の方|のほう)?が優|の勝ち|[가이] 더)"
     r"|(?:gana|gagne|vince|vence|gewinnt|побеждает) (?:\w+ )?(?P<last>(?-i:[AB]))\Z",
