@@ -19,6 +19,7 @@ from evalkit.judges.adaptations import OPTIONAL, Shape
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.http_bodies import (
     ENCODINGS,
+    LONGEST_HEADER,
     body_of,
     read_body,
     unless_redirected,
@@ -246,9 +247,6 @@ def _without_strictness(schema: Any) -> Any:
     }
 
 
-_LONGEST_HEADER = 65_536
-
-
 def _session(
     target: setup.Target, timeout: float, headers: Mapping[str, str]
 ) -> ClientSession:
@@ -266,7 +264,7 @@ def _session(
         # A few bytes can decompress to gigabytes, so `read_body` decompresses with a limit.
         auto_decompress=False,
         # Gateways add headers, such as policies, beyond the 8 kB that are allowed by default.
-        max_field_size=_LONGEST_HEADER,
+        max_field_size=LONGEST_HEADER,
         headers={
             **headers,
             "Accept-Encoding": ENCODINGS,

@@ -11,6 +11,8 @@ from evalkit.judges.responses import bad_response
 
 ENCODINGS = "gzip, deflate"
 """The content encodings that `read_body` can decompress."""
+LONGEST_HEADER = 65_536
+"""The longest header that is read: gateways add policies and the like."""
 _PLAIN = ("", "identity")
 _ZLIB = ("gzip", "x-gzip", "deflate")
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,12 @@ from evalkit.core.errors import CallError
 from evalkit.core.finish_reasons import end_of
 from evalkit.core.redaction import is_placeholder
 from evalkit.core.values import JsonObject
-from evalkit.judges.http_bodies import ENCODINGS, body_of, unless_redirected
+from evalkit.judges.http_bodies import (
+    ENCODINGS,
+    LONGEST_HEADER,
+    body_of,
+    unless_redirected,
+)
 from evalkit.judges.responses import Answer, OtherEnd, answer_in, error_in, other_end
 
 if TYPE_CHECKING:
@@ -136,11 +142,52 @@ def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
     return {**{name: value for name, value in standard.items() if value}, **custom}
 
 
+def _accept_headers(transport: Any) -> None:
+    """Let a transport of LiteLLM's read headers that are long or not ASCII, as gateways send them."""
+    valid_session = getattr(transport, "get_valid_client_session", None)
+    if valid_session is None:
+        return
+
+    def session() -> Any:
+        client = valid_session()
+        # Names of aiohttp's own: in a version without them, such an answer is a failed call.
+        if hasattr(client, "_max_field_size"):
+            client._max_field_size = LONGEST_HEADER
+        if hasattr(client, "_response_class"):
+            client._response_class = _response_in_ascii()
+        return client
+
+    transport.get_valid_client_session = session
+
+
+@cache
+def _response_in_ascii() -> type:
+    from aiohttp import ClientResponse
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    class AsciiResponse(ClientResponse):
+        @property
+        def headers(self) -> CIMultiDictProxy[str]:
+            received = self._headers
+            if all(value.isascii() for value in received.values()):
+                return received
+            # httpx refuses others, and with them an answer that is paid for.
+            return CIMultiDictProxy(
+                CIMultiDict(
+                    (name, value.encode("ascii", "replace").decode())
+                    for name, value in received.items()
+                )
+            )
+
+    return AsciiResponse
+
+
 def _guard_transport(transport: Any) -> Any:
     from httpx import AsyncByteStream, Response
 
     if transport is None:
         return None
+    _accept_headers(transport)
     handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
 
     async def guarded_handler(request: Request) -> Response:

@@ -89,6 +89,10 @@ FINISHED = {
         third(Reply({"statusCode": 503, "body": json.dumps({"error": "busy"})})),
         8,
     ),
+    "headers that are long or not ASCII": (
+        lambda *_: Reply(verdict().body, headers={"x-policy": "a" * 9000, "x-note": "caf\u00e9"}),
+        6,
+    ),
     "a stream that was cut": (third(events(TEXT, end=None)), 8),
     "a part without a type": (lambda *_: with_message(content=[{"text": TEXT}]), 6),
     "a part without a list": (lambda *_: with_message(content={"type": "text", "text": TEXT}), 6),
