@@ -98,6 +98,7 @@ async def _judge_faults(config: JudgeConfig) -> list[str]:
 
 
 async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
+    """Return what is wrong with the answer of a judge to a simple request, or with its error."""
     try:
         completion = await judge.complete(request)
     except CallError as error:

@@ -55,12 +55,14 @@ def _texts(tree: ast.AST) -> dict[str, list[str]]:
     """Return the texts assigned to each name, in order; the name of an f-string's value is its placeholder."""
     texts: dict[str, list[str]] = {}
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Assign | ast.AnnAssign)
-            and (text := _literal_text(node.value)) is not None
-        ):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            texts.setdefault(ast.unparse(target), []).append(text)
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        text = _literal_text(node.value)
+        if text is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        name = ast.unparse(target)
+        texts.setdefault(name, []).append(text)
     return texts
 
 
@@ -98,12 +100,16 @@ def _jinja_parts(
         LookupError: If there is no such text, or it contains itself.
     """
     bare, _, number = name.rstrip("]").partition("[")
-    if name in within or bare not in texts or not int(number or 0) < len(texts[bare]):
+    index = int(number or 0)
+    if name in within or bare not in texts or index >= len(texts[bare]):
         raise LookupError(name)
-    for literal, field, _, _ in Formatter().parse(texts[bare][int(number or 0)]):
-        yield f"{{{{ {literal!a} }}}}" if literal else ""
+    for literal, field, _, _ in Formatter().parse(texts[bare][index]):
+        if literal:
+            yield f"{{{{ {literal!a} }}}}"
         value = fields.get(field or "", field)
-        if value is not None and value.partition("[")[0] in texts:
+        if value is None:
+            continue
+        if value.partition("[")[0] in texts:
             yield from _jinja_parts(texts, fields, value, (*within, name))
-        elif value is not None:
+        else:
             yield f"{{{{ {value} }}}}"
