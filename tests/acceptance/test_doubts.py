@@ -406,12 +406,12 @@ OF_THE_SAME_KINDS = {
         longer_with_noise,
         (),
         ONLY_KNOWS.format("longer_response"),
-        "longer_response",
+        r"longer\\?_response",
     ),
     "labels by verdict": (
         labels_of_fails,
         CLASSES,
-        r"^(?!.*Trust)Label cases sampled at random.*by \d\d \[.*not chosen at random",
+        r"^(?!.*Trust).*Label cases sampled at random.*by \d\d \[.*not chosen at random",
         "不是随机抽取的",
     ),
     "small groups": (
@@ -427,7 +427,7 @@ OF_THE_SAME_KINDS = {
         "language × task",
     ),
     "only the prompt": (usual_of_prompts, CLASSES, ONLY_KNOWS.format("prompt"), "prompt"),
-    "a bad slice of a feature": (feature, CLASSES, r"not where retrieval_score is", "retrieval"),
+    "a bad slice of a feature": (feature, CLASSES, r"where retrieval_score is", "retrieval"),
     "only the system": (
         lambda: usual("model", ["gpt", "qwen"] * 100, 0.9),
         CLASSES,
