@@ -95,7 +95,7 @@ class Read:
 
 def contents(path: Path) -> Any:
     if path.suffix == ".eval":
-        return archives._archived(path)
+        return archives._read_archive(path)
     text = path.read_text("utf-8")
     return (
         [json.loads(line) for line in text.splitlines()]
