@@ -42,7 +42,7 @@ _OPENING = ("“", "「", "『", "«")
 _CLOSING = ("”", "」", "』", "»")
 _LISTED = re.compile(
     r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
-    r"|and|or|to|(?:out )?of|through|versus|vs\.?|maybe|perhaps|possibly|then|followed by"
+    r"|and|or|to|(?:out )?of|through|versus|vs\.?|maybe|perhaps|possibly|followed by"
     r"|ahead of|\d[.)]|和|或者?|与|比|到|至)[^\S\n]*)*",
     re.IGNORECASE,
 )
