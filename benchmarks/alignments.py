@@ -1,4 +1,5 @@
-"""Alignments on labels of noise: how often `evalkit align` reports an improvement that is not there.
+"""Alignments on labels of noise: how often `evalkit align` reports an improvement that
+is not there.
 
     uv run python benchmarks/alignments.py [RUNS] [LABELS] [KINDS...]
 
@@ -179,7 +180,8 @@ def run_of_noise(kind: Noise, seed: int, labels: int) -> RunResult:
 
 
 def outcome(kind: Noise, seed: int, labels: int, tried: int = 4) -> str:
-    """Return what an alignment on noise reports; of other answers, the best of some on dev is proved.
+    """Return what an alignment on noise reports; of other answers, the best of some on
+    dev is proved.
 
     Reports are not written: they take a third of the time, and no outcome depends on them.
     """

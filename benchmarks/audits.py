@@ -1,4 +1,5 @@
-"""Audits of judges of whom everything is known: are planted biases recovered, and is an unbiased judge left alone?
+"""Audits of judges of whom everything is known: are planted biases recovered, and is an
+unbiased judge left alone?
 
     uv run python benchmarks/audits.py [SIMULATIONS]
 
@@ -53,7 +54,9 @@ def verdicts(
     position: float = 0.0,
     lost: float = 0.0,
 ) -> Answers:
-    """Return what a judge answers to pairs whose first response is better by `quality`; a share of cases is lost."""
+    """Return what a judge answers to pairs whose first response is better by `quality`;
+    a share of cases is lost.
+    """
     noise = generator.logistic(0, 0.6, size=(2, len(quality)))
     first = np.sign(quality + position + noise[0])
     second = np.sign(quality - position + noise[1])
@@ -68,7 +71,9 @@ def audit(
     planted: dict[str, float],
     lost: float = 0.0,
 ) -> list[Contrast]:
-    """Return the effects of each probe on one judge; the second response of each pair is the edited one."""
+    """Return the effects of each probe on one judge; the second response of each pair
+    is the edited one.
+    """
     better = np.abs(generator.normal(1.2, 0.8, size=cases))
     base, repeat = (verdicts(generator, better, lost=lost) for _ in range(2))
     return [
@@ -101,7 +106,9 @@ def _one(
 
 
 def false_findings(simulations: int, lost: float) -> tuple[float, Counter[str]]:
-    """Return the share of audits of an unbiased noisy judge that report any bias, and what they report."""
+    """Return the share of audits of an unbiased noisy judge that report any bias, and
+    what they report.
+    """
     scoring = ScoringConfig()
     clusters = Clusters.each(CASES)
     found = 0

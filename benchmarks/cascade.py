@@ -1,4 +1,5 @@
-"""How often a cascade breaks its guarantee, by simulation: judges with known errors, labels drawn again and again.
+"""How often a cascade breaks its guarantee, by simulation: judges with known errors,
+labels drawn again and again.
 
     uv run python benchmarks/cascade.py
 
@@ -89,7 +90,9 @@ def config(judges: Judges, **settings: Any) -> JudgeConfig:
 def violations(
     judges: Judges, labels: int, runs: int, population: int, last: str
 ) -> tuple[float, float, float]:
-    """Return the share of violations, and the mean shares that are decided and that the first judge decides."""
+    """Return the share of violations, and the mean shares that are decided and that the
+    first judge decides.
+    """
     random = np.random.default_rng(labels)
     cascade = config(judges, last=last)
     everyone = draw(judges, population, random)

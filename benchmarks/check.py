@@ -1,4 +1,5 @@
-"""`evalkit check` on tables with two judges: processor time, memory and time, of the whole process with its report.
+"""`evalkit check` on tables with two judges: processor time, memory and time, of the
+whole process with its report.
 
 uv run python benchmarks/check.py [ROWS ...]
 uv run python benchmarks/check.py --against FOLDER [ROWS ...]  # another checkout in the same run
@@ -71,7 +72,8 @@ def write_for_others(folder: Path) -> None:
 
 
 def measure(count: int, checkout: Path | None = None) -> float:
-    """Check a table of so many rows in a process of its own, print its cost, and return its processor time.
+    """Check a table of so many rows in a process of its own, print its cost, and return
+    its processor time.
 
     Args:
         count: the number of rows.
@@ -110,7 +112,9 @@ def measure(count: int, checkout: Path | None = None) -> float:
 
 
 def compare(checkout: Path, counts: list[int]) -> None:
-    """Measure another checkout and this one in turn, and print the ratios: one machine is busy for both."""
+    """Measure another checkout and this one in turn, and print the ratios: one machine
+    is busy for both.
+    """
     measure(LABELED)  # compiles and reads what all others then find
     measure(LABELED, checkout)
     for count in counts:

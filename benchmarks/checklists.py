@@ -1,4 +1,5 @@
-"""Coverage of the intervals of checklist metrics on simulated judges: `python benchmarks/checklists.py`.
+"""Coverage of the intervals of checklist metrics on simulated judges: `python
+benchmarks/checklists.py`.
 
 Each response has a quality, each of its six items is met with that probability, and annotators
 label every item. The judge is right on an item with probability 0.85, an answer is missing with

@@ -59,7 +59,9 @@ BIASED = {
 
 @dataclass(frozen=True)
 class Judge:
-    """One simulated judge: its settings, how to make a run of so many cases, and the metrics looked at."""
+    """One simulated judge: its settings, how to make a run of so many cases, and the
+    metrics looked at.
+    """
 
     name: str
     config: RunConfig
@@ -79,7 +81,9 @@ class Judge:
 def _cases(
     generator: np.random.Generator, count: int
 ) -> tuple[list[Case], np.ndarray, np.ndarray]:
-    """Return cases of three systems' responses, their true qualities and the standardised log-lengths."""
+    """Return cases of three systems' responses, their true qualities and the
+    standardised log-lengths.
+    """
     quality = generator.normal(size=(count, 3)) * 0.8 + np.array(list(SYSTEMS.values()))
     length = generator.normal(size=(count, 3))
     characters = np.maximum(1, np.round(np.exp(4 + 0.4 * length))).astype(int)
@@ -274,7 +278,8 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Planted:
-    """A judge that chooses classes: how frequent each class is, and how often it gives each class to each.
+    """A judge that chooses classes: how frequent each class is, and how often it gives
+    each class to each.
 
     `labeled` is the share of labeled cases, and `size` the number of cases with one prompt; half of
     these have the same class, and what the judge gets wrong about them is partly the same.
@@ -301,7 +306,9 @@ LETTERS = ("common", "other", "third")
 
 
 def classes(planted: Planted) -> Judge:
-    """Return a judge whose last class is the rare one; it abstains in 5 % of the cases and fails in 5 %."""
+    """Return a judge whose last class is the rare one; it abstains in 5 % of the cases
+    and fails in 5 %.
+    """
     k = len(planted.shares)
     names = (*LETTERS[: k - 1], "rare")
     config = {
@@ -383,7 +390,8 @@ def class_coverage(
 def clustered(
     generator: np.random.Generator, clusters: int, judges: int = 1
 ) -> tuple[list[Case], list[list[Judgment]]]:
-    """Return cases in clusters of `SIZE`, one prompt each, and the judgments of judges that are alike.
+    """Return cases in clusters of `SIZE`, one prompt each, and the judgments of judges
+    that are alike.
 
     How far one response is ahead belongs to the prompt in good part, and so does what each judge
     gets wrong about it.
@@ -443,7 +451,9 @@ def of_clusters(cluster: str, resamples: int = RESAMPLES) -> Judge:
 def cluster_coverage(
     simulations: int, resamples: int = RESAMPLES
 ) -> tuple[dict[str, float], list[dict[str, float]]]:
-    """Return the truth of metrics, and the share of intervals over clusters, and over cases, that hold it."""
+    """Return the truth of metrics, and the share of intervals over clusters, and over
+    cases, that hold it.
+    """
     judge = of_clusters("prompt", 0)
     metrics = score_run(
         judge.config, *judge.make(np.random.default_rng(12345), TRUTH)
@@ -463,7 +473,9 @@ def _share(hits: list[bool | None]) -> float:
 def false_findings(
     simulations: int, clusters: int, resamples: int = 400
 ) -> dict[str, list[float]]:
-    """Return how often tests at 0.05 tell apart two judges that are alike: over clusters, and over cases."""
+    """Return how often tests at 0.05 tell apart two judges that are alike: over
+    clusters, and over cases.
+    """
     found: dict[str, list[float]] = {name: [] for name in TESTED}
     for cluster in ("prompt", "id"):
         config = of_clusters(cluster, resamples).config
@@ -490,7 +502,9 @@ def false_findings(
 def small_coverage(
     simulations: int, sizes: tuple[int, ...] = (20, 50, 100, 200)
 ) -> dict[str, tuple[float, list[float]]]:
-    """Return of metrics that few cases are hard on the truth, and the share of intervals that hold it by size."""
+    """Return of metrics that few cases are hard on the truth, and the share of
+    intervals that hold it by size.
+    """
     found = {}
     for judge in judges(RESAMPLES):
         every = truth(judge)

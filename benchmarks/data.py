@@ -1,4 +1,5 @@
-"""Data: `evalkit plan` of a million rows, and reading them as cases, compared with reading them by the plain library.
+"""Data: `evalkit plan` of a million rows, and reading them as cases, compared with
+reading them by the plain library.
 
     uv run python benchmarks/data.py [ROWS]
 
@@ -26,7 +27,9 @@ WORDS = tuple(f"word{i}" for i in range(3000))
 
 
 def rows(count: int) -> Iterator[dict[str, object]]:
-    """Yield rows of about a kilobyte: a prompt, two responses of two models, a label and a topic."""
+    """Yield rows of about a kilobyte: a prompt, two responses of two models, a label
+    and a topic.
+    """
     draw = random.Random(0)
     texts = [" ".join(draw.choices(WORDS, k=60)) for _ in range(1000)]
     for number in range(count):
@@ -137,7 +140,9 @@ def inside(way: str, path: Path) -> None:
 
 
 def peak() -> float:
-    """Return this process's peak memory in MiB; what getrusage says is at least that of the process that started it."""
+    """Return this process's peak memory in MiB; what getrusage says is at least that of
+    the process that started it.
+    """
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -74,7 +74,9 @@ def pairs(
     share: float = 0.5,
     follows_length: float = 0.5,
 ) -> Callable[[np.random.Generator, int], Run]:
-    """Return runs of pairs: `verdict` gets the label (1 for A, -1 for B), whether A is longer, and the order shown."""
+    """Return runs of pairs: `verdict` gets the label (1 for A, -1 for B), whether A is
+    longer, and the order shown.
+    """
 
     def make(rng: np.random.Generator, n: int) -> Run:
         cases = []
@@ -208,7 +210,9 @@ def scores(
     score: Callable[[np.random.Generator, float], Sequence[float | None]],
     config: RunConfig = SCORES,
 ) -> Callable[[np.random.Generator, int], Run]:
-    """Return runs of scores from 1 to 5: `score` gets the grade and returns a score for each sample."""
+    """Return runs of scores from 1 to 5: `score` gets the grade and returns a score for
+    each sample.
+    """
 
     def make(rng: np.random.Generator, n: int) -> Run:
         cases = []
@@ -415,7 +419,8 @@ def errors(judge: Judge, decision: Decision, n: int) -> Iterator[str]:
 def labels_that_decide(
     accuracy: float, n: int, runs: int, share: float = 0.5
 ) -> tuple[int | None, list[float]]:
-    """Return the labels needed of a table with exactly this accuracy, and how often so many, and twice, decide.
+    """Return the labels needed of a table with exactly this accuracy, and how often so
+    many, and twice, decide.
 
     The table has n labeled pairs. If the truth is its accuracy, 80% of the runs with the labels at
     hand and those needed
@@ -455,7 +460,9 @@ def labels_that_decide(
 
 
 def main(runs: int, sizes: Sequence[int]) -> None:
-    """Print the share of wrong decisions by judge and size, and how often the labels needed decide."""
+    """Print the share of wrong decisions by judge and size, and how often the labels
+    needed decide.
+    """
     kinds = ("false trust", "false none", "undecided", "bias not named")
     print(f"| judge | truth | n | {' | '.join(kinds)} |\n| --- | --- {'| ---: ' * 5}|")
     for judge in JUDGES:

@@ -1,4 +1,5 @@
-"""The embedded judge: processor time of a call of the default run, with and without its settings that save time.
+"""The embedded judge: processor time of a call of the default run, with and without its
+settings that save time.
 
 uv run python benchmarks/embedded.py
 """

@@ -1,4 +1,5 @@
-"""The number of labels that `evalkit plan --labels` promises for a width: how often their interval is so narrow.
+"""The number of labels that `evalkit plan --labels` promises for a width: how often
+their interval is so narrow.
 
     uv run python benchmarks/labels.py [SIMULATIONS]
 
@@ -28,7 +29,9 @@ NAMES = "agreement/accuracy", "agreement/kappa"
 def simulated(
     generator: np.random.Generator, n: int, right: float
 ) -> dict[str, Metric]:
-    """Return accuracy and kappa of a judge that is right in this share of n pairs, half of them labeled A."""
+    """Return accuracy and kappa of a judge that is right in this share of n pairs, half
+    of them labeled A.
+    """
     label = (generator.random(n) < 0.5).astype(np.int8)
     hit = generator.random(n) < right
     every = np.ones(n, dtype=bool)

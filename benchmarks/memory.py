@@ -1,12 +1,14 @@
-"""Memory of a whole run by its number of cases: pairs in both orders, answers from a store, intervals by default.
+"""Memory of a whole run by its number of cases: pairs in both orders, answers from a
+store, intervals by default.
 
     uv run python benchmarks/memory.py [--cases 20000 200000] [--profile]
 
 For each size a process of its own writes the data and fills the store, and another runs
-`evalkit.workflows.run.run` with `store.mode=read_only` and tracking off, everything else at its default. What
-counts is how far its highest resident memory lies above that of the same process after a run of 20
-cases, which loads all there is to load. `--profile` prints the largest holders at the end of each
-stage instead (tracemalloc: many times slower, use few cases).
+`evalkit.workflows.run.run` with `store.mode=read_only` and tracking off, everything
+else at its default. What counts is how far its highest resident memory lies above that
+of the same process after a run of 20 cases, which loads all there is to load.
+`--profile` prints the largest holders at the end of each stage instead (tracemalloc:
+many times slower, use few cases).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Labels chosen by `evalkit label --next` against labels at random: bias, coverage and width of a corrected rate.
+"""Labels chosen by `evalkit label --next` against labels at random: bias, coverage and
+width of a corrected rate.
 
     uv run python benchmarks/next_labels.py [RUNS]
 
@@ -62,7 +63,9 @@ def scored(made: RunConfig, cases: list[Case], judgments: list[Judgment]) -> Run
 def estimates(
     seed: int, resamples: int, rounds: int = 3
 ) -> tuple[float, Metric, Metric, float]:
-    """Return the true rate, its estimates by chosen labels and by random ones, and the width expected of the former."""
+    """Return the true rate, its estimates by chosen labels and by random ones, and the
+    width expected of the former.
+    """
     random = np.random.default_rng(seed)
     made = config(resamples)
     judgments, labels = simulated(random)

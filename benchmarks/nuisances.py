@@ -1,4 +1,5 @@
-"""Nuisances: how often a decision is right where data is not ideal, and how often it is silent where it is.
+"""Nuisances: how often a decision is right where data is not ideal, and how often it is
+silent where it is.
 
     uv run python benchmarks/nuisances.py [--runs 200] [--sizes 40 150 600 5000] [--only WORD ...]
 
@@ -618,7 +619,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Found:
-    """What the runs of a cell come to: errors, uses, a sentence that is false trust, and seconds."""
+    """What the runs of a cell come to: errors, uses, a sentence that is false trust,
+    and seconds.
+    """
 
     cell: Cell
     errors: Counter[str]
@@ -673,7 +676,9 @@ def is_exceeded(count: int, runs: int) -> bool:
 
 
 def grid(found: Sequence[Found]) -> Iterator[str]:
-    """Yield the table of false trust: a row for each nuisance and kind, a column for each judge and size."""
+    """Yield the table of false trust: a row for each nuisance and kind, a column for
+    each judge and size.
+    """
     sizes = sorted({one.cell.n for one in found})
     columns = [(quality, n) for quality in QUALITIES for n in sizes]
     heads = [f"{quality}, {n:,}" for quality, n in columns]
@@ -714,7 +719,9 @@ POWERS: Final = (
 
 
 def power(row: Power, n: int, runs: int) -> tuple[int, int, int]:
-    """Return in how many runs a clean judge has the use or a stronger one, has `none`, and lost a use to a slice."""
+    """Return in how many runs a clean judge has the use or a stronger one, has `none`,
+    and lost a use to a slice.
+    """
 
     def judge(draft: Draft) -> None:
         wrong = draft.rng.random(draft.n) >= row.accuracy

@@ -1,4 +1,5 @@
-"""A loopback server that answers as OpenAI does, every request after the same time, at next to no cost of its own.
+"""A loopback server that answers as OpenAI does, every request after the same time, at
+next to no cost of its own.
 
 uv run python benchmarks/openai_server.py --latency 0.1     prints its port; GET /stats tells what
 it has seen

@@ -39,7 +39,9 @@ def simulated(
     wrong: float,
     correlation: float,
 ) -> dict[str, Metric]:
-    """Return the metrics of judges whose errors have a correlation; half of a prompt's errors are the same."""
+    """Return the metrics of judges whose errors have a correlation; half of a prompt's
+    errors are the same.
+    """
     n = prompts * size
     half, prompt = generator.random(n) < 0.5, np.repeat(np.arange(prompts), size)
 

@@ -1,4 +1,5 @@
-"""Criteria proposed on labels of noise: how often `evalkit align RUN tune=criteria` keeps one that adds nothing.
+"""Criteria proposed on labels of noise: how often `evalkit align RUN tune=criteria`
+keeps one that adds nothing.
 
     uv run python benchmarks/proposals.py [RUNS] [LABELS] [PROPOSALS]
 
@@ -33,7 +34,9 @@ NAMES = ("pass", "fail")
 
 @dataclass
 class RandomAsking(Asking):
-    """A model that proposes criteria with numbers, and a judge whose answers do not depend on them."""
+    """A model that proposes criteria with numbers, and a judge whose answers do not
+    depend on them.
+    """
 
     generator: Any = None
     proposals: int = 6

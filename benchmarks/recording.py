@@ -1,4 +1,5 @@
-"""Recording a run in MLflow beside an SQLite store: what it takes, and what of it grows with judgments.
+"""Recording a run in MLflow beside an SQLite store: what it takes, and what of it grows
+with judgments.
 
     uv run python benchmarks/recording.py [CASES ...]
 
@@ -57,7 +58,9 @@ def judged(folder: Path, port: str, cases: int) -> Path:
 
 
 def recorded(folder: Path, run: Path) -> tuple[float, float, int]:
-    """Return the seconds of recording a run, those of copying its files, and by how many bytes the database grows."""
+    """Return the seconds of recording a run, those of copying its files, and by how
+    many bytes the database grows.
+    """
     database = folder / "mlflow.db"
     took = []
     files = []

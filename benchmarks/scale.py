@@ -1,4 +1,5 @@
-"""Judgments a second by 1, 2 and 4 workers on one store, and what limits them; store reads and writes a second.
+"""Judgments a second by 1, 2 and 4 workers on one store, and what limits them; store
+reads and writes a second.
 
 uv run python benchmarks/scale.py [--latency 1] [--in-flight 256] [--rounds 4] [--workers 1 2 4]
 [--postgres URL] uv run python benchmarks/scale.py --rpm 6000 --workers 8    how well a shared limit
@@ -48,7 +49,9 @@ def stats(base: str) -> dict[str, float]:
 
 
 def machine() -> tuple[float, float]:
-    """Return the seconds that all processors were busy, with other work too, and those that they were there."""
+    """Return the seconds that all processors were busy, with other work too, and those
+    that they were there.
+    """
     user, nice, system, idle, wait, *rest = map(
         float, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     )
@@ -115,7 +118,9 @@ def work(
 def share(
     base: str, folder: Path, store: str, workers: int, given: argparse.Namespace
 ) -> str:
-    """Return how much of a shared limit workers use in three minutes, and the most that they send in one."""
+    """Return how much of a shared limit workers use in three minutes, and the most that
+    they send in one.
+    """
     processor_seconds(
         work(
             base, folder, store, workers, given, 3 * given.rpm, f"judge.rpm={given.rpm}"

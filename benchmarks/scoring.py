@@ -36,7 +36,9 @@ CRITERIA = ({"quality": 1.0}, {"quality": 0.0}, {"quality": -1.0})
 
 
 def make(cases: int) -> tuple[list[Case], list[Judgment]]:
-    """Return cases with labels, and a judge that is right two times of three and leans to what it sees first."""
+    """Return cases with labels, and a judge that is right two times of three and leans
+    to what it sees first.
+    """
     generator = np.random.default_rng(0)
     labels = generator.choice(["A", "B"], cases)
     sizes = generator.integers(0, 3, (cases, 2))
@@ -82,7 +84,9 @@ def config() -> RunConfig:
 def slow(
     cases: list[Case], judgments: list[Judgment]
 ) -> dict[str, tuple[float, float, float]]:
-    """Return a dozen metrics with intervals by going through the judgments anew for each resample."""
+    """Return a dozen metrics with intervals by going through the judgments anew for
+    each resample.
+    """
     by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
     for judgment in judgments:
         by_case[judgment.case_id].append(judgment)
@@ -183,7 +187,9 @@ def differences(
     judgments: list[Judgment],
     found: dict[str, tuple[float, float, float]],
 ) -> float:
-    """Return the largest difference between what the slow way finds and what scoring does on the same cases."""
+    """Return the largest difference between what the slow way finds and what scoring
+    does on the same cases.
+    """
     metrics = score_run(config(), cases, judgments).metrics
     pairs = [((m := metrics[name]).value, m.low, m.high) for name in found]
     return max(

@@ -1,4 +1,5 @@
-"""A served judge against a run: questions a second on the same requests, and the time of a stored answer.
+"""A served judge against a run: questions a second on the same requests, and the time
+of a stored answer.
 
 uv run python benchmarks/serving.py [--runs 3] [--requests 500] [--latency 0.1] [--in-flight 64]
 

@@ -1,4 +1,5 @@
-"""A served judge under load that clients choose: 100 clients with questions of every size up to the bounds.
+"""A served judge under load that clients choose: 100 clients with questions of every
+size up to the bounds.
 
 uv run python benchmarks/serving_load.py [--seconds 600] [--clients 100] [--latency 0.1] [--stop 3]
 
@@ -47,7 +48,9 @@ _CRITERION = re.compile(rb"- \*\*(.+?)\*\*")
 
 
 class Answering(asyncio.Protocol):
-    """Answers as a judge of pairs that prefers the first response; `GET /` says how often it has answered."""
+    """Answers as a judge of pairs that prefers the first response; `GET /` says how
+    often it has answered.
+    """
 
     answered = 0
 

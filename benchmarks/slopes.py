@@ -45,7 +45,9 @@ def slope_at_label(
     accuracy: float,
     ties: float,
 ) -> Metric:
-    """Return the slope of a judge that length does not move; half of a prompt's errors are the same."""
+    """Return the slope of a judge that length does not move; half of a prompt's errors
+    are the same.
+    """
     n = prompts * size
     prompt = np.repeat(np.arange(prompts), size)
     x = np.repeat(generator.normal(size=prompts), size)
@@ -79,7 +81,8 @@ def slope_at_label(
 def next_to_one(
     generator: np.random.Generator, n: int, wrong: float
 ) -> list[tuple[Metric, float]]:
-    """Return kappa and Spearman's rho with their true values, of a judge that is wrong at random in few cases.
+    """Return kappa and Spearman's rho with their true values, of a judge that is wrong
+    at random in few cases.
 
     Labels are balanced. Scores equal the grades, but the best response has the lowest score where
     the judge is wrong.

@@ -1,4 +1,5 @@
-"""Start-up: `import evalkit`, `evalkit --help` and a config error, as ratios to `import hydra` in the same run.
+"""Start-up: `import evalkit`, `evalkit --help` and a config error, as ratios to `import
+hydra` in the same run.
 
 uv run python benchmarks/startup.py
 """

@@ -1,4 +1,5 @@
-"""Runs that stop once a rate is known to a width: how often the interval at the stop misses it, and after how many.
+"""Runs that stop once a rate is known to a width: how often the interval at the stop
+misses it, and after how many.
 
     uv run python benchmarks/stopping.py [SIMULATIONS]
 
@@ -54,7 +55,9 @@ def looks(first: int, last: int) -> Iterator[int]:
 def stops(
     hits: Ints, width: float, interval: Callable[[int, int], tuple[float, float]]
 ) -> tuple[int, tuple[float, float]]:
-    """Return the number of pairs at which a run stops, and its interval; without a stop, all pairs."""
+    """Return the number of pairs at which a run stops, and its interval; without a
+    stop, all pairs.
+    """
     totals = hits.cumsum()
     bounds = (0.0, 1.0)
     for n in looks(first_look(width), len(hits)):

@@ -59,7 +59,9 @@ def scanned(path: Path) -> float:
 
 
 def rates(url: str, rows: int) -> None:
-    """Print how many answers a store writes and reads per second, and how many claims it gives and takes."""
+    """Print how many answers a store writes and reads per second, and how many claims
+    it gives and takes.
+    """
     answer = Completion(
         '{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1
     )

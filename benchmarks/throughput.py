@@ -1,4 +1,5 @@
-"""Judgments a second against a loopback server of fixed latency: evalkit by both transports, LiteLLM alone, bare HTTP.
+"""Judgments a second against a loopback server of fixed latency: evalkit by both
+transports, LiteLLM alone, bare HTTP.
 
 uv run python benchmarks/throughput.py [--runs 5] [--requests 500] [--latency 0.1] [--in-flight 64]
 
@@ -198,7 +199,9 @@ def words(
 
 
 class Times:
-    """Seconds of the judging phase, of the whole process and of processor time in it, run by run."""
+    """Seconds of the judging phase, of the whole process and of processor time in it,
+    run by run.
+    """
 
     def __init__(self) -> None:
         self.phase: list[float] = []
@@ -352,7 +355,9 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
 
 
 def row(found: Times, requests: int, limit: float | None) -> str:
-    """Return one line's cells; without a limit nothing is sent, and the phase has no share of it."""
+    """Return one line's cells; without a limit nothing is sent, and the phase has no
+    share of it.
+    """
     phase = median(found.phase) if found.phase else None
     cells = (
         ["", "", ""]
@@ -429,7 +434,9 @@ def targets(
 
 
 def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
-    """Print the processor time of one judging phase by layer, under the profiler (which makes it slower)."""
+    """Print the processor time of one judging phase by layer, under the profiler (which
+    makes it slower).
+    """
     from evalkit.cli.hydra_runner import split_study
     from evalkit.compose import DEFAULT, load_jobs
     from evalkit.workflows.run import judge_and_score

@@ -42,7 +42,8 @@ def answers(
 
 
 def evidence(second: Bools) -> Floats:
-    """Return (simulations,) the log of the evidence after the last look, as `change_evidence` of each simulation.
+    """Return (simulations,) the log of the evidence after the last look, as
+    `change_evidence` of each simulation.
 
     The distance of two answers is 1 if they differ, so scores depend on counts only.
     """
@@ -73,7 +74,9 @@ def evidence(second: Bools) -> Floats:
 
 
 def first_alarms(second: Bools, start: int) -> Floats:
-    """Return (simulations,) the first look from `start` on, from 0, after which the evidence suffices, or infinity."""
+    """Return (simulations,) the first look from `start` on, from 0, after which the
+    evidence suffices, or infinity.
+    """
     found = np.full(second.shape[1], np.inf)
     for t in range(start, len(second)):
         sizes = evidence(second[: t + 1])

@@ -1,4 +1,5 @@
-"""Write docs/reference/commands.md, config.md and files.md from the parser, the config models and the record types.
+"""Write docs/reference/commands.md, config.md and files.md from the parser, the config
+models and the record types.
 
 Run `python docs/generate_reference.py`.
 """
@@ -335,7 +336,7 @@ def config_page() -> str:
         parts.append(f"```text\nevalkit run {EXAMPLES[name]}\n```")
     parts += [
         "## evalkit align",
-        f"{AlignConfig.__doc__} These are settings of this command only; `tune` has no prefix.",
+        f"{inspect.getdoc(AlignConfig)} These are settings of this command only; `tune` has no prefix.",
     ]
     parts.append(_table(AlignConfig, "align.").replace("`align.tune`", "`tune`"))
     parts.append(
@@ -357,7 +358,7 @@ def _nested(
         if inner is not None and inner not in known:
             known.add(inner)
             yield f"### {prefix}{name}"
-            yield str(inner.__doc__)
+            yield inspect.cleandoc(str(inner.__doc__))
             yield _table(inner, "")
 
 

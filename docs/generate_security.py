@@ -1,4 +1,6 @@
-"""Write the table of SECURITY.md about configs from elsewhere, from the kinds of the fields and the ways in."""
+"""Write the table of SECURITY.md about configs from elsewhere, from the kinds of the
+fields and the ways in.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Collect the texts of reports into evalkit/locale/*/LC_MESSAGES/evalkit.po, and compile it to evalkit.mo.
+"""Collect the texts of reports into evalkit/locale/*/LC_MESSAGES/evalkit.po, and
+compile it to evalkit.mo.
 
 Run `python docs/translations.py` after a text has changed, translate what is new in the .po file if
 you can, and run it again. A text without a translation is shown in English.
@@ -37,7 +38,9 @@ msgstr ""
 
 
 def template() -> Catalog:
-    """Return the texts of the code, report/*/*.toml, notes, headings and titles of metrics, and benchmarks."""
+    """Return the texts of the code, report/*/*.toml, notes, headings and titles of
+    metrics, and benchmarks.
+    """
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

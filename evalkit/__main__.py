@@ -1,4 +1,6 @@
-"""`python -m evalkit`, which the current folder has no part in: a file `numpy.py` in it is not imported."""
+"""`python -m evalkit`, which the current folder has no part in: a file `numpy.py` in it
+is not imported.
+"""
 
 import sys
 from pathlib import Path

@@ -28,7 +28,9 @@ ConfigStore.instance().store(
 
 
 class RayLauncher(Launcher):
-    """Runs `jobs` jobs at a time, one for each processor by default, on the cluster at `address` or on this machine."""
+    """Runs `jobs` jobs at a time, one for each processor by default, on the cluster at
+    `address` or on this machine.
+    """
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
         self._jobs = jobs

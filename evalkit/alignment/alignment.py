@@ -1,4 +1,6 @@
-"""Choose settings on dev, prove them once on test labels, and keep the run's own if nothing can be shown."""
+"""Choose settings on dev, prove them once on test labels, and keep the run's own if
+nothing can be shown.
+"""
 
 from __future__ import annotations
 
@@ -258,7 +260,9 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
 def _propose_criteria(
     labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]
 ) -> Alignment:
-    """Have criteria proposed and tried on dev, and write those that were kept; test labels stay closed."""
+    """Have criteria proposed and tried on dev, and write those that were kept; test
+    labels stay closed.
+    """
     train, dev = (labels.side(name, labeled=True) for name in ("train", "dev"))
     search = Proposals(
         labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell
@@ -343,7 +347,9 @@ class _Search:
     def answered(
         self, candidate: Candidate, side: Side, *, reserve: int | None = None
     ) -> Side | None:
-        """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
+        """Return a side with the answers under a candidate, `None` if the budget did
+        not pay for all of them.
+        """
         if self.asking is None or not candidate.settings:
             return side
         return self.asking.answer(candidate, side, reserve=reserve)

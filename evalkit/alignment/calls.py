@@ -1,4 +1,6 @@
-"""The calls of an alignment, all within one budget: the judge answers a side, and `align.model` writes texts."""
+"""The calls of an alignment, all within one budget: the judge answers a side, and
+`align.model` writes texts.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ class _Writing:
 
 @dataclass
 class Asking:
-    """Judges sides with other settings, and has texts written, within a budget; stored answers cost nothing.
+    """Judges sides with other settings, and has texts written, within a budget; stored
+    answers cost nothing.
 
     Attributes:
         result: the run, whose templates are used.
@@ -89,7 +92,8 @@ class Asking:
     def answer(
         self, candidate: Candidate, side: Side, *, reserve: int | None = None
     ) -> Side | None:
-        """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them.
+        """Return a side with the answers under a candidate, `None` if the budget did
+        not pay for all of them.
 
         Args:
             candidate: the settings and templates.
@@ -134,7 +138,8 @@ class Asking:
     def write(
         self, prompts: Sequence[tuple[Message, ...]], read: Read
     ) -> list[Judgment] | None:
-        """Return what `align.model` writes for each prompt, `None` if the budget did not pay for all of them.
+        """Return what `align.model` writes for each prompt, `None` if the budget did
+        not pay for all of them.
 
         Each text is a judgment, whose `answer` is what `read` found in it; if that could not be
         used, its `error` says why. The text is as hostile as any answer of a model.
@@ -164,7 +169,8 @@ class Asking:
         return list(judged.judgments)
 
     def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:
-        """Return a prompt for `align.model`, from a template in the language of the run or in English.
+        """Return a prompt for `align.model`, from a template in the language of the run
+        or in English.
 
         Raises:
             PromptError: if the template cannot be used.

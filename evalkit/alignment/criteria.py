@@ -1,4 +1,5 @@
-"""Criteria and checklist items that a model proposes from mistakes on train; each is kept if it helps on dev.
+"""Criteria and checklist items that a model proposes from mistakes on train; each is
+kept if it helps on dev.
 
 A proposal is a name and one line of plain text. It is tried alone on dev, which had no part in it,
 against the run's own criteria. Those that help beyond the number tried are then added one after
@@ -212,13 +213,17 @@ class Proposals:
         return proposals
 
     def _answered(self, candidate: Candidate) -> Side | None:
-        """Return dev with the answers under a candidate, `None` if the budget does not pay for it."""
+        """Return dev with the answers under a candidate, `None` if the budget does not
+        pay for it.
+        """
         side = self.asking.answer(candidate, self.dev, reserve=0)
         self.unpaid = side is None
         return side
 
     def _duplicate(self, proposal: Proposal, sides: Mapping[str, Side]) -> Proposal:
-        """Return a proposal, as a duplicate if its answers always equal those on an earlier one or one of the run."""
+        """Return a proposal, as a duplicate if its answers always equal those on an
+        earlier one or one of the run.
+        """
         # `sides` is in the order in which proposals were tried
         earlier = {
             name: side
@@ -246,7 +251,9 @@ class Proposals:
     def _test_proposals(
         self, distinct: Sequence[Proposal], sides: Mapping[str, Side]
     ) -> list[Proposal]:
-        """Return the proposals with their gains, adjusted for their number (Holm), and whether each is kept."""
+        """Return the proposals with their gains, adjusted for their number (Holm), and
+        whether each is kept.
+        """
         baseline = Candidate({}, 0.0)
         gains = [
             self._gain_on_dev(
@@ -336,7 +343,9 @@ def own_criteria(config: RunConfig) -> dict[str, str]:
 
 
 def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidate:
-    """Return the run's criteria or checklist with proposals after them; a criterion has the mean weight."""
+    """Return the run's criteria or checklist with proposals after them; a criterion has
+    the mean weight.
+    """
     if config.mode.name == CHECKLIST:
         items = tuple(
             {"id": proposal.name, "criterion": proposal.text} for proposal in proposals
@@ -356,7 +365,9 @@ def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidat
 
 
 def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], object]:
-    """Return the answers by what was asked, or those on one criterion or item; empty if they have no values of it."""
+    """Return the answers by what was asked, or those on one criterion or item; empty if
+    they have no values of it.
+    """
     values: dict[tuple[Any, ...], object] = {}
     for judgment in side.judgments:
         # what was asked: two sides compare answers to the same requests
@@ -382,7 +393,8 @@ def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], obje
 def read_proposals(
     answer: Json, taken: Collection[str], most: int, tell: Callable[[str], None]
 ) -> Iterator[Proposal]:
-    """Yield the proposals in a model's answer, at most `most`; `tell` is called with why one cannot be used.
+    """Yield the proposals in a model's answer, at most `most`; `tell` is called with
+    why one cannot be used.
 
     Raises:
         ConfigError: if the answer has no list of them.
@@ -446,7 +458,8 @@ def _normalized(text: str) -> str:
 def write_proposals(
     config: RunConfig, candidate: Candidate, name: str, kept: int
 ) -> Path:
-    """Write criteria to a new file in `conf/criteria`, or checklist items to one in `conf/method`; return its path.
+    """Write criteria to a new file in `conf/criteria`, or checklist items to one in
+    `conf/method`; return its path.
 
     Raises:
         ConfigError: if it cannot be written.

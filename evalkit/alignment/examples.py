@@ -79,7 +79,9 @@ def _in_turn(examples: Sequence[Example]) -> list[Example]:
 
 
 def _with_alternating_winners(examples: Sequence[Example], first: int) -> list[Example]:
-    """Return pairs with response A and B as winners in turn, beginning with A if `first` is even."""
+    """Return pairs with response A and B as winners in turn, beginning with A if
+    `first` is even.
+    """
     position = count(first)
     return [
         _won_by("AB"[next(position) % 2], example)
@@ -90,7 +92,9 @@ def _with_alternating_winners(examples: Sequence[Example], first: int) -> list[E
 
 
 def _pair_example(config: RunConfig, case: Case) -> Example | None:
-    """Return a labeled pair as an example; `None` for other cases, and for ties that the judge may not choose."""
+    """Return a labeled pair as an example; `None` for other cases, and for ties that
+    the judge may not choose.
+    """
     if (
         len(case.responses) != 2
         or case.label is None

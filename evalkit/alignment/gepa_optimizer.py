@@ -1,4 +1,5 @@
-"""GEPA behind the seam of prompt optimizers: reflective mutation of the instructions on a Pareto front.
+"""GEPA behind the seam of prompt optimizers: reflective mutation of the instructions on
+a Pareto front.
 
 Agrawal et al. 2025, arXiv 2507.19457. It has no dependencies, and its calls are those of the
 trials.
@@ -33,7 +34,9 @@ class GepaOptimizer:
         )
 
     def optimize(self, trials: Trials) -> None:
-        """Have instructions written from cases of train, tried on these, and the better ones on all of dev."""
+        """Have instructions written from cases of train, tried on these, and the better
+        ones on all of dev.
+        """
         rounds = ROUNDS * trials.prompts
         train = trials.cases()
         if not train:

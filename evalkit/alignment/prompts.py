@@ -1,4 +1,5 @@
-"""Prompts that a model writes: what of a template may change, what a new text must be, and trials on train and dev.
+"""Prompts that a model writes: what of a template may change, what a new text must be,
+and trials on train and dev.
 
 Only the instruction may change: the text of a template's system part before its first line with
 Jinja or a tag. So the placeholders, the markers around texts, the scale and the instruction of the
@@ -169,7 +170,8 @@ class TrialsEndedError(Exception):
 
 @dataclass
 class Trials:
-    """What an optimizer can do: try an instruction on labeled cases of train or dev, and have a new one written.
+    """What an optimizer can do: try an instruction on labeled cases of train or dev,
+    and have a new one written.
 
     Attributes:
         result: the run.
@@ -223,7 +225,9 @@ class Trials:
         self._tried_texts.add(self.instruction.text)
 
     def cases(self) -> list[str]:
-        """Return the ids of train cases to write from: those that differ from their labels, and as many that agree."""
+        """Return the ids of train cases to write from: those that differ from their
+        labels, and as many that agree.
+        """
         ids = sorted(
             (case.id for case in self.train.cases),
             key=lambda case_id: digest([self.seed, case_id]),
@@ -256,7 +260,8 @@ class Trials:
         )
 
     def scores(self, text: str, ids: Sequence[str]) -> list[float]:
-        """Return the agreement of each case, in [0, 1], if the judge has an instruction; without an answer it is 0.
+        """Return the agreement of each case, in [0, 1], if the judge has an
+        instruction; without an answer it is 0.
 
         Raises:
             TrialsEndedError: if the budget does not pay for the answers.
@@ -338,7 +343,8 @@ class Trials:
         )
 
     def write(self, text: str, ids: Sequence[str]) -> str | None:
-        """Return a new instruction, written from one and cases that were judged with it; `None` if there is none.
+        """Return a new instruction, written from one and cases that were judged with
+        it; `None` if there is none.
 
         A text that cannot be used is one line of progress.
         """

@@ -250,7 +250,8 @@ class Labels:
         return obstacles
 
     def provable(self, name: SideName = "test", tests: int = 1) -> float | None:
-        """Return the smallest gain that the answered labels of a side could probably prove, `None` if that is none.
+        """Return the smallest gain that the answered labels of a side could probably
+        prove, `None` if that is none.
 
         For correlations, it assumes that of dev, and that half of its error is common to both
         judges.
@@ -280,7 +281,9 @@ class Labels:
         return self.kind is not SCORES and value is not None and isnan(value)
 
     def _beyond_chance(self) -> float:
-        """Return the gain in agreement beyond chance for one in the share of correct verdicts, as on dev."""
+        """Return the gain in agreement beyond chance for one in the share of correct
+        verdicts, as on dev.
+        """
         values = self._observed("dev")
         kappa = values.get(self.metric, 0.0)
         share = values.get(self.kind.share or "", 1.0)
@@ -302,7 +305,8 @@ class Labels:
 def without_agreement(
     counted: Metric | None, kind: Kind, where: str, remedy: str
 ) -> ConfigError:
-    """Return the error of cases without agreement: labels, answers to labeled cases, or different scores are missing.
+    """Return the error of cases without agreement: labels, answers to labeled cases, or
+    different scores are missing.
 
     Args:
         counted: the agreement, which counts labels with and without a usable answer; `None` without

@@ -125,7 +125,8 @@ def obstacle(
 
 
 def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
-    """Return whether a verdict may depend on the answers to other cases: by a model of votes, or by normalization.
+    """Return whether a verdict may depend on the answers to other cases: by a model of
+    votes, or by normalization.
 
     Then a side is scored with all its cases, those without labels too, and never with cases of
     another side.
@@ -137,7 +138,8 @@ def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
 def candidates(
     config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]
 ) -> Iterator[Candidate]:
-    """Yield the run's own settings, then for each combination of changed settings the best values on train.
+    """Yield the run's own settings, then for each combination of changed settings the
+    best values on train.
 
     Combinations with fewer changes come first. Among equally good values, the first one wins, and
     the run's own come before all others.
@@ -243,7 +245,8 @@ def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
 
 
 def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
-    """Return the share of labeled verdicts that are correct, or the rank correlation of scores and grades.
+    """Return the share of labeled verdicts that are correct, or the rank correlation of
+    scores and grades.
 
     Without any verdict, or where all scores are equal, it is -1.
     """

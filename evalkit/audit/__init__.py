@@ -1,4 +1,6 @@
-"""Audit a judge: edit cases, and see whether the judge falls for it more than its own noise explains."""
+"""Audit a judge: edit cases, and see whether the judge falls for it more than its own
+noise explains.
+"""
 
 from __future__ import annotations
 

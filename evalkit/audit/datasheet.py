@@ -1,4 +1,5 @@
-"""The result of an audit on one page, and of a sweep of audits: what judges fall for, and on what that rests.
+"""The result of an audit on one page, and of a sweep of audits: what judges fall for,
+and on what that rests.
 
 The page is first a value in JSON, with every sentence in English and Chinese; Markdown and HTML are
 made of that value.
@@ -333,7 +334,9 @@ def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
 
 @frozen
 class Audit:
-    """An audit that is judged: its probes, edited cases and their judgments, its metrics and outcomes."""
+    """An audit that is judged: its probes, edited cases and their judgments, its
+    metrics and outcomes.
+    """
 
     probes: tuple[Probe, ...]
     cases: Sequence[Case]
@@ -375,7 +378,8 @@ class Audit:
     def read(
         cls, config: RunConfig, result: RunResult, reviews: Reviews = NO_REVIEWS
     ) -> Audit | None:
-        """Return the audit of a finished run under other scoring settings; `None` if the run is not an audit.
+        """Return the audit of a finished run under other scoring settings; `None` if
+        the run is not an audit.
 
         Args:
             config: The config with the new settings.
@@ -414,7 +418,8 @@ def _lines(values: Iterable[object]) -> str:
 
 
 def earlier_reviews(folder: Path) -> Reviews:
-    """Return the reviews of paraphrases in the folder of an audit that is run again; empty for another folder.
+    """Return the reviews of paraphrases in the folder of an audit that is run again;
+    empty for another folder.
 
     Raises:
         ConfigError: If the file with the edited cases is damaged.

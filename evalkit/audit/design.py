@@ -1,4 +1,6 @@
-"""The design of an audit: edited cases are judged together with the cases, and compared with them."""
+"""The design of an audit: edited cases are judged together with the cases, and compared
+with them.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class AuditDesign(Design):
     async def judge(
         self, cases: Sequence[Case], evaluator: Evaluator, folder: Path, ask: Ask
     ) -> JudgingResult:
-        """Return the judgments of original and edited cases, once the rewriter has written its texts."""
+        """Return the judgments of original and edited cases, once the rewriter has
+        written its texts.
+        """
         config = self.config
         # Step 1: paraphrases must exist before they can be judged.
         first: JudgingResult | None = None
@@ -84,7 +88,9 @@ class AuditDesign(Design):
     def of_cases(
         self, judgments: Sequence[Judgment], folder: Path
     ) -> Sequence[Judgment]:
-        """Return the judgments of the original cases; those of the edited ones count in the audit only."""
+        """Return the judgments of the original cases; those of the edited ones count in
+        the audit only.
+        """
         assert self._plan is not None
         original, self._answers = split(self._plan, judgments, folder)
         return original

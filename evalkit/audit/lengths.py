@@ -1,4 +1,6 @@
-"""How many words an edit adds to a text, and whether length alone explains what a judge falls for."""
+"""How many words an edit adds to a text, and whether length alone explains what a judge
+falls for.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,8 @@ def length_sentence(
     clusters: Clusters,
     alpha: float,
 ) -> Text | None:
-    """Return how far the added words explain what a judge falls for; `None` if they do not, or none are added.
+    """Return how far the added words explain what a judge falls for; `None` if they do
+    not, or none are added.
 
     Args:
         outcome: What the probe found.

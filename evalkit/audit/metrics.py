@@ -316,7 +316,9 @@ def contrasts(
 
 
 def _scale(config: RunConfig) -> Scale | None:
-    """Return the scale of what is judged one at a time; classes count from the lowest, or as positive or not."""
+    """Return the scale of what is judged one at a time; classes count from the lowest,
+    or as positive or not.
+    """
     rubric = config.rubric
     if config.mode.name not in SINGLE:
         return None
@@ -334,7 +336,9 @@ def _scale(config: RunConfig) -> Scale | None:
 def _answer_numbers(
     config: RunConfig, verdict: Verdict | None
 ) -> tuple[float | None, ...]:
-    """Return what `Answers` has of a verdict: value, verdict, and the winner in each order alone."""
+    """Return what `Answers` has of a verdict: value, verdict, and the winner in each
+    order alone.
+    """
     rubric = config.rubric
     pair = config.mode.name not in SINGLE
     if verdict is None or verdict.reason == "missing":
@@ -536,7 +540,9 @@ def _sums(values: Floats, clusters: Clusters) -> Floats:
 
 
 def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | None:
-    """Return the p-value of the test that flips the signs of clusters; `None` if no cluster differs from 0."""
+    """Return the p-value of the test that flips the signs of clusters; `None` if no
+    cluster differs from 0.
+    """
     sums = _sums(values, clusters)
     # Flipping the sign of 0 changes nothing.
     sums = sums[np.abs(sums) > 1e-9]
@@ -559,7 +565,8 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
 def _detectable_shift(
     contrast: Contrast, clusters: Clusters, confidence: float, family: int, unit: float
 ) -> float | None:
-    """Return the smallest mean shift that would be found with a power of 0.8; `None` if no shift can be.
+    """Return the smallest mean shift that would be found with a power of 0.8; `None` if
+    no shift can be.
 
     It is at least what the fewest cases that can be significant contribute if each changes by the
     smallest `unit`.

@@ -48,7 +48,8 @@ NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def probes_of(config: RunConfig) -> tuple[Probe, ...]:
-    """Return the probes of a config that make sense for its mode; the unedited repeat is always the first.
+    """Return the probes of a config that make sense for its mode; the unedited repeat
+    is always the first.
 
     Raises:
         ConfigError: If there is no such probe, none makes sense for the mode, or it needs a
@@ -219,7 +220,8 @@ def expand(
     config: RunConfig,
     paraphrases: Mapping[str, str] = NONE,
 ) -> Iterator[Case]:
-    """Yield a case, and the case as each probe edits it; `paraphrases` are those of the rewriter, by the case's id.
+    """Yield a case, and the case as each probe edits it; `paraphrases` are those of the
+    rewriter, by the case's id.
 
     Raises:
         ConfigError: If its id is one that an edited case would have.
@@ -249,7 +251,9 @@ def check_id(case: Case) -> None:
 
 
 class ProbedEvaluator:
-    """Plans and reads the requests of edited cases, each as the original evaluator does under the case's own id."""
+    """Plans and reads the requests of edited cases, each as the original evaluator does
+    under the case's own id.
+    """
 
     weighs = True
 
@@ -283,7 +287,9 @@ class ProbedEvaluator:
         return planner
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the requests of a case; a repeat has the sample numbers that follow the run's own."""
+        """Return the requests of a case; a repeat has the sample numbers that follow
+        the run's own.
+        """
         name, probe = _parts(case.id)
         # Under the case's own id: orders and texts that are chosen by its hash must be those of
         # the original.
@@ -343,7 +349,9 @@ _NAME = re.compile(
 
 
 class Relabeled:
-    """An evaluator whose prompts call the two responses by other names; texts under judgment stay as they are."""
+    """An evaluator whose prompts call the two responses by other names; texts under
+    judgment stay as they are.
+    """
 
     def __init__(self, evaluator: Evaluator, names: tuple[str, str]) -> None:
         self._evaluator = evaluator

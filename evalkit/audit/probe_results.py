@@ -46,7 +46,9 @@ def probe_result(
     reviews: Mapping[str, int],
     length: Text | None,
 ) -> JsonObject:
-    """Return what one probe shows, as the datasheet's JSON has it: its state, numbers and sentences."""
+    """Return what one probe shows, as the datasheet's JSON has it: its state, numbers
+    and sentences.
+    """
     probe = outcome.contrast.probe
     prefix = f"audit/{probe.name}/"
     metrics = {
@@ -124,7 +126,9 @@ def _probe_state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
 
 
 def _excludes_effect(outcome: Outcome, metrics: Metrics) -> bool:
-    """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
+    """Return whether intervals exclude an effect of a quarter of the largest one, and
+    as many changes.
+    """
     changes = metrics.get("instability")
     # No direction on average is not enough: many changes in both directions are instability.
     if changes is not None and changes.high is not None and changes.high > LARGE:
@@ -146,7 +150,8 @@ def _excludes_effect(outcome: Outcome, metrics: Metrics) -> bool:
 
 
 def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int | None:
-    """Return about how many more cases decide a probe, if its effect is as estimated; `None` if that is unknown.
+    """Return about how many more cases decide a probe, if its effect is as estimated;
+    `None` if that is unknown.
 
     The interval of the effect then excludes a large effect, or none.
     """
@@ -348,7 +353,9 @@ def _describe_effect(
 
 
 def _order(outcome: Outcome) -> list[int]:
-    """Return the indices of the cases with an effect in the direction of the mean, changed verdicts first."""
+    """Return the indices of the cases with an effect in the direction of the mean,
+    changed verdicts first.
+    """
     if outcome.silenced and not outcome.found:
         return [int(index) for index in np.flatnonzero(outcome.contrast.missing)]
     # (cases,) positive if a case moves as the mean does.

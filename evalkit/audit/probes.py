@@ -103,7 +103,9 @@ def edit_text(change: Callable[[str, Case, Place], str | None]) -> Edit:
 
 
 def replace_copy(change: Callable[[str, Case, Place], str | None]) -> Edit:
-    """Return an edit that puts a changed copy of one response next to the original, or in its place if it is alone."""
+    """Return an edit that puts a changed copy of one response next to the original, or
+    in its place if it is alone.
+    """
 
     def edit(case: Case, target: Place) -> Case | None:
         # The copy replaces the response at `side`, so the original is the other one.
@@ -124,7 +126,8 @@ def with_text(case: Case, side: int, text: str) -> Case:
 
 
 def side_of(case: Case, *, worse: bool) -> int:
-    """Return the index, 0 or 1, of the worse or better response; one by the hash of the case's id if labels differ not.
+    """Return the index, 0 or 1, of the worse or better response; one by the hash of the
+    case's id if labels differ not.
 
     It does not depend on any judgment, so that a judge's noise cannot select cases.
     """
@@ -362,7 +365,9 @@ _NUMBER = re.compile(r"\d+")
 
 
 def _one_of(texts: Mapping[str, Sequence[str]]) -> Edit:
-    """Return an edit that replaces a response by one of several texts, by the hash of the case's id."""
+    """Return an edit that replaces a response by one of several texts, by the hash of
+    the case's id.
+    """
 
     def chosen(_: str, case: Case, target: Place) -> str:
         texts_in_language = texts[target.language]

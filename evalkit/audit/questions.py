@@ -39,7 +39,9 @@ class AuditQuestions(Questions):
         return ProbedEvaluator(self.config, evaluator, self.probes)
 
     def expand(self, case: Case) -> Iterator[Case]:
-        """Yield the case, unless only edited ones are wanted, and the case as each probe edits it."""
+        """Yield the case, unless only edited ones are wanted, and the case as each
+        probe edits it.
+        """
         versions = expand(case, self.probes, self.config, self.paraphrases)
         # Index 0 is the original case, and the edited ones follow it.
         return islice(versions, 0 if self.original else 1, None)
@@ -68,7 +70,9 @@ class AuditQuestions(Questions):
         return replace(self, paraphrases=paraphrases(judgments))
 
     def expecting(self, cases: Iterable[Case], store: Store | None) -> Questions:
-        """Return the questions with stored paraphrases; the others are texts of the original's length."""
+        """Return the questions with stored paraphrases; the others are texts of the
+        original's length.
+        """
         step = self.earlier_step()
         if step is None:
             return self

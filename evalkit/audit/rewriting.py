@@ -1,4 +1,5 @@
-"""The probe `paraphrase`: the model of `probe.rewriter` writes each text once, and annotators may review it.
+"""The probe `paraphrase`: the model of `probe.rewriter` writes each text once, and
+annotators may review it.
 
 A paraphrase is requested like a judgment. So it is stored under its content key, and limits and
 budgets apply to it.
@@ -37,7 +38,8 @@ _TAGS = re.compile(r"<(response)>\n?(.*?)\n?</\1>", re.DOTALL)
 
 
 class Rewriter:
-    """Plans one request per case, for a paraphrase of the response that the probe edits, and reads the answer.
+    """Plans one request per case, for a paraphrase of the response that the probe
+    edits, and reads the answer.
 
     Raises:
         PromptError: If the template `paraphrase` cannot be used.
@@ -82,7 +84,9 @@ class Rewriter:
     def read(
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
-        """Return the paraphrase as a judgment's answer, or why there is none: it is cut off, a refusal, or the same."""
+        """Return the paraphrase as a judgment's answer, or why there is none: it is cut
+        off, a refusal, or the same.
+        """
         return conclude(
             request, completion, lambda: _read_paraphrase(request, completion), None
         )
@@ -151,7 +155,9 @@ def note_missing(judgments: Sequence[Judgment]) -> list[str]:
 
 
 def reviews_of(case: Case) -> Mapping[str, bool]:
-    """Return whether each annotator says that an edited case's paraphrase means the same, by name."""
+    """Return whether each annotator says that an edited case's paraphrase means the
+    same, by name.
+    """
     reviews = case.metadata.get(SAME)
     if isinstance(reviews, Mapping):
         return reviews
@@ -203,7 +209,8 @@ def review_table(
 
 
 def read_reviews(path: Path, omitted: Counter[str]) -> Reviews | None:
-    """Return whether each annotator says that a paraphrase means the same, by its key; `None` for another table.
+    """Return whether each annotator says that a paraphrase means the same, by its key;
+    `None` for another table.
 
     Args:
         path: The file that `review_table` made, with labels.
@@ -233,7 +240,9 @@ def read_reviews(path: Path, omitted: Counter[str]) -> Reviews | None:
 
 
 def with_reviews(edits: Iterable[Case], reviews: Reviews) -> list[Case]:
-    """Return edited cases with annotators' reviews of paraphrases added; a newer one replaces an older one."""
+    """Return edited cases with annotators' reviews of paraphrases added; a newer one
+    replaces an older one.
+    """
 
     def reviewed(edit: Case) -> Case:
         if edit.metadata.get("probe") == PARAPHRASE:

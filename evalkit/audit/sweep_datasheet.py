@@ -31,7 +31,8 @@ from evalkit.scoring.stats.paired import holm, letters
 
 
 def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of the datasheet of a sweep of audits, by name; empty if fewer than two jobs are audits.
+    """Return the files of the datasheet of a sweep of audits, by name; empty if fewer
+    than two jobs are audits.
 
     Args:
         folder: The sweep's folder.

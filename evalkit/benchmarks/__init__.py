@@ -1,4 +1,5 @@
-"""Published benchmarks: each module holds one family's reader, scoring rule, metrics, license and importer.
+"""Published benchmarks: each module holds one family's reader, scoring rule, metrics,
+license and importer.
 
 `evalkit.core.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that
 packages offer in the entry-point group `evalkit.benchmarks`. What a benchmark needs is exported

@@ -1,4 +1,5 @@
-"""AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs compared with a baseline's.
+"""AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs compared
+with a baseline's.
 
 An annotation has two outputs for an instruction and a preference from 1 (the first) to 2 (the
 second).
@@ -161,7 +162,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _difficulties(path: Path) -> dict[int, float]:
-    """Return the published difficulty of each instruction by number, if the file is in the folder."""
+    """Return the published difficulty of each instruction by number, if the file is in
+    the folder.
+    """
     file = _beside(path, DIFFICULTY)
     rows = _table(file)
     try:
@@ -176,7 +179,8 @@ def _difficulties(path: Path) -> dict[int, float]:
 
 
 def calibrations(file: Path) -> dict[int, Row]:
-    """Return the calibration data of each instruction for AlpacaEval's length control, by number, if available.
+    """Return the calibration data of each instruction for AlpacaEval's length control,
+    by number, if available.
 
     It has the instruction's difficulty and its rows of df_gamed.csv: each row's number, the
     preference (null if missing), the scaled difference in length, the difficulty, and 1 if its
@@ -227,7 +231,8 @@ def _table(file: Path) -> list[dict[str, str]]:
 
 
 def _rule(view: View) -> Measures:
-    """Return `alpaca_eval/win_rate` and `alpaca_eval/length_controlled_win_rate`, by model if there are several.
+    """Return `alpaca_eval/win_rate` and `alpaca_eval/length_controlled_win_rate`, by
+    model if there are several.
 
     The win rate is the mean preference for the model's output over the baseline's, a tie being a
     half; with log-probabilities the preference is the probability of the model's token (Li et al.
@@ -276,7 +281,8 @@ def _rule(view: View) -> Measures:
 
 @frozen
 class _Data:
-    """The regression's rows: the gamed baselines' first, then the model's own in the order of instructions.
+    """The regression's rows: the gamed baselines' first, then the model's own in the
+    order of instructions.
 
     `case` is the case of each of the model's rows; `read` is whether it has a preference. `y` is
     NaN for a gamed row without a preference. `difficulty` is by the model's rows.
@@ -303,7 +309,8 @@ def length_controlled(
     *,
     missing: int,
 ) -> Statistic | None:
-    """Return the length-controlled win rate of one model; `None` if the authors' procedure cannot be followed.
+    """Return the length-controlled win rate of one model; `None` if the authors'
+    procedure cannot be followed.
 
     The interval resamples instructions: each resample is one Newton step, at the selected penalty,
     from the full fit. The rows of the gamed baselines are fixed data of the benchmark.
@@ -336,7 +343,9 @@ def length_controlled(
 def _regression_rows(
     cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats
 ) -> _Data | None:
-    """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
+    """Return the rows of the regression; `None` unless every instruction of the
+    benchmark has its calibration.
+    """
     calibrated = [
         (cases[index].metadata.get(CALIBRATION), index)
         for index in np.flatnonzero(rows).tolist()
@@ -377,7 +386,8 @@ def _regression_rows(
 
 
 def _fit_by_folds(data: _Data) -> Floats:
-    """Return the coefficients at the penalty selected by five-fold cross-validation, as in scikit-learn.
+    """Return the coefficients at the penalty selected by five-fold cross-validation, as
+    in scikit-learn.
 
     A preference p counts as two outcomes: 1 with weight p and 0 with weight 1 - p. Folds consist of
     rows; the best penalty has the highest mean likelihood of held-out rows.
@@ -444,7 +454,8 @@ def _likelihood(truth: Floats, predicted: Floats, weights: Floats) -> float:
 
 
 def _resampled_win_rates(data: _Data, fitted: Floats, counts: Floats) -> Floats:
-    """Return the win rate of each resample; `counts` is the frequency of each of the model's rows in it.
+    """Return the win rate of each resample; `counts` is the frequency of each of the
+    model's rows in it.
 
     Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that
     of the fit.
@@ -483,7 +494,8 @@ def _resampled_win_rates(data: _Data, fitted: Floats, counts: Floats) -> Floats:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each annotation; its margin is the weighted preference relative to an even one.
+    """Return a record for each annotation; its margin is the weighted preference
+    relative to an even one.
 
     Annotations by people are labels of the pair.
     """
@@ -547,7 +559,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _is_person(annotator: str) -> bool:
-    """Return whether an annotator is a person: by name, or a number as in AlpacaFarm; one without a name is a judge."""
+    """Return whether an annotator is a person: by name, or a number as in AlpacaFarm;
+    one without a name is a judge.
+    """
     return annotator.isdecimal() or (annotator != _UNNAMED and is_persons(annotator))
 
 
@@ -580,7 +594,9 @@ def _margin(row: Row) -> float | None:
 
 
 def _completion_text(row: Row) -> str | None:
-    """Return the text of a completion, of a chat completion's choice, or the arguments of a function call."""
+    """Return the text of a completion, of a chat completion's choice, or the arguments
+    of a function call.
+    """
     raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
         message = raw.get("message")

@@ -1,4 +1,5 @@
-"""Arena-Hard (Li et al. 2024, arXiv 2406.11939): models' answers compared with a baseline by category.
+"""Arena-Hard (Li et al. 2024, arXiv 2406.11939): models' answers compared with a
+baseline by category.
 
 A judgment consists of two games; the first one shows the baseline first.
 """
@@ -191,7 +192,8 @@ def _content(message: Any) -> Any:
 
 
 def _rule(view: View) -> Measures:
-    """Return `arena_hard/score`, by model if there are several, and by category if there are several.
+    """Return `arena_hard/score`, by model if there are several, and by category if
+    there are several.
 
     The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a
     loss 0, "much better" (`A>>B`) with weight 3 (Li et al. 2024, arXiv 2406.11939, section 4, and

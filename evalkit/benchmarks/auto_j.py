@@ -1,4 +1,6 @@
-"""Auto-J's pairwise test data (Li et al. 2024, ICLR, arXiv 2310.05470): pairs with human labels, by scenario."""
+"""Auto-J's pairwise test data (Li et al. 2024, ICLR, arXiv 2310.05470): pairs with
+human labels, by scenario.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""DevAI (Zhuge et al. 2024, arXiv 2410.10934): tasks for coding agents, with requirements judged by people and agents.
+"""DevAI (Zhuge et al. 2024, arXiv 2410.10934): tasks for coding agents, with
+requirements judged by people and agents.
 
 A system's folder has `human_as_a_judge` and `agent_as_a_judge`, each with a file for each task.
 """
@@ -51,7 +52,9 @@ _MET: dict[Any, ItemAnswer | None] = {True: "met", False: "not_met", None: None}
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each task; the agents' outputs are a column `response` or come from `dataset.join`."""
+    """Yield a case for each task; the agents' outputs are a column `response` or come
+    from `dataset.join`.
+    """
     for task in json_objects(benchmark, source):
         items = _checklist_items(task, task.place)
         yield (
@@ -106,7 +109,9 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each task: the agent's answers, with the annotators' from the folder next to it as labels."""
+    """Return a record for each task: the agent's answers, with the annotators' from the
+    folder next to it as labels.
+    """
     folder = _judged_folder(path)
     people = next(
         (
@@ -149,7 +154,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _judged_folder(path: Path) -> Path:
-    """Return the folder or file with the judgments; in a system's folder, the only kind of agent's judgments.
+    """Return the folder or file with the judgments; in a system's folder, the only kind
+    of agent's judgments.
 
     Raises:
         DatasetError: If there are several kinds.
@@ -181,7 +187,8 @@ def _answers(task: Row, location: str) -> dict[str, bool | None]:
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
-    """Return the agreement with annotators, the requirements met with and without prerequisites, and the solve rate.
+    """Return the agreement with annotators, the requirements met with and without
+    prerequisites, and the solve rate.
 
     Zhuge et al. 2024, arXiv 2410.10934, section 4: agreement is the share of requirements with the
     same judgment; a task is solved if every requirement is met.

@@ -1,4 +1,6 @@
-"""FairEval (Wang et al. 2024, ACL, arXiv 2305.17926): two models' answers to 80 questions, with human labels."""
+"""FairEval (Wang et al. 2024, ACL, arXiv 2305.17926): two models' answers to 80
+questions, with human labels.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def _holds(folder: Path) -> bool:
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield the pairs of FairEval: two models' answers to each question, with the human label in the same line."""
+    """Yield the pairs of FairEval: two models' answers to each question, with the human
+    label in the same line.
+    """
     folder = source.path
     if not _holds(folder):
         row = None if folder.is_dir() else first_row(folder)

@@ -1,4 +1,5 @@
-"""HalluQA (Cheng et al. 2023, arXiv 2310.03368): Chinese questions, correct answers, and models' answers to judge.
+"""HalluQA (Cheng et al. 2023, arXiv 2310.03368): Chinese questions, correct answers,
+and models' answers to judge.
 
 Each system has a file of judged answers: hallucination (0) or not (1).
 """
@@ -52,7 +53,9 @@ _VERDICTS = {"true": 0.0, "false": 1.0}
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
+    """Yield a case for each question, with the answers of all models; categories come
+    from HalluQA.json.
+    """
     # Questions alone have nothing to judge.
     if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
         problem = "has questions but no answers to judge"
@@ -98,7 +101,9 @@ def _questions(path: Path) -> dict[str, LocatedRow]:
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:
-    """Return the model of each file, as `m` in m_output_qa_prompt.json; duplicates are named by file."""
+    """Return the model of each file, as `m` in m_output_qa_prompt.json; duplicates are
+    named by file.
+    """
     stems = {file: file.name.partition(".json")[0] for file in files}
     models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
     # Two files of one model, such as two runs, are named by file.
@@ -117,7 +122,8 @@ def best_answers(row: Row) -> list[str]:
 
 
 def _rule(view: View) -> Measures:
-    """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and by kind of question.
+    """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and
+    by kind of question.
 
     The share of answers that score above the middle of the scale (rubric=binary: 1 is no
     hallucination). Cheng et al. 2023, arXiv 2310.03368, section 3, with their script, count an
@@ -178,7 +184,9 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each answer; the file names the system, and HalluQA.json next to it has the categories."""
+    """Return a record for each answer; the file names the system, and HalluQA.json next
+    to it has the categories.
+    """
     rows = [row for row in located_rows(path) if row.file.name != QUESTIONS_FILE]
     models = models_of({row.file for row in rows})
     questions = _questions(path)

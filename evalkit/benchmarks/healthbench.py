@@ -72,7 +72,8 @@ def _item(item: Any, location: str) -> JsonObject:
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
-    """Return `healthbench/score`: the mean over examples of points over positive points, clipped to 0 and 1.
+    """Return `healthbench/score`: the mean over examples of points over positive
+    points, clipped to 0 and 1.
 
     Arora et al. 2025, arXiv 2505.08775, section 3: the mean is clipped, not the score of an
     example.

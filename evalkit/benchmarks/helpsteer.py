@@ -1,4 +1,6 @@
-"""HelpSteer, HelpSteer2 and HelpSteer3 (Wang et al. 2024, NeurIPS, arXiv 2406.08673): ratings and preferences."""
+"""HelpSteer, HelpSteer2 and HelpSteer3 (Wang et al. 2024, NeurIPS, arXiv 2406.08673):
+ratings and preferences.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ _TURN: Final = "<extra_id_1>"
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each prompt with its rated responses, which are in consecutive rows, or for each preference."""
+    """Yield a case for each prompt with its rated responses, which are in consecutive
+    rows, or for each preference.
+    """
     number = 0
     # Consecutive rows only: a prompt may occur again later as another case.
     for (_, prompt), group in groupby(
@@ -96,7 +100,8 @@ def _rated(rows: Sequence[LocatedRow]) -> Row:
 
 
 def _rule(view: View) -> Measures:
-    """Return, by attribute, `helpsteer/ATTRIBUTE/weighted_kappa` and `…/pearson`, and `helpsteer/preference_accuracy`.
+    """Return, by attribute, `helpsteer/ATTRIBUTE/weighted_kappa` and `…/pearson`, and
+    `helpsteer/preference_accuracy`.
 
     Cohen's kappa with quadratic weights is the authors' measure of human agreement (Wang et al.
     2024, arXiv 2406.08673, section 2); an attribute is judged by the criterion of its name, on the

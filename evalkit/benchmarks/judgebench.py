@@ -170,7 +170,9 @@ def _judge_of_file(rows: Sequence[LocatedRow], *, several: bool) -> str:
 
 
 def _decision_cells(entry: Any, sign: float) -> Cells:
-    """Return the decision and the text of one judgment, `sign` -1 if the responses are exchanged."""
+    """Return the decision and the text of one judgment, `sign` -1 if the responses are
+    exchanged.
+    """
     if not isinstance(entry, Mapping):
         return {"failure": "the judgment is null"}
     judgment = entry.get("judgment")

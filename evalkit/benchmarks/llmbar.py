@@ -1,4 +1,5 @@
-"""LLMBar (Zeng et al. 2024, ICLR, arXiv 2310.07641): pairs in which one output follows the instruction.
+"""LLMBar (Zeng et al. 2024, ICLR, arXiv 2310.07641): pairs in which one output follows
+the instruction.
 
 Judgments are published as SET/evaluators/JUDGE/STRATEGY/result.json. A row has the pair, the gold
 label, and the texts and winners of both orders.
@@ -63,7 +64,8 @@ def _folder(row: LocatedRow) -> str:
 
 
 def _rule(view: View) -> Measures:
-    """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate` for all sets, the adversarial ones and each.
+    """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate` for all sets, the
+    adversarial ones and each.
 
     Accuracy is the mean over both orders; agreement is the share of pairs in which both orders
     choose the same output. Averages are over sets with equal weight (Zeng et al. 2024, arXiv

@@ -1,4 +1,5 @@
-"""MT-Bench (Zheng et al. 2023, NeurIPS, arXiv 2306.05685): human votes on pairs of models, and judges' scores.
+"""MT-Bench (Zheng et al. 2023, NeurIPS, arXiv 2306.05685): human votes on pairs of
+models, and judges' scores.
 
 FastChat publishes judgments as single scores from 1 to 10, or as comparisons of two models in both
 orders.
@@ -119,7 +120,9 @@ def _turned(row: LocatedRow) -> bool:
 
 
 def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
-    """Return the votes on a pair by voter, with models sorted by name; additional votes of one voter are numbered."""
+    """Return the votes on a pair by voter, with models sorted by name; additional votes
+    of one voter are numbered.
+    """
     votes: dict[str, str | None] = {}
     for row in rows:
         voter = _judge_name(row["judge"])
@@ -176,7 +179,8 @@ def _turns_of(messages: Any, role: str, turns: int, location: str) -> str:
 
 
 def _rule(view: View) -> Measures:
-    """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, overall and by turn, and human agreement.
+    """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, overall and by
+    turn, and human agreement.
 
     The share of human votes, each with equal weight, that equal the judge's verdict: with ties
     (their setup S1), and only votes and verdicts that are not ties (S2). For a pair in both orders,
@@ -343,7 +347,9 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Return whether a file's rows are judgments of one answer or of a pair; votes with a time are LMArena's."""
+    """Return whether a file's rows are judgments of one answer or of a pair; votes with
+    a time are LMArena's.
+    """
     # LMArena's votes have the same columns and a time.
     is_vote = "tstamp" in start.row
     return (
@@ -361,7 +367,9 @@ def _is_pair(row: Json) -> bool:
 
 
 def _is_joined(row: Json) -> bool:
-    """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
+    """Return whether a row is a judge's verdict over both orders, in the format of
+    human votes on Hugging Face.
+    """
     if not all(key in row for key in _HUGGING_FACE):
         return False
     # A judge in this file is a model; people's names begin with a known prefix.

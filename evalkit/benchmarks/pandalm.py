@@ -1,4 +1,6 @@
-"""PandaLM's test set (Wang et al. 2024, ICLR, arXiv 2306.05087): pairs with the choices of three annotators."""
+"""PandaLM's test set (Wang et al. 2024, ICLR, arXiv 2306.05087): pairs with the choices
+of three annotators.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 
 
 def _rule(view: View) -> Measures:
-    """Return `pandalm/accuracy`, and macro-averaged `pandalm/precision`, `recall` and `f1` over A, TIE and B.
+    """Return `pandalm/accuracy`, and macro-averaged `pandalm/precision`, `recall` and
+    `f1` over A, TIE and B.
 
     The label is the majority of three annotators; for three different choices, it is the first
     annotator's, as in their script. Macro-averages are over all three classes; a class that never
@@ -114,7 +117,9 @@ def _rule(view: View) -> Measures:
 
 
 def _majority(cases: Sequence[Case]) -> Codes:
-    """Return the majority's choice in each case, the first annotator's if all differ; the label if there are none."""
+    """Return the majority's choice in each case, the first annotator's if all differ;
+    the label if there are none.
+    """
     codes = []
     for case in cases:
         choices = (choice_for(label) for label in case.labels.values())

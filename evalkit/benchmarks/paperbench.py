@@ -1,4 +1,5 @@
-"""PaperBench (Starace et al. 2025, arXiv 2504.01848): papers reproduced, graded by trees of requirements.
+"""PaperBench (Starace et al. 2025, arXiv 2504.01848): papers reproduced, graded by
+trees of requirements.
 
 Each paper has a tree as a JSON file; a graded tree has a score of 0 or 1 at each leaf.
 """
@@ -43,7 +44,9 @@ _MET: dict[float, ItemAnswer] = {1.0: "met", 0.0: "not_met"}
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-    """Yield a case for each paper, with grades as labels; reproductions are `response` or from `dataset.join`."""
+    """Yield a case for each paper, with grades as labels; reproductions are `response`
+    or from `dataset.join`.
+    """
     for tree in json_objects(benchmark, source):
         items, _, _ = _items(tree, tree.place, labeled=True)
         case = {
@@ -112,7 +115,9 @@ def _children(node: Any, depth: int, location: str) -> list[Any]:
 
 
 def _answer(leaf: Row) -> ItemAnswer | None:
-    """Return whether a leaf is met; `None` if its score is missing, unknown or marked as not valid."""
+    """Return whether a leaf is met; `None` if its score is missing, unknown or marked
+    as not valid.
+    """
     score = leaf.get("score")
     if not isinstance(score, int | float) or leaf.get("valid_score") is False:
         return None

@@ -1,4 +1,5 @@
-"""Prometheus (Kim et al. 2024, ICLR, arXiv 2310.08491): Feedback Bench and Vicuna Bench, scored by rubrics.
+"""Prometheus (Kim et al. 2024, ICLR, arXiv 2310.08491): Feedback Bench and Vicuna
+Bench, scored by rubrics.
 
 A row's instruction contains task, response, reference and rubric. Its scores are GPT-4's, or
 Prometheus's own if the rows have them. GPT-4's mean is then the reference grade.
@@ -125,7 +126,8 @@ def _sections_of(instruction: str) -> dict[str, str]:
 
 
 def _rule(view: View) -> Measures:
-    """Return `prometheus/pearson`, `prometheus/kendall` and `prometheus/spearman` of scores and reference scores.
+    """Return `prometheus/pearson`, `prometheus/kendall` and `prometheus/spearman` of
+    scores and reference scores.
 
     Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples
     are averaged.

@@ -1,4 +1,5 @@
-"""RewardBench (Lambert et al. 2024), RewardBench 2 (Malik et al. 2025) and RM-Bench (Liu et al. 2025).
+"""RewardBench (Lambert et al. 2024), RewardBench 2 (Malik et al. 2025) and RM-Bench
+(Liu et al. 2025).
 
 The chosen responses come first, and `num_correct` is their number. Responses have no grades,
 because two rejected responses are not necessarily equal.
@@ -54,7 +55,9 @@ margin size."""
 
 
 def _chosen_first(row: Row, location: str) -> Row:
-    """Return the case of a row with lists of chosen and rejected responses; the chosen ones come first."""
+    """Return the case of a row with lists of chosen and rejected responses; the chosen
+    ones come first.
+    """
     chosen = listed(row["chosen"], "chosen", location)
     rejected = listed(row["rejected"], "rejected", location)
     return {
@@ -144,7 +147,8 @@ def _rule(view: View) -> Measures:
 
 
 def _rule2(view: View) -> Measures:
-    """Return the accuracy of each subset, `rewardbench2/ties`, and `rewardbench2/score`, the mean of all subsets.
+    """Return the accuracy of each subset, `rewardbench2/ties`, and
+    `rewardbench2/score`, the mean of all subsets.
 
     Best of four: the chosen response must score higher than the three rejected ones; if it shares
     the highest score with others, it gets an equal part (Malik et al. 2025, arXiv 2506.01937,
@@ -171,7 +175,9 @@ def _rule2(view: View) -> Measures:
 def _compare_chosen(
     view: View, cases: Bools, *, every: bool
 ) -> tuple[Ints, Ints, Ints, Codes]:
-    """Return each comparison of the first (or `every`) chosen response with a rejected one, and its winner."""
+    """Return each comparison of the first (or `every`) chosen response with a rejected
+    one, and its winner.
+    """
     rows: list[tuple[int, int, int]] = []
     for case in np.flatnonzero(cases).tolist():
         count = _chosen_count(view, case)
@@ -218,7 +224,8 @@ def _best_of_all(view: View, name: str, cases: Bools) -> Statistic:
 
 
 def _ties(view: View, cases: Bools) -> Statistic | Metric:
-    """Return `rewardbench2/ties`, over prompts with several correct answers and their reference prompts with one.
+    """Return `rewardbench2/ties`, over prompts with several correct answers and their
+    reference prompts with one.
 
     0.3 of the accuracy on each kind, 0.2 of how often the gap between correct and wrong answers is
     wider than the spread of correct ones, 0.2 of how often it is so with the reference's gap too,
@@ -379,7 +386,9 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each pair, or with `--scores` for each response; in a folder, each file is one judge."""
+    """Return a record for each pair, or with `--scores` for each response; in a folder,
+    each file is one judge.
+    """
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     rows = [row for file in files for row in _rows_of_columns(file)]
     if options.scores:

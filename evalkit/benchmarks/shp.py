@@ -1,4 +1,6 @@
-"""Stanford Human Preferences (Ethayarajh et al. 2022, ICML): two comments on a post, of which readers prefer one."""
+"""Stanford Human Preferences (Ethayarajh et al. 2022, ICML): two comments on a post, of
+which readers prefer one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from evalkit.scoring.stats.statistic import Measures
 
 
 def _rule(view: eb.View) -> Measures:
-    """Return `shp/accuracy`, overall and by subreddit: the preferred comment wins over both orders; a tie is wrong."""
+    """Return `shp/accuracy`, overall and by subreddit: the preferred comment wins over
+    both orders; a tie is wrong.
+    """
     winner = sign(view.mean_margin())
     return [
         *eb.labeled_rates(

@@ -1,4 +1,5 @@
-"""Topical-Chat and SummEval in UniEval's format (Zhong et al. 2022, EMNLP, arXiv 2210.07197), or SummEval's own file.
+"""Topical-Chat and SummEval in UniEval's format (Zhong et al. 2022, EMNLP, arXiv
+2210.07197), or SummEval's own file.
 
 UniEval's meta-evaluations have machine scores and annotators' scores by dimension.
 """
@@ -117,7 +118,9 @@ def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _convert_annotations(row: LocatedRow) -> Row:
-    """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
+    """Convert a row of SummEval's own annotations to UniEval's format; a grade is the
+    mean of three experts.
+    """
     if _ARTICLE not in row:
         remedy = (
             "add the articles with the authors' "
@@ -150,7 +153,8 @@ def _dimensions_of(name: str) -> Sequence[str]:
 
 
 def _chat_rule(view: View) -> Measures:
-    """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
+    """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five
+    dimensions and `overall`.
 
     Turn-level: over all responses together (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and
     their `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the

@@ -1,4 +1,5 @@
-"""WildBench (Lin et al. 2024, arXiv 2406.04770): tasks of real users, with a checklist each, and scores from 1 to 10.
+"""WildBench (Lin et al. 2024, arXiv 2406.04770): tasks of real users, with a checklist
+each, and scores from 1 to 10.
 
 The tasks have `session_id`, `conversation_input`, `checklist` and tags; the files of scores have
 the models' answers.
@@ -119,7 +120,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _rule(view: View) -> Measures:
-    """Return `wildbench/score`, the mean score from 1 to 10, and `wildbench/adjusted_score`, twice its excess over 5.
+    """Return `wildbench/score`, the mean score from 1 to 10, and
+    `wildbench/adjusted_score`, twice its excess over 5.
 
     Lin et al. 2024, arXiv 2406.04770, section 3.2 (WB-Score), with the adjustment of their
     leaderboard.

@@ -1,4 +1,6 @@
-"""The command line: the parser reads the words, and the chosen command's module is imported and called."""
+"""The command line: the parser reads the words, and the chosen command's module is
+imported and called.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def entry_point() -> None:
 
 
 def _catch_signals() -> None:
-    """Treat SIGTERM and SIGHUP as Ctrl-C, from the first import on; a second signal ends the process at once."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C, from the first import on; a second signal
+    ends the process at once.
+    """
     signals: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -147,7 +151,9 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _flags_after_command(argv: Sequence[str]) -> list[str]:
-    """Return the words with a leading flag of trust after the command, where the parser knows it."""
+    """Return the words with a leading flag of trust after the command, where the parser
+    knows it.
+    """
     words = list(argv)
     # A flag without a value.
     if words[:1] == [ALLOW_FLAG] and words[1:]:

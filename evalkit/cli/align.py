@@ -1,4 +1,6 @@
-"""`evalkit align RUN`: find better settings of a judge, and prove them on labels that did not choose them."""
+"""`evalkit align RUN`: find better settings of a judge, and prove them on labels that
+did not choose them.
+"""
 
 from __future__ import annotations
 

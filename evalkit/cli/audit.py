@@ -56,7 +56,9 @@ def audit_words(words: Sequence[str]) -> list[str]:
 
 
 def _study_values(words: Sequence[str]) -> Json:
-    """Return what the study of a command's words sets; nothing if it cannot be read, which is reported later."""
+    """Return what the study of a command's words sets; nothing if it cannot be read,
+    which is reported later.
+    """
     study, _ = split_study(words)
     if study is None:
         return {}

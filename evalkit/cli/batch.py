@@ -143,7 +143,9 @@ def _write_requests(
 
 
 async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:
-    """Record what can be sent now: first an earlier step, whose answers are judged in the next round."""
+    """Record what can be sent now: first an earlier step, whose answers are judged in
+    the next round.
+    """
     # Texts of a rewriter must exist before there are requests that judge them.
     if (step := job.questions.earlier_step()) is not None:
         cases = stream_cases(step.config)

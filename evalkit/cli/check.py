@@ -53,7 +53,8 @@ class _Checked:
 
 
 def main(arguments: Namespace) -> int:
-    """Read tables, a log or a run folder, decide about its judges, write the run folder and print the result.
+    """Read tables, a log or a run folder, decide about its judges, write the run folder
+    and print the result.
 
     Raises:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
@@ -121,7 +122,9 @@ def main(arguments: Namespace) -> int:
 
 
 def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
-    """Return the path that an argument names; standard input and traces are written to a file in `scratch`."""
+    """Return the path that an argument names; standard input and traces are written to
+    a file in `scratch`.
+    """
     from evalkit.datasets.sources import TRACES
 
     if name == STDIN:
@@ -310,7 +313,9 @@ def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
 
 
 def _attached(words: Sequence[str]) -> list[str]:
-    """Return a command in which a value that begins as an option does is in one word with its option."""
+    """Return a command in which a value that begins as an option does is in one word
+    with its option.
+    """
     attached: list[str] = []
     for word in words:
         # -1 is a number, and --map an option.

@@ -1,4 +1,6 @@
-"""What `evalkit check` prints: judges, the reading of the table, findings, and where the report is."""
+"""What `evalkit check` prints: judges, the reading of the table, findings, and where
+the report is.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def reading_lines(roles: Sequence[Role]) -> list[str]:
 
 
 def _leaderboard(result: RunResult) -> Leaderboard | None:
-    """Return the leaderboard of a run's judges, best first; `None` without labels or with one judge."""
+    """Return the leaderboard of a run's judges, best first; `None` without labels or
+    with one judge.
+    """
     from evalkit.scoring.leaderboard import Contender, rank
     from evalkit.scoring.pipeline import verdicts_by_judge
     from evalkit.scoring.stats.clusters import Clusters
@@ -148,7 +152,8 @@ def _unlabeled(result: RunResult) -> list[str]:
 def print_checked(
     result: RunResult, roles: Sequence[Role], *, as_json: bool, written: bool = True
 ) -> int:
-    """Print what a check concludes: judges, the reading of the table, findings, and where the report is.
+    """Print what a check concludes: judges, the reading of the table, findings, and
+    where the report is.
 
     `written`: whether the check has written the texts, as it does with a table.
     """
@@ -215,7 +220,9 @@ def _content(
 
 
 def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> list[str]:
-    """Return the findings after the conclusion; those on slices are among the first, so that none is cut off."""
+    """Return the findings after the conclusion; those on slices are among the first, so
+    that none is cut off.
+    """
     from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.findings.slices import slice_findings
     from evalkit.runs import read_details
@@ -253,7 +260,9 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
 
 
 def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
-    """Return the line on all judges as a panel, if it agrees with the labels more than the best judge does."""
+    """Return the line on all judges as a panel, if it agrees with the labels more than
+    the best judge does.
+    """
     if board is None or len(board.rows) < 2:
         return None
     of_best = metrics_of(result.metrics, board.rows[0].job)

@@ -1,4 +1,6 @@
-"""`evalkit compare RUN RUN […]` and `evalkit drift BEFORE AFTER`: compare runs on the cases they share."""
+"""`evalkit compare RUN RUN […]` and `evalkit drift BEFORE AFTER`: compare runs on the
+cases they share.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +221,9 @@ def _metrics(options: JsonObject) -> list[str]:
 
 
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
-    """Return names for the runs: their judges if these differ, else their folders, else the words given."""
+    """Return names for the runs: their judges if these differ, else their folders, else
+    the words given.
+    """
     judges = [str(result.manifest.get("judge") or "") for result in results]
     # a name must differ from all others
     for names in (judges, [Path(word).name for word in words]):

@@ -1,4 +1,5 @@
-"""Tab completion: commands and options from the parser, studies by name, overrides from files, the rest by Hydra.
+"""Tab completion: commands and options from the parser, studies by name, overrides from
+files, the rest by Hydra.
 
 Importing Hydra takes longer than a person waits for a completion, so it is asked only for what the
 files cannot tell: keys below a chosen option, such as `criteria.accuracy.weight`.
@@ -91,7 +92,9 @@ def _for_overrides(typed: Sequence[str]) -> list[str] | None:
 
 
 def _overrides(start: str) -> set[str] | None:
-    """Return the overrides that begin with `start`, or `None` if files do not tell: options of groups, and keys."""
+    """Return the overrides that begin with `start`, or `None` if files do not tell:
+    options of groups, and keys.
+    """
     groups = _groups()
     group, equals, value = start.partition("=")
     if equals:
@@ -108,7 +111,9 @@ def _overrides(start: str) -> set[str] | None:
 
 
 def _groups() -> dict[str, set[str]]:
-    """Return the options of each group; one in a folder of the group is named with the folder, `simulated/good`."""
+    """Return the options of each group; one in a folder of the group is named with the
+    folder, `simulated/good`.
+    """
     groups: dict[str, set[str]] = {}
     for path, options in config_groups(installed=True).items():
         group, _, folder = path.partition("/")

@@ -1,4 +1,6 @@
-"""Output of commands: messages on standard error as text or JSON lines, tables on standard output."""
+"""Output of commands: messages on standard error as text or JSON lines, tables on
+standard output.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def is_verbose() -> bool:
 
 @frozen
 class CommandSettings:
-    """Settings of a command line apart from its config; they can be pickled for a launcher's processes."""
+    """Settings of a command line apart from its config; they can be pickled for a
+    launcher's processes.
+    """
 
     log_style: LogStyle = ""
     allow_code: bool = False
@@ -220,7 +224,9 @@ def plain_console() -> Console:
 def reported(
     statuses: list[int], kind: type[EvalkitError] = TrackingError, where: str = ""
 ) -> Iterator[None]:
-    """Print an error of this kind inside the block, after where it happened, and add its exit status to `statuses`."""
+    """Print an error of this kind inside the block, after where it happened, and add
+    its exit status to `statuses`.
+    """
     try:
         yield
     except kind as error:

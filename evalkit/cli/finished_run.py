@@ -1,4 +1,6 @@
-"""`evalkit score`, `evalkit track` and `evalkit reproduce`: score, record or repeat a finished run."""
+"""`evalkit score`, `evalkit track` and `evalkit reproduce`: score, record or repeat a
+finished run.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,9 @@ def apply_settings(
 
 
 def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
-    """Return the key that is probably meant if there is none of this name, or else all keys that can be changed."""
+    """Return the key that is probably meant if there is none of this name, or else all
+    keys that can be changed.
+    """
     *sections, name = key.split(".")
     if name in known_keys(sections):
         # The key exists but may not be changed: a similar name is not what the user means.

@@ -1,4 +1,6 @@
-"""Run the jobs that Hydra composes from a command's words, collect their exit statuses, and finish a sweep."""
+"""Run the jobs that Hydra composes from a command's words, collect their exit statuses,
+and finish a sweep.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ from evalkit.workflows.sweeps import (
 
 @frozen
 class Sweep:
-    """A sweep about to run: its folder, and its jobs' configs unless the sweeper chooses jobs during the sweep."""
+    """A sweep about to run: its folder, and its jobs' configs unless the sweeper
+    chooses jobs during the sweep.
+    """
 
     folder: Path
     jobs: tuple[RunConfig, ...] | None
@@ -158,7 +162,8 @@ def find_sweep_jobs(
 def _claim_sweep(
     folder: Path, jobs: Sequence[RunConfig] | None, overrides: Sequence[str]
 ) -> tuple[Path, Claim, bool]:
-    """Claim the folder of a sweep: the named one, else that of an interrupted sweep of the same jobs, else a new one.
+    """Claim the folder of a sweep: the named one, else that of an interrupted sweep of
+    the same jobs, else a new one.
 
     Returns:
         The folder, the claim, and whether the sweep is resumed.
@@ -300,7 +305,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @frozen
 class Job:
-    """One job of a command: its checked config, its folder, and its number in a sweep if it belongs to one.
+    """One job of a command: its checked config, its folder, and its number in a sweep
+    if it belongs to one.
 
     `recordings` records sequential jobs in the background, unless the next job needs the result of
     this one. `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs
@@ -339,7 +345,9 @@ class Driver:
     asked_keys: set[str] = field(default_factory=set)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
-        """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
+        """Run one job as Hydra's task function; return its status, or the value of
+        `objective` if it is set.
+        """
         objective = OmegaConf.select(cfg, "objective")
         folder, status = self._run_in_own_folder(cfg, searched=objective is not None)
         self.statuses.append(status)
@@ -489,7 +497,9 @@ def _key(word: str) -> str:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Remove an empty folder and its two parents if they are empty, but never the current folder or its parents."""
+    """Remove an empty folder and its two parents if they are empty, but never the
+    current folder or its parents.
+    """
     here = Path.cwd()
     with suppress(OSError):
         # Hydra created the folder with its parents. `rmdir` refuses one that is not empty, and

@@ -1,4 +1,6 @@
-"""The language of what commands print about a run: `EVALKIT_LANGUAGE`, else that of the run's prompts."""
+"""The language of what commands print about a run: `EVALKIT_LANGUAGE`, else that of the
+run's prompts.
+"""
 
 from __future__ import annotations
 

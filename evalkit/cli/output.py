@@ -1,4 +1,6 @@
-"""What commands print: one filter keeps control characters of data, models and servers out of the terminal."""
+"""What commands print: one filter keeps control characters of data, models and servers
+out of the terminal.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from evalkit.core.display import printable
 
 
 class _PrintableStream:
-    """A stream that shows control characters as `\ufffd`; other attributes are those of the stream."""
+    """A stream that shows control characters as `\ufffd`; other attributes are those of
+    the stream.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

@@ -1,4 +1,6 @@
-"""The parser of every command: commands.toml, from which help, shell completion and the reference come."""
+"""The parser of every command: commands.toml, from which help, shell completion and the
+reference come.
+"""
 
 from __future__ import annotations
 
@@ -426,7 +428,9 @@ def _run_groups() -> str:
 
 
 def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
-    """Return the options of each config group: evalkit's own, and if `installed`, those of packages and the user."""
+    """Return the options of each config group: evalkit's own, and if `installed`, those
+    of packages and the user.
+    """
     groups: dict[str, set[str]] = {"dataset": {*own_benchmark_names()}}
     folders_of_groups = [shipped("conf")]
     if installed:
@@ -454,7 +458,9 @@ Docs:                   evalkit docs\
 
 
 def root_help() -> str:
-    """Return the help of `evalkit` itself: the main commands in groups, then the names of the rest."""
+    """Return the help of `evalkit` itself: the main commands in groups, then the names
+    of the rest.
+    """
     lines = [
         "evalkit: which LLM judge configuration to trust, and how far.",
         "usage: evalkit COMMAND [...]; evalkit COMMAND --help; evalkit --version",
@@ -521,7 +527,9 @@ def option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def study_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the positional words of a command with a study: the study, if any, and the overrides."""
+    """Return the positional words of a command with a study: the study, if any, and the
+    overrides.
+    """
     return ([arguments.study] if arguments.study is not None else []) + list(
         arguments.overrides
     )
@@ -551,7 +559,9 @@ def check_overrides(words: Sequence[str]) -> None:
 def reading_option(
     overrides: Sequence[str], reading: Path | None
 ) -> tuple[list[str], Path | None]:
-    """Return overrides without `dataset.reading=FILE`, and the file, which is the same as `--reading FILE`."""
+    """Return overrides without `dataset.reading=FILE`, and the file, which is the same
+    as `--reading FILE`.
+    """
     kept = [word for word in overrides if not word.startswith(READING)]
     files = [word.removeprefix(READING) for word in overrides if word not in kept]
     return kept, reading or (Path(files[-1]) if files else None)

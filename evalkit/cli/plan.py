@@ -1,4 +1,6 @@
-"""`evalkit plan`: what a run or sweep would request and which answers are stored, or how many labels a run needs."""
+"""`evalkit plan`: what a run or sweep would request and which answers are stored, or
+how many labels a run needs.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,8 @@ class PlannedJob:
         config: RunConfig,
         templates: Mapping[str, str] | None = None,
     ) -> PlannedJob:
-        """Return a job whose prompts were rendered once as a check, by templates that may not be the installed ones.
+        """Return a job whose prompts were rendered once as a check, by templates that
+        may not be the installed ones.
 
         Raises:
             ConfigError: if a template or a plug-in cannot be used.
@@ -155,7 +158,9 @@ SUGGESTED = 20
 
 @frozen
 class PilotResult:
-    """The result of a pilot for one judge of a job: the number of sampled requests, and their judgments."""
+    """The result of a pilot for one judge of a job: the number of sampled requests, and
+    their judgments.
+    """
 
     sampled: int
     judged: JudgingResult
@@ -258,7 +263,9 @@ WIDE = 200  # files and pipes have no width that limits a table
 
 @frozen
 class JobPlan:
-    """A job with its overrides, and the requests of each judge: all, and without those of earlier jobs."""
+    """A job with its overrides, and the requests of each judge: all, and without those
+    of earlier jobs.
+    """
 
     name: Sequence[str]
     config: RunConfig
@@ -267,7 +274,8 @@ class JobPlan:
 
 
 def main(arguments: Namespace) -> int:
-    """Print each job's requests, stored answers, and tokens to pay for; nothing is called or written.
+    """Print each job's requests, stored answers, and tokens to pay for; nothing is
+    called or written.
 
     With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their
     answers. With `--labels RUN`, only the labels that a finished run needs are planned.
@@ -471,7 +479,8 @@ def _differing(names: Sequence[Sequence[str]]) -> list[str]:
 def print_stop(
     job: PlannedJob, name: str, before: Sequence[Part], noted: set[str]
 ) -> Sequence[Part]:
-    """Print how many clusters a job that stops takes, what they cost, and whether the data have so many.
+    """Print how many clusters a job that stops takes, what they cost, and whether the
+    data have so many.
 
     Args:
         job: the job.
@@ -562,7 +571,9 @@ def _length_lines(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _around(lengths: Sequence[Length]) -> str:
-    """Return the half-width of the 95% interval: in tokens, or as a share if there are several; empty if unknown."""
+    """Return the half-width of the 95% interval: in tokens, or as a share if there are
+    several; empty if unknown.
+    """
     if any(length.within is None for length in lengths):
         return ""
     if len(lengths) == 1:

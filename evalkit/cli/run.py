@@ -163,7 +163,9 @@ def _resume_finished(job: Job) -> int:
 
 
 def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
-    """Yield a line for each kind of failed request, most frequent first, with its count and an example."""
+    """Yield a line for each kind of failed request, most frequent first, with its count
+    and an example.
+    """
     counts: Counter[str | None] = Counter()
     examples: dict[str | None, Judgment] = {}
     for judgment in judgments:

@@ -1,4 +1,6 @@
-"""`evalkit serve`: answer questions to a validated judge over HTTP, or by the Model Context Protocol."""
+"""`evalkit serve`: answer questions to a validated judge over HTTP, or by the Model
+Context Protocol.
+"""
 
 from __future__ import annotations
 

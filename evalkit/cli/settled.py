@@ -1,4 +1,6 @@
-"""The config of judgments made elsewhere; the usual one is composed without Hydra, which takes long to import."""
+"""The config of judgments made elsewhere; the usual one is composed without Hydra,
+which takes long to import.
+"""
 
 from __future__ import annotations
 

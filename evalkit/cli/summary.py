@@ -1,4 +1,6 @@
-"""The printed summary of a run or sweep: its findings, then the main metrics with their intervals."""
+"""The printed summary of a run or sweep: its findings, then the main metrics with their
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ BRIEF_ROWS = 6
 BRIEF_NOTES = 2
 """The most notes that it shows without `-v`."""
 LINES = 20
-"""The most lines that it has without `-v`, unless there is a datasheet, many judges or a long gate."""
+"""The most lines that it has without `-v`, unless there is a datasheet, many judges or
+a long gate.
+"""
 LEAST_FINDINGS = 2
 """The findings that are shown before any metric."""
 HEADING, FRAME = 2, 3
@@ -79,7 +83,9 @@ def _shown(metric: Metric) -> bool:
 
 
 def _undefined(metric: Metric) -> bool:
-    """Return whether a coefficient is undefined despite data: all labels are of one class, or all scores are equal."""
+    """Return whether a coefficient is undefined despite data: all labels are of one
+    class, or all scores are equal.
+    """
     spec = CATALOG.spec(metric.name)
     undefined = (
         metric.value is None and metric.n > 0 and CATALOG.is_headline(metric.name)
@@ -107,7 +113,9 @@ def metric_table(
     limit: int = ROWS,
     say: Speaker = ENGLISH,
 ) -> Table:
-    """Return a table of the main metrics of a run, at most `limit`; its folder and report have all."""
+    """Return a table of the main metrics of a run, at most `limit`; its folder and
+    report have all.
+    """
     table = text_table((say(gettext("metric")),), (say(gettext("value")),))
     table.add_column(say(gettext("{level} interval", level=f"{confidence:.0%}")))
     table.add_column("n", justify="right")
@@ -208,7 +216,8 @@ def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
 
 
 def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
-    """Print a finished run on standard output, without the notes that the command has already printed.
+    """Print a finished run on standard output, without the notes that the command has
+    already printed.
 
     Without `-v`: the decision, at most five findings that change what one does, six metrics and
     where the report is.
@@ -279,7 +288,9 @@ class _Sizes:
 def _sizes(
     result: RunResult, findings: Sequence[Finding], notes: int, room: int
 ) -> _Sizes:
-    """Return what of a run fits into `room` lines: all of it with `-v`, else what changes what one does."""
+    """Return what of a run fits into `room` lines: all of it with `-v`, else what
+    changes what one does.
+    """
     if is_verbose():
         return _Sizes(findings, ROWS, notes)
     urgent = [finding for finding in findings if finding.tone == "bad"]
@@ -401,7 +412,9 @@ def _cost(result: RunResult) -> Message:
 
 
 def _places(result: RunResult, notes: int, say: Speaker) -> list[Text]:
-    """Return the lines that say where the report is; `notes` is the number of notes that were not printed."""
+    """Return the lines that say where the report is; `notes` is the number of notes
+    that were not printed.
+    """
     lines: list[Text] = []
     if result.folder:
         count = sum(metric.value is not None for metric in result.metrics.values())

@@ -23,7 +23,8 @@ _RATERS: Final = ("judge", "criterion's score", "label")
 def read_judgments(
     name: str, path: Path, options: Options, reading: Path | None
 ) -> ImportedJudgments:
-    """Return the judgments of a file; a table without mapped columns is read as `evalkit check` reads it.
+    """Return the judgments of a file; a table without mapped columns is read as
+    `evalkit check` reads it.
 
     Args:
         name: The format.

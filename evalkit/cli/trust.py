@@ -1,4 +1,6 @@
-"""`--trust HOST`, and the question of a terminal: what the user trusts is kept for later commands."""
+"""`--trust HOST`, and the question of a terminal: what the user trusts is kept for
+later commands.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _MOST_QUESTIONS = 10
 
 
 def or_ask(command: Callable[[T], int], arguments: T) -> int:
-    """Run a command; in a terminal, ask whether a server that it needs is trusted, and run it again.
+    """Run a command; in a terminal, ask whether a server that it needs is trusted, and
+    run it again.
 
     Raises:
         UntrustedError: If a server is not trusted.

@@ -111,7 +111,9 @@ def _free() -> int:
 def _announce(
     server: subprocess.Popen[bytes], url: str, experiment: str | None, *, opens: bool
 ) -> None:
-    """Print the address of the run list as soon as the server answers, and open it in the browser."""
+    """Print the address of the run list as soon as the server answers, and open it in
+    the browser.
+    """
     # No proxy: the server is on this machine.
     opener = build_opener(ProxyHandler({}))
     while server.poll() is None:

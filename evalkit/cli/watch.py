@@ -45,7 +45,9 @@ FOLDER: Final = Path("watch")
 
 @frozen
 class Watched:
-    """What a command watches: the config, the texts of the templates if they are not the installed ones, a folder."""
+    """What a command watches: the config, the texts of the templates if they are not
+    the installed ones, a folder.
+    """
 
     config: RunConfig
     templates: Mapping[str, str] | None

@@ -156,7 +156,9 @@ _SCALE = frozenset(("min", "max", "levels", "classes", "real"))
 
 
 class EvalkitSearchPath(SearchPathPlugin):
-    """Append evalkit's benchmarks to the shipped folder, then the folders of plug-ins, the user's, other benchmarks."""
+    """Append evalkit's benchmarks to the shipped folder, then the folders of plug-ins,
+    the user's, other benchmarks.
+    """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Add them; the first with an option wins."""
@@ -175,7 +177,9 @@ def _slug(*names: str | None) -> str:
 
 
 def _localized(rubric: str, language: str | None) -> str:
-    """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE` where there is one."""
+    """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE`
+    where there is one.
+    """
     conf_folders = (shipped("conf"), *folders(CONF), *user_folders())
     localized = f"{rubric}_{language}"
     if any(
@@ -196,7 +200,9 @@ def _schema() -> DictConfig:
 
 
 def register() -> None:
-    """Register evalkit's schema, search path and resolver with Hydra; repeated calls are harmless."""
+    """Register evalkit's schema, search path and resolver with Hydra; repeated calls
+    are harmless.
+    """
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
     OmegaConf.register_new_resolver("evalkit.alone", name_alone, replace=True)
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
@@ -208,7 +214,9 @@ def register() -> None:
 
 
 def find_study(name: str) -> Path | None:
-    """Return the study with this name: a file, or a study in ./experiments or among the shipped ones."""
+    """Return the study with this name: a file, or a study in ./experiments or among the
+    shipped ones.
+    """
     spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
     study_folders = [
         Path(),
@@ -224,7 +232,9 @@ def find_study(name: str) -> Path | None:
 
 
 def enter_project_of(study: Path) -> None:
-    """Make the project of a study the current one, so that its conf/ and prompts/ are found from any folder."""
+    """Make the project of a study the current one, so that its conf/ and prompts/ are
+    found from any folder.
+    """
     if study.parent.name == "experiments" and study.parent != shipped("experiments"):
         # In the environment, because a launcher's processes, which compose jobs by themselves,
         # inherit it.
@@ -356,7 +366,9 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
 
 
 def _plain_name(option: str, language: str) -> str:
-    """Return the name of an option; Hydra cannot read one that depends on the language in the defaults of an option."""
+    """Return the name of an option; Hydra cannot read one that depends on the language
+    in the defaults of an option.
+    """
     localized = re.fullmatch(r"\$\{evalkit\.localized:(\w+),.*", option)
     if localized is None:
         return option

@@ -1,4 +1,5 @@
-"""Refuse configs that make Hydra import or run code, or set up logging or the environment, unless code is allowed.
+"""Refuse configs that make Hydra import or run code, or set up logging or the
+environment, unless code is allowed.
 
 Hydra instantiates whatever `_target_` names in its own part of a config, and it sets up callbacks,
 logging and the environment before the first job. Settings of workers, launchers and sweepers can be
@@ -147,7 +148,8 @@ class CheckedLoader(ConfigLoader):
 
 @contextmanager
 def checked_environment(words: Iterable[str] = ()) -> Iterator[None]:
-    """Refuse `${oc.env:NAME}` inside the block unless the variable is harmless or the user names it; nothing is read.
+    """Refuse `${oc.env:NAME}` inside the block unless the variable is harmless or the
+    user names it; nothing is read.
 
     Args:
         words: the overrides of the command line.
@@ -186,7 +188,9 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
 
 
 def given_by(words: Iterable[str]) -> dict[str, list[Any]]:
-    """Return what the overrides of the command line set, by key: each value, and those inside it."""
+    """Return what the overrides of the command line set, by key: each value, and those
+    inside it.
+    """
     values_by_key: dict[str, list[Any]] = {}
     for word in words:
         with suppress(HydraException):  # reported when the config is composed

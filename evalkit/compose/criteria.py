@@ -1,4 +1,5 @@
-"""Encode for Hydra what its grammar refuses: criteria on the command line, and words that are not ASCII.
+"""Encode for Hydra what its grammar refuses: criteria on the command line, and words
+that are not ASCII.
 
 An override that changes or deletes a criterion passes through Hydra under a key that spells the
 name in ASCII, and is merged afterwards. So names can be in any script, keys that no file sets can
@@ -103,7 +104,9 @@ def with_named_judges(judge: Any) -> Any:
 
 
 def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
-    """Return the name of a judge; `None` if a panel replaces it, which does not inherit its name."""
+    """Return the name of a judge; `None` if a panel replaces it, which does not inherit
+    its name.
+    """
     # `NAMED` is there while judges are named and not yet put in place.
     if _parent_.get("judges") or _parent_.get(NAMED):
         return None
@@ -241,7 +244,9 @@ def _words_for_hydra(word: str) -> Iterator[str]:
 
 
 def _as_text(value: str, field: str) -> str:
-    """Return a description as one quoted text, unless Hydra parses it as a text or as a sweep without spaces."""
+    """Return a description as one quoted text, unless Hydra parses it as a text or as a
+    sweep without spaces.
+    """
     if field == ".weight" or value[:1] in ("'", '"', "{"):
         return value
     try:
@@ -410,7 +415,9 @@ def _key(key: Any) -> Any:
 
 
 def encoded(action: str, name: str) -> str:
-    """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
+    """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as
+    `_` and two hex digits.
+    """
     spelled = "".join(map(_spelled_byte, name.encode()))
     return f"_{action}_{spelled}"
 

@@ -237,7 +237,9 @@ def unusable(file: Path) -> ConfigError | None:
 
 
 def _criteria_file(message: str) -> str:
-    """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
+    """Return the user's file with criteria that is a list, among those composed;
+    `criteria` if there is none.
+    """
     named = re.search(r"In '(criteria/[^']+)'", message)
     files = [
         file

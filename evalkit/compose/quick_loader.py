@@ -1,7 +1,8 @@
 """Hydra's loader, which parses and merges once in a process what is the same in every composition.
 
 Evalkit's own config files, Hydra's, and the schema cannot change while a process runs. What they
-make together is kept; files of the user are read each time, and Hydra merges them and the overrides.
+make together is kept; files of the user are read each time, and Hydra merges them and
+the overrides.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class _Repository(ConfigRepository):
     def __deepcopy__(self, memo: dict[int, Any]) -> _Repository:
         """Return a copy with a list of sources of its own.
 
-        Hydra copies the repository for each composition, because one may change the list; a deep copy
-        would also copy everything that is registered.
+        Hydra copies the repository for each composition, because one may change the
+        list; a deep copy would also copy everything that is registered.
         """
         return copy.copy(self)
 
@@ -90,7 +91,9 @@ class _Repository(ConfigRepository):
 
 
 def _registered_key(source: ConfigSource, path: str) -> Key | None:
-    """Return the key of the schema or of an option of Hydra's; users register studies, which change."""
+    """Return the key of the schema or of an option of Hydra's; users register studies,
+    which change.
+    """
     if path != SCHEMA and not path.startswith(_HYDRA_GROUPS):
         return None
     node = ConfigStore.instance()._load(f"{path.removesuffix('.yaml')}.yaml")

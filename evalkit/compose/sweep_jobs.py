@@ -24,7 +24,9 @@ _PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 @frozen
 class SweepPlace:
-    """The folder of a sweep, the sweeper that chooses its jobs, and the keys with the same value in all of them."""
+    """The folder of a sweep, the sweeper that chooses its jobs, and the keys with the
+    same value in all of them.
+    """
 
     folder: Path
     sweeper: str
@@ -32,7 +34,9 @@ class SweepPlace:
 
     @property
     def known(self) -> bool:
-        """Whether all jobs are known before the first: Hydra's own sweeper tries every combination."""
+        """Whether all jobs are known before the first: Hydra's own sweeper tries every
+        combination.
+        """
         return self.sweeper == EVERYTHING
 
 
@@ -101,7 +105,9 @@ def _sweeper_params(cfg: DictConfig) -> list[str]:
 
 
 def job_signature(job: Sequence[str]) -> tuple[str, ...]:
-    """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
+    """Return the signature of a job: equal for jobs that differ only in plain values of
+    the same keys.
+    """
     return tuple(
         # Other words may choose options, whose files must be composed.
         word.partition("=")[0] if _PLAIN.fullmatch(word) else word
@@ -110,7 +116,9 @@ def job_signature(job: Sequence[str]) -> tuple[str, ...]:
 
 
 def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    """Apply the values of a job to the config of another job with the same signature, as Hydra would."""
+    """Apply the values of a job to the config of another job with the same signature,
+    as Hydra would.
+    """
     for word in OverridesParser.create().parse_overrides(
         [word for word in job if _PLAIN.fullmatch(word)]
     ):
@@ -142,7 +150,9 @@ def hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
 
 
 def _unswept_keys(cfg: DictConfig, overrides: Sequence[str]) -> frozenset[str]:
-    """Return the keys that overrides or the sweeper's parameters set to the same value in all jobs."""
+    """Return the keys that overrides or the sweeper's parameters set to the same value
+    in all jobs.
+    """
     swept: dict[str, bool] = {}
     # From the composed sweep, since the sweeper may add keys of its own.
     for word in [*_sweeper_params(cfg), *overrides]:

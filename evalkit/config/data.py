@@ -1,4 +1,6 @@
-"""The config groups `dataset` (the source of the cases, and how rows become cases) and `gate`, with defaults."""
+"""The config groups `dataset` (the source of the cases, and how rows become cases) and
+`gate`, with defaults.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ class SplitConfig(Section):
 
 
 class HoldoutConfig(Section):
-    """Labels that no report shows until `evalkit align` proves a better judge with them; a number is the `share`."""
+    """Labels that no report shows until `evalkit align` proves a better judge with
+    them; a number is the `share`.
+    """
 
     share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the clusters of cases whose labels are held out."""
@@ -420,7 +424,9 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _as_choice(value: Any) -> Any:
-    """Return what a column may be, written as a value, a list, or `not` of these, as lists of texts."""
+    """Return what a column may be, written as a value, a list, or `not` of these, as
+    lists of texts.
+    """
     choice = value if isinstance(value, Mapping) else {"in": value}
     if not choice or set(choice) - {"in", "not"}:
         raise ValueError("is not a choice of values: write [en, fr], or {not: [de]}")
@@ -433,7 +439,9 @@ def _as_choice(value: Any) -> Any:
 
 
 def _as_choices(value: Any) -> Any:
-    """Return a mapping that is written as a text: the command line has no other way to quote the name of a column."""
+    """Return a mapping that is written as a text: the command line has no other way to
+    quote the name of a column.
+    """
     if not isinstance(value, str) or not value.startswith("{"):
         return value
     try:
@@ -449,7 +457,9 @@ Choice = Annotated[
 
 
 class GateConfig(Section):
-    """The goals of a run; each additional key is the name of a metric, and its value is the metric's rule."""
+    """The goals of a run; each additional key is the name of a metric, and its value is
+    the metric's rule.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
     __pydantic_extra__: dict[str, MetricRule]

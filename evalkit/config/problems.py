@@ -60,7 +60,9 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
 
 
 def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> str:
-    """Return the option file that sets most keys of an invalid section, and no other value; empty if there is none."""
+    """Return the option file that sets most keys of an invalid section, and no other
+    value; empty if there is none.
+    """
     agreeing: dict[str, int] = {}
     for file in [file for file in files if file.parent.name == group]:
         with suppress(OSError, ValueError):

@@ -171,7 +171,9 @@ NamedClasses = Annotated[dict[Spelling, Spelling], BeforeValidator(_named_classe
 
 
 class RubricConfig(Section):
-    """What the judge answers: a score from `min` to `max` by `step`, any number (`real`), or one of several classes."""
+    """What the judge answers: a score from `min` to `max` by `step`, any number
+    (`real`), or one of several classes.
+    """
 
     min: float = 1
     """Lowest score."""
@@ -263,7 +265,9 @@ class RubricConfig(Section):
         return None
 
     def calibrated_levels(self) -> list[float]:
-        """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
+        """Return the levels that examples should cover: the described ones, or else
+        every value of a short scale.
+        """
         # A long scale has too many values for an example of each, so its ends are enough.
         if len(self.scale) <= _SHORT_SCALE:
             values = self.scale.values()

@@ -369,7 +369,9 @@ def _without_later_keys(value: Any) -> Any:
 
 
 def defaults() -> Mapping[str, Any]:
-    """Return every key with its default as JSON values; `judge.model` has none, because an option must set it."""
+    """Return every key with its default as JSON values; `judge.model` has none, because
+    an option must set it.
+    """
     sections = {
         name: field.default.model_dump(mode="json", by_alias=True)
         for name, field in RunConfig.model_fields.items()

@@ -26,7 +26,9 @@ from evalkit.config.tracking import TrackingConfig
 
 
 class RunSections(Section):
-    """The settings of one run, section by section; what they may be together is checked elsewhere."""
+    """The settings of one run, section by section; what they may be together is checked
+    elsewhere.
+    """
 
     judge: JudgeConfig
     """The judge, or a panel of judges."""
@@ -69,14 +71,18 @@ class RunSections(Section):
         return (*self.judge.members, self.swap.arbiter)
 
     def margin_span(self) -> float:
-        """Return the largest possible difference between two responses, in the units of `tie.threshold`."""
+        """Return the largest possible difference between two responses, in the units of
+        `tie.threshold`.
+        """
         by_score = self.mode.scores and self.scoring.normalize != "minmax"
         if by_score:
             return self.rubric.scale.span
         return 1.0
 
     def raw_weights(self) -> dict[str, float]:
-        """Return the weight of each criterion as written; `scoring.weights` overrides `criteria`."""
+        """Return the weight of each criterion as written; `scoring.weights` overrides
+        `criteria`.
+        """
         return {
             name: self.scoring.weights.get(name, criterion.weight)
             for name, criterion in self.criteria.items()

@@ -58,7 +58,9 @@ class Section(BaseModel):
         super().__setattr__(name, value)
 
     def with_(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
+        """Return a copy with other values of some keys, such as `scoring.bootstrap`;
+        they are not validated.
+        """
         copy = self
         for key, value in values.items():
             name, _, remaining_key = key.partition(".")

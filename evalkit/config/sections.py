@@ -1,4 +1,6 @@
-"""The config groups, frozen and validated; only this module, `rubric` and `data` define defaults."""
+"""The config groups, frozen and validated; only this module, `rubric` and `data` define
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ Spelling = Annotated[Text, Field(coerce_numbers_to_str=True)]
 
 
 class PluginSection(Section):
-    """Base of a group whose key `named` selects code, including plug-ins; `_target_` is an alias of that key."""
+    """Base of a group whose key `named` selects code, including plug-ins; `_target_` is
+    an alias of that key.
+    """
 
     named: ClassVar[str]
 
@@ -280,14 +284,18 @@ class JudgeConfig(Section):
 
     @property
     def in_turn(self) -> tuple[JudgeConfig, ...]:
-        """What is asked one after the other: each judge of a cascade, or the judge or panel itself."""
+        """What is asked one after the other: each judge of a cascade, or the judge or
+        panel itself.
+        """
         if self.cascades:
             return self.members
         return (self,)
 
     @property
     def cascades(self) -> bool:
-        """Whether the judges are asked in turn, each only where those before it are not sure enough."""
+        """Whether the judges are asked in turn, each only where those before it are not
+        sure enough.
+        """
         return self.judges is not None and self.vote == "cascade"
 
     @property
@@ -388,7 +396,9 @@ class ModeConfig(PluginSection):
 
 
 class SwapConfig(Section):
-    """Whether pairs are shown in both orders, and how a disagreement between the orders is resolved."""
+    """Whether pairs are shown in both orders, and how a disagreement between the orders
+    is resolved.
+    """
 
     policy: Literal["none", "both", "random"] = "both"
     """Show each pair in both orders, in the order of the data (`none`), or in one order chosen by a
@@ -483,7 +493,9 @@ class OutputConfig(PluginSection):
 
     @property
     def structured(self) -> bool:
-        """Whether answers are evalkit's JSON: only they name winners by criterion, and show where a decision is."""
+        """Whether answers are evalkit's JSON: only they name winners by criterion, and
+        show where a decision is.
+        """
         return self.format == "json"
 
 

@@ -56,7 +56,9 @@ class TableReading(Section):
     scale: tuple[float, float, float] | None = None
     """Ends and step of scores, if all raters use one scale."""
     criteria: tuple[Text, ...] = ()
-    """Criteria of columns by rater and criterion, which are read as rows by criterion, or runs or orders."""
+    """Criteria of columns by rater and criterion, which are read as rows by criterion,
+    or runs or orders.
+    """
     stacked: dict[Text, tuple[Text, ...]] = {}  # noqa: RUF012
     """The columns of each rater in the order of `criteria`."""
     stacked_by: Literal["criterion", "run", "order"] = "criterion"

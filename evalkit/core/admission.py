@@ -1,4 +1,6 @@
-"""Which HTTP requests a server answers: checks of origin, type, size and time that all servers share."""
+"""Which HTTP requests a server answers: checks of origin, type, size and time that all
+servers share.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class Admission:
 
     @staticmethod
     def of(host: str, port: int, *, largest: int, seconds: float) -> Admission:
-        """Return the checks of a server; one that listens elsewhere than on this machine accepts every `Host`."""
+        """Return the checks of a server; one that listens elsewhere than on this
+        machine accepts every `Host`.
+        """
         names = {f"[{name}]" if ":" in name else name for name in LOOPBACK}
         if host in LOOPBACK:
             hosts = frozenset(f"{name}:{port}" for name in names)
@@ -198,7 +202,9 @@ def _close_oldest(connections: Sequence[Any]) -> None:
 
 
 def quiet_config(app: Any, **settings: Any) -> uvicorn.Config:
-    """Return the settings of a server that writes nothing itself: no access log, no traceback and no version."""
+    """Return the settings of a server that writes nothing itself: no access log, no
+    traceback and no version.
+    """
     silence: JsonObject = {
         "log_config": None,
         "log_level": "critical",

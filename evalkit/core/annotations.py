@@ -1,4 +1,5 @@
-"""One annotator's labels of a case, pair by pair; a plain choice is between the first two responses.
+"""One annotator's labels of a case, pair by pair; a plain choice is between the first
+two responses.
 
 And the probability with which a case was chosen for labeling.
 """
@@ -58,7 +59,9 @@ def pair_key(unit: Unit) -> str:
 
 
 def parse_pair_key(name: str) -> Unit | None:
-    """Return the pair with a name, the lower index first; `None` if it is not the name of a pair."""
+    """Return the pair with a name, the lower index first; `None` if it is not the name
+    of a pair.
+    """
     parts = [part.strip() for part in name.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         return None
@@ -92,7 +95,9 @@ def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
 
 
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
-    """Return the annotator's grades of a case's responses; empty if the annotation has choices or classes."""
+    """Return the annotator's grades of a case's responses; empty if the annotation has
+    choices or classes.
+    """
     if not isinstance(annotation, tuple) or any(
         isinstance(entry, str) for entry in annotation
     ):
@@ -101,7 +106,9 @@ def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
 
 
 def annotation_classes(annotation: Annotation) -> tuple[str | None, ...]:
-    """Return the annotator's classes of a case's responses; empty if the annotation has choices or grades."""
+    """Return the annotator's classes of a case's responses; empty if the annotation has
+    choices or grades.
+    """
     if not isinstance(annotation, tuple) or any(
         isinstance(entry, float | int) for entry in annotation
     ):
@@ -110,7 +117,9 @@ def annotation_classes(annotation: Annotation) -> tuple[str | None, ...]:
 
 
 def chosen(choices: Mapping[Unit, Winner]) -> Annotation:
-    """Combine choices into one annotation; a single choice between the first two responses becomes a plain choice."""
+    """Combine choices into one annotation; a single choice between the first two
+    responses becomes a plain choice.
+    """
     if set(choices) == {FIRST}:
         return choices[FIRST]
     return {pair_key(unit): winner for unit, winner in sorted(choices.items())}
@@ -126,7 +135,8 @@ def majority(votes: Iterable[Vote | None]) -> Vote | None:
 
 @frozen
 class Label:
-    """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
+    """One annotator's label: a winner in the case's order, a grade or a class of one
+    response, or an item's answer.
 
     `unit` is empty if a grade or an answer does not name its response. `location` is the label's
     file and line. `item` is the id of the checklist item, if the label is the answer to one.

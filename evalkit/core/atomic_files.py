@@ -1,4 +1,5 @@
-"""Write files that are complete or absent, even after a full disk, a killed process or a power failure.
+"""Write files that are complete or absent, even after a full disk, a killed process or
+a power failure.
 
 Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and then moved. Lines
 are added to a file all or none.
@@ -123,7 +124,9 @@ def file_errors(problem: str, where: object = None, remedy: str = "") -> Iterato
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove the temporary files of processes that were killed while they wrote a file with this name."""
+    """Remove the temporary files of processes that were killed while they wrote a file
+    with this name.
+    """
     for leftover in folder.glob(f".{name}.*.tmp"):
         process = leftover.name.split(".")[-2]
         if process.isdigit() and not is_alive(int(process)):

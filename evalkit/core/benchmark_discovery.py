@@ -1,4 +1,6 @@
-"""Find benchmarks: each module of `evalkit.benchmarks` with `BENCHMARKS`, and the entry points of other packages."""
+"""Find benchmarks: each module of `evalkit.benchmarks` with `BENCHMARKS`, and the entry
+points of other packages.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def _names() -> Iterable[str]:
 
 @cache
 def own_benchmarks() -> Mapping[str, Benchmark]:
-    """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
+    """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a
+    benchmark is adding a module.
+    """
     benchmarks = (
         benchmark
         for name in modules_of(BENCHMARKS)
@@ -80,7 +84,8 @@ def benchmarks_in(module: str) -> Sequence[Benchmark]:
 
 @cache
 def own_benchmark_names() -> frozenset[str]:
-    """Return the names of evalkit's benchmarks without importing their modules, which takes half a second.
+    """Return the names of evalkit's benchmarks without importing their modules, which
+    takes half a second.
 
     They are the tables of the `.toml` next to a module; a module without one has the name of its
     benchmark.

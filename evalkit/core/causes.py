@@ -49,7 +49,9 @@ class Cause:
 
 
 def cause_key(judgment: Judgment) -> CauseKey | None:
-    """Return what answers with the same cause share; `None` if the answer is usable or was never requested."""
+    """Return what answers with the same cause share; `None` if the answer is usable or
+    was never requested.
+    """
     kind = judgment.error_kind or ""
     if judgment.status in USABLE or kind in NEVER_ASKED:
         return None

@@ -1,4 +1,6 @@
-"""Checklists: reading items as written in data or configs, and the order in which prerequisites decide them."""
+"""Checklists: reading items as written in data or configs, and the order in which
+prerequisites decide them.
+"""
 
 from __future__ import annotations
 

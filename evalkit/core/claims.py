@@ -1,4 +1,5 @@
-"""Claim a folder or a file for one process before it writes there, on one machine or on a shared file system.
+"""Claim a folder or a file for one process before it writes there, on one machine or on
+a shared file system.
 
 A claim is a file, `.claim` in the folder or `.NAME.claim` next to the file, that names its process.
 It appears with its content at once (a hard link), so that of many processes exactly one has it. It

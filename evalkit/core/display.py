@@ -32,7 +32,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a name for use in metrics: lower case, with `_` for anything but letters, digits, dots and dashes."""
+    """Return a name for use in metrics: lower case, with `_` for anything but letters,
+    digits, dots and dashes.
+    """
     return re.sub(r"[^\w.-]+", "_", text.strip()).strip("_").lower()
 
 
@@ -42,7 +44,9 @@ def char_code(char: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with control characters, line breaks and other invisible ones replaced by their codes."""
+    """Return a text with control characters, line breaks and other invisible ones
+    replaced by their codes.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -61,14 +65,18 @@ def letter(index: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a name on one line: line breaks and spaces as one space, other invisible characters as their codes."""
+    """Return a name on one line: line breaks and spaces as one space, other invisible
+    characters as their codes.
+    """
     if text.isprintable():
         return text
     return visible(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
-    """Return a text for a terminal or a page: line breaks and tabs stay, other control characters become `\ufffd`."""
+    """Return a text for a terminal or a page: line breaks and tabs stay, other control
+    characters become `\ufffd`.
+    """
     if text.isprintable():
         return text
     return _CONTROL.sub("\ufffd", text)
@@ -109,7 +117,9 @@ def visible_names(
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotation marks if they are needed to see where it begins and ends, otherwise as it is."""
+    """Return a text in quotation marks if they are needed to see where it begins and
+    ends, otherwise as it is.
+    """
     if text and text.strip(_BLANK) == text:
         return text
     return f"“{text}”"
@@ -124,7 +134,9 @@ def relative(path: Path) -> Path:
 
 
 def fixed(value: float, digits: int) -> str:
-    """Return a number with `digits` decimals, halves rounded away from 0 (0.695 is 0.70 and 70%); 0 has no sign."""
+    """Return a number with `digits` decimals, halves rounded away from 0 (0.695 is 0.70
+    and 70%); 0 has no sign.
+    """
     if not math.isfinite(value):
         return f"{value}"
     # Rounded to nine digits first: 0.695 may be stored as 0.69499999999999995.
@@ -135,7 +147,9 @@ def fixed(value: float, digits: int) -> str:
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
-    """Return a number for a terminal table: three decimals, none for an integer of 2 or more, `–` for `None`."""
+    """Return a number for a terminal table: three decimals, none for an integer of 2 or
+    more, `–` for `None`.
+    """
     if value is None:
         return "–"
     if float(value).is_integer() and abs(value) >= 2:
@@ -147,7 +161,9 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def p_value(p: float | None, equals: str = "") -> str:
-    """Return a p-value with three decimals after `equals`, or as `< 0.001`; an empty text for `None`."""
+    """Return a p-value with three decimals after `equals`, or as `< 0.001`; an empty
+    text for `None`.
+    """
     if p is None:
         return ""
     if p < 0.001:
@@ -156,7 +172,9 @@ def p_value(p: float | None, equals: str = "") -> str:
 
 
 def exact(value: float | None) -> str:
-    """Return a number for a report table: three decimals, none for an integer, two significant digits if small."""
+    """Return a number for a report table: three decimals, none for an integer, two
+    significant digits if small.
+    """
     if value is None:
         return ""
     if 0 < abs(value) < _SMALL:
@@ -167,7 +185,9 @@ def exact(value: float | None) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """Return an interval as `[0.380, 0.660]`; both ends have the same decimals unless both are small."""
+    """Return an interval as `[0.380, 0.660]`; both ends have the same decimals unless
+    both are small.
+    """
     if 0 < high < _SMALL:
         return f"[{low:.2g}, {high:.2g}]"
     digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
@@ -175,7 +195,9 @@ def span(low: float, high: float) -> str:
 
 
 def brief(value: float, metric: Metric) -> str:
-    """Return a number in a metric's units, with decimals for three significant digits of the metric's value."""
+    """Return a number in a metric's units, with decimals for three significant digits
+    of the metric's value.
+    """
     size = abs(metric.value or 0.0)
     return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"
 
@@ -259,7 +281,9 @@ def _hundredths(value: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Format an amount in USD, as `$12.50`; below a dollar with two significant digits, as `$0.0000072`."""
+    """Format an amount in USD, as `$12.50`; below a dollar with two significant digits,
+    as `$0.0000072`.
+    """
     if amount == 0:
         return "$0"
     decimals = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))

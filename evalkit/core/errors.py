@@ -68,7 +68,9 @@ class Signaled(KeyboardInterrupt):
 
 
 class EvalkitError(Exception):
-    """Base class of every error that evalkit raises on purpose; `str()` gives one line for the user."""
+    """Base class of every error that evalkit raises on purpose; `str()` gives one line
+    for the user.
+    """
 
     status = ExitStatus.WRONG
 
@@ -198,7 +200,9 @@ def pasted(key: str, value: str) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return a remedy that names the closest of the `choices`; if none is close, all of them or the first 24."""
+    """Return a remedy that names the closest of the `choices`; if none is close, all of
+    them or the first 24.
+    """
     options = sorted(set(choices))
     close = get_close_matches(word, options, n=1, cutoff=0.6)
     if close:

@@ -100,7 +100,9 @@ def _prefix_hash(
     look: str | None,
     before: tuple[tuple[str, str], ...],
 ) -> Any:
-    """Return the hash state before the last message, which most requests of a run share; keys are sorted."""
+    """Return the hash state before the last message, which most requests of a run
+    share; keys are sorted.
+    """
     hashed = hashlib.sha256(
         b'{"answer":%b,"api_base":%b'
         % (answer, b"null" if api_base is None else _text(api_base))

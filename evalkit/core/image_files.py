@@ -1,4 +1,6 @@
-"""The bytes of the pictures that this process knows, by their hash: files, temporary files, folders of runs, URLs."""
+"""The bytes of the pictures that this process knows, by their hash: files, temporary
+files, folders of runs, URLs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _GONE: Final = "restore the file, or read the data set again"
 
 
 class ImageFiles:
-    """Where the pictures are; a picture is read when it is sent, and only if its bytes still have their hash."""
+    """Where the pictures are; a picture is read when it is sent, and only if its bytes
+    still have their hash.
+    """
 
     def __init__(self) -> None:
         self._paths: dict[str, Path] = {}
@@ -67,7 +71,9 @@ class ImageFiles:
                 self._passing.pop(image.sha, None)
 
     def _pass(self, sha: str, size: int) -> None:
-        """Note that a request has a picture, and forget the oldest ones of requests if they need too much room."""
+        """Note that a request has a picture, and forget the oldest ones of requests if
+        they need too much room.
+        """
         self._passing.pop(sha, None)
         self._passing[sha] = size
         # Dictionaries keep their order, so the first entry is the oldest.

@@ -46,7 +46,9 @@ OPENERS = "".join(char for char, shape in _SHAPES.items() if shape == "<") + "<ï
 
 @lru_cache(maxsize=4096)
 def visual_form(char: str) -> str:
-    """Return what a character looks like, in lower case: empty if invisible, one space for white space."""
+    """Return what a character looks like, in lower case: empty if invisible, one space
+    for white space.
+    """
     if char.isspace():
         return " "
     if _is_invisible(char):

@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 def raises_plainly(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a public function that raises evalkit's errors without the frames and causes inside evalkit.
+    """Return a public function that raises evalkit's errors without the frames and
+    causes inside evalkit.
 
     A notebook then shows one exception with one line. With `HYDRA_FULL_ERROR=1` it shows
     everything.

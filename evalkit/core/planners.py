@@ -1,4 +1,6 @@
-"""What plans the requests to each judge: an evaluator may have others by judge, for judges of different kinds."""
+"""What plans the requests to each judge: an evaluator may have others by judge, for
+judges of different kinds.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from evalkit.core.types import Case, JudgeRequest
 
 
 def planner_for(evaluator: Evaluator, judge: str) -> Evaluator:
-    """Return what plans the requests to a judge: the evaluator itself, unless it has others by judge."""
+    """Return what plans the requests to a judge: the evaluator itself, unless it has
+    others by judge.
+    """
     if isinstance(evaluator, EvaluatorOfSeveral):
         return evaluator.for_judge(judge)
     return evaluator

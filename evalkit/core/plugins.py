@@ -1,4 +1,5 @@
-"""Find code by name, evalkit's own in a table of lazy imports and plug-ins by entry point, and guard its errors.
+"""Find code by name, evalkit's own in a table of lazy imports and plug-ins by entry
+point, and guard its errors.
 
 The dotted path of a class also works, for code that is not in a package. A config may come from
 anyone, so a path is imported only if the user allows code: by `--allow-code`,
@@ -164,7 +165,9 @@ _allowed = ContextVar("evalkit_allow_code", default=False)
 
 @contextmanager
 def allowing_code(allowed: bool = True) -> Iterator[None]:
-    """Allow configs to name code by dotted path within the block; `False` keeps the current state."""
+    """Allow configs to name code by dotted path within the block; `False` keeps the
+    current state.
+    """
     before = _allowed.set(allowed or _allowed.get())
     try:
         yield
@@ -227,7 +230,9 @@ def risky_setting(path: Sequence[str]) -> ConfigError:
 
 @frozen
 class Offer:
-    """One plug-in of another package: its group, name, value, package and file, or why it cannot be used."""
+    """One plug-in of another package: its group, name, value, package and file, or why
+    it cannot be used.
+    """
 
     group: str
     name: str
@@ -338,7 +343,9 @@ def construct(cls: Any, *arguments: Any, name: str, where: str) -> Any:
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name is the path of a class, as `package.module.Class` or `package.module:Class`."""
+    """Return whether a name is the path of a class, as `package.module.Class` or
+    `package.module:Class`.
+    """
     return "." in name or ":" in name
 
 
@@ -348,7 +355,8 @@ def is_offered(group: str, name: str) -> bool:
 
 
 def entry_points_in(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group by name; `EVALKIT_PLUGINS`, if set, restricts the packages.
+    """Return the entry points of a group by name; `EVALKIT_PLUGINS`, if set, restricts
+    the packages.
 
     The variable is a comma-separated list of package names; an empty value disables all plug-ins.
     """
@@ -376,7 +384,8 @@ def _all_installed(_path: tuple[str, ...]) -> Any:
 
 
 def folders(group: str) -> list[Path]:
-    """Return the folders that other packages register in a group, by the entry points' values `package[:folder]`.
+    """Return the folders that other packages register in a group, by the entry points'
+    values `package[:folder]`.
 
     Raises:
         PluginError: If a folder is missing.
@@ -418,7 +427,9 @@ def iter_offers() -> Iterator[Offer]:
 
 
 def _unknown_groups() -> Iterator[Offer]:
-    """Yield what packages register in groups of evalkit's that do not exist: nothing would use it."""
+    """Yield what packages register in groups of evalkit's that do not exist: nothing
+    would use it.
+    """
     names = sorted(
         group
         for group in _groups(tuple(sys.path))

@@ -48,7 +48,9 @@ class Evaluator(Protocol):
     """
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the first requests for a case, always the same ones, each with a different (shown, sample)."""
+        """Return the first requests for a case, always the same ones, each with a
+        different (shown, sample).
+        """
         ...
 
     def read(
@@ -70,13 +72,17 @@ class FollowUpEvaluator(Protocol):
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
-        """Return the follow-up requests, usually none, after all planned `judgments` of one unit by one judge."""
+        """Return the follow-up requests, usually none, after all planned `judgments` of
+        one unit by one judge.
+        """
         ...
 
 
 @runtime_checkable
 class EvaluatorOfSeveral(Protocol):
-    """An optional part of an evaluator: judges of different kinds, each with requests of its own."""
+    """An optional part of an evaluator: judges of different kinds, each with requests
+    of its own.
+    """
 
     def for_judge(self, judge: str) -> Evaluator:
         """Return what plans the requests to a judge, by its name."""
@@ -119,7 +125,8 @@ class CompletionCache(Protocol):
     """
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`, exactly as they were stored; do not wait for a `put_many`.
+        """Return the stored completions among `keys`, exactly as they were stored; do
+        not wait for a `put_many`.
 
         Raises:
             StoreError: If one of them is damaged: a completion is never returned in a changed form.
@@ -127,7 +134,8 @@ class CompletionCache(Protocol):
         ...
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Store completions, each as (key, model, completion), in one commit; a newer one replaces an older one.
+        """Store completions, each as (key, model, completion), in one commit; a newer
+        one replaces an older one.
 
         When this returns, all are durable: neither a killed process nor a power failure loses one.
 
@@ -137,7 +145,8 @@ class CompletionCache(Protocol):
         ...
 
     def claim(self, key: str) -> bool:
-        """Claim a key without waiting, and return whether it is claimed now; a read-only store grants every claim.
+        """Claim a key without waiting, and return whether it is claimed now; a
+        read-only store grants every claim.
 
         At most one of all threads and processes on the store holds a key's claim, and only that one
         requests the answer. A claim ends with `release`, with `close`, and with the process,
@@ -146,7 +155,9 @@ class CompletionCache(Protocol):
         ...
 
     def release(self, key: str) -> None:
-        """Release a claim of this store object; other keys and the claims of others are not affected."""
+        """Release a claim of this store object; other keys and the claims of others are
+        not affected.
+        """
         ...
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
@@ -159,7 +170,9 @@ class CompletionCache(Protocol):
 
 @runtime_checkable
 class ClaimChecker(Protocol):
-    """What a store also has if a claim can end before its holder releases it, as with a connection that is lost."""
+    """What a store also has if a claim can end before its holder releases it, as with a
+    connection that is lost.
+    """
 
     def holds(self, key: str) -> bool:
         """Return, without waiting for the server, whether a claim made here still holds.
@@ -172,7 +185,9 @@ class ClaimChecker(Protocol):
 
 @runtime_checkable
 class BatchClaimer(Protocol):
-    """What a store also has if a claim takes a round trip to a server: many at once, off the event loop."""
+    """What a store also has if a claim takes a round trip to a server: many at once,
+    off the event loop.
+    """
 
     def claim_many(self, keys: Sequence[str]) -> set[str]:
         """Claim keys as `claim` does, and return those that are claimed now."""
@@ -185,7 +200,9 @@ class BatchClaimer(Protocol):
 
 @runtime_checkable
 class SharedState(Protocol):
-    """What a store also has if its users can share texts by name: rate limits, budgets and submitted batches."""
+    """What a store also has if its users can share texts by name: rate limits, budgets
+    and submitted batches.
+    """
 
     def states(self, prefix: str) -> Mapping[str, str]:
         """Return the texts whose names start with `prefix`, in the order of their names."""
@@ -194,7 +211,8 @@ class SharedState(Protocol):
     def change_state(
         self, name: str, change: Callable[[str | None, float], str | None]
     ) -> None:
-        """Replace a text by what `change` returns, while nobody else changes it; durable when this returns.
+        """Replace a text by what `change` returns, while nobody else changes it;
+        durable when this returns.
 
         `change` gets the text (`None` if there is none) and the store's time in seconds, and
         returns the new text, or `None` to remove it. It may be called again if the connection is
@@ -208,7 +226,8 @@ class Store(CompletionCache, Protocol):
     """Completions by content key, for any number of concurrent threads and processes."""
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Store completions with new keys, with their times, in one commit, and return their number.
+        """Store completions with new keys, with their times, in one commit, and return
+        their number.
 
         Raises:
             StoreError: If one cannot be stored; then none is stored.
@@ -224,7 +243,8 @@ class Store(CompletionCache, Protocol):
         ...
 
     def prune(self, before: float) -> int:
-        """Delete completions stored before a time (seconds since 1970), free their space, and return their number.
+        """Delete completions stored before a time (seconds since 1970), free their
+        space, and return their number.
 
         Raises:
             StoreError: If they cannot be deleted; then none is deleted.
@@ -236,7 +256,9 @@ class Store(CompletionCache, Protocol):
         ...
 
     def close(self) -> None:
-        """Release every claim of this object, and close files and connections; closing twice is allowed."""
+        """Release every claim of this object, and close files and connections; closing
+        twice is allowed.
+        """
         ...
 
 
@@ -245,13 +267,17 @@ class DamagePruner(Protocol):
     """What a store also has if it can delete what is damaged in it."""
 
     def prune_damaged(self) -> int:
-        """Delete the completions that `scan` yields as `None` and the damaged shared texts; return their number."""
+        """Delete the completions that `scan` yields as `None` and the damaged shared
+        texts; return their number.
+        """
         ...
 
 
 @runtime_checkable
 class StoreBackend(Protocol):
-    """A kind of store: a class, registered for the scheme of its URLs in the entry-point group `evalkit.stores`."""
+    """A kind of store: a class, registered for the scheme of its URLs in the
+    entry-point group `evalkit.stores`.
+    """
 
     def __call__(
         self, url: str, *, read_only: bool = False, verify: bool = True
@@ -284,7 +310,8 @@ class StoreBackend(Protocol):
 
 @runtime_checkable
 class WinnerReader(Protocol):
-    """An output format that reads pairwise verdicts; constructed as `cls(config)` with the `output` group.
+    """An output format that reads pairwise verdicts; constructed as `cls(config)` with
+    the `output` group.
 
     Its method may have a parameter `cut_off`, whether the text ends early, and a parameter
     `sources`, the texts under judgment, from which a verdict may be quoted.
@@ -304,7 +331,8 @@ class ScoreReader(Protocol):
     """An output format that reads scores; constructed and called like a `WinnerReader`."""
 
     def score(self, text: str) -> object:
-        """Return the score as written, a number or its text; evalkit checks that it is on the scale.
+        """Return the score as written, a number or its text; evalkit checks that it is
+        on the scale.
 
         Raises:
             ValueError: If the text, without the judge's thinking, has no score.
@@ -337,7 +365,8 @@ class InstructionWriter(Protocol):
     def instruction(
         self, decision: Literal["winner", "score", "class"], language: str
     ) -> str:
-        """Return the text that tells the judge how to answer; templates show it as `{{ output_instruction }}`.
+        """Return the text that tells the judge how to answer; templates show it as `{{
+        output_instruction }}`.
 
         The method may have a parameter `tie_allowed`, whether a tie is an answer; a parameter
         `scale`, the scale of the score; and a parameter `classes`, the names that a judge may
@@ -348,7 +377,8 @@ class InstructionWriter(Protocol):
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A published benchmark for datasets, scoring and imports, such as `evalkit.benchmarks.Benchmark`.
+    """A published benchmark for datasets, scoring and imports, such as
+    `evalkit.benchmarks.Benchmark`.
 
     The names of its metrics start with its name. Optional attributes:
 
@@ -390,12 +420,16 @@ class Benchmark(Protocol):
 
     @property
     def metrics(self) -> Sequence[Any]:
-        """The specifications of its metrics in the catalog: `evalkit.scoring.catalog.MetricSpec`."""
+        """The specifications of its metrics in the catalog:
+        `evalkit.scoring.catalog.MetricSpec`.
+        """
         ...
 
     @property
     def importer(self) -> Any:
-        """The reader of its published judgments, an `evalkit.benchmarks.Importer`; `None` if there is none."""
+        """The reader of its published judgments, an `evalkit.benchmarks.Importer`;
+        `None` if there is none.
+        """
         ...
 
     def looks_like(self, row: dict[str, Any]) -> bool:
@@ -403,7 +437,9 @@ class Benchmark(Protocol):
         ...
 
     def is_folder(self, folder: Path) -> bool:
-        """Return whether a folder belongs to this benchmark, by its files, if single rows cannot show it."""
+        """Return whether a folder belongs to this benchmark, by its files, if single
+        rows cannot show it.
+        """
         ...
 
     def rows(
@@ -425,7 +461,9 @@ class Benchmark(Protocol):
     def statistics(
         self, config: Any, cases: Sequence[Case], verdicts: Any
     ) -> list[Any]:
-        """Return its metrics of a run, computed by the authors' rule: statistics, or metrics without a value."""
+        """Return its metrics of a run, computed by the authors' rule: statistics, or
+        metrics without a value.
+        """
         ...
 
     @property

@@ -1,4 +1,6 @@
-"""Keep secrets out of everything that is written, shown, logged or stored: refuse configs, and redact texts."""
+"""Keep secrets out of everything that is written, shown, logged or stored: refuse
+configs, and redact texts.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ _PATTERNS = (
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return `text` without secrets: values of environment variables named like keys, and texts that look like keys."""
+    """Return `text` without secrets: values of environment variables named like keys,
+    and texts that look like keys.
+    """
     values = [
         value
         for value in _secrets(environment).values()
@@ -214,7 +218,9 @@ def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether an environment variable's name says that its value is a secret, whatever it looks like."""
+    """Return whether an environment variable's name says that its value is a secret,
+    whatever it looks like.
+    """
     return _named_like_a_secret(name) and _ENDING.search(name) is not None
 
 
@@ -239,12 +245,16 @@ def _is_chosen(name: str) -> bool:
 
 
 def _is_issued(value: str) -> bool:
-    """Return whether a value looks generated: words, numbers, and names of models and places do not."""
+    """Return whether a value looks generated: words, numbers, and names of models and
+    places do not.
+    """
     return len(value) >= _SHORTEST_ISSUED and _PLAIN.sub("", value) != ""
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a value is the path of a file with the secret, like GOOGLE_APPLICATION_CREDENTIALS."""
+    """Return whether a value is the path of a file with the secret, like
+    GOOGLE_APPLICATION_CREDENTIALS.
+    """
     try:
         return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
     except (OSError, RuntimeError):

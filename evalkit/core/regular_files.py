@@ -1,4 +1,6 @@
-"""Open the files that users and folders from elsewhere name: a pipe would block, and a device never ends."""
+"""Open the files that users and folders from elsewhere name: a pipe would block, and a
+device never ends.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ PROJECT_VARIABLE = "EVALKIT_PROJECT"
 
 
 def project() -> Path:
-    """Return the project folder: $EVALKIT_PROJECT, or else the nearest folder upward with conf/ and experiments/.
+    """Return the project folder: $EVALKIT_PROJECT, or else the nearest folder upward
+    with conf/ and experiments/.
 
     Without one it is the current folder.
     """

@@ -40,7 +40,9 @@ def no_room(name: str, where: str) -> ConfigError:
 
 
 def modules_of(package: str) -> Sequence[str]:
-    """Return the names of a room's modules, sorted; nothing if this installation does not have it."""
+    """Return the names of a room's modules, sorted; nothing if this installation does
+    not have it.
+    """
     if not has_room(package):
         return ()
     return [module.name for module in iter_modules(import_module(package).__path__)]

@@ -1,4 +1,6 @@
-"""What a rubric lets a judge answer: a scale of scores, or classes; their schemas, checks and texts."""
+"""What a rubric lets a judge answer: a scale of scores, or classes; their schemas,
+checks and texts.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,9 @@ class Scale:
     def described(
         self, levels: Mapping[float, str] | None = None
     ) -> list[dict[str, str]]:
-        """Return the meanings of values in ascending order, by `levels` or its own, as listed in a prompt."""
+        """Return the meanings of values in ascending order, by `levels` or its own, as
+        listed in a prompt.
+        """
         chosen = self.levels if levels is None else levels
         return [
             {"score": self.text(value), "text": text}
@@ -241,7 +245,9 @@ class ClassDefinition(Protocol):
 
 
 def fold_class(text: str) -> str:
-    """Return a text in the form in which answers and names are compared: without case, width and decoration."""
+    """Return a text in the form in which answers and names are compared: without case,
+    width and decoration.
+    """
     # Models escape underscores for Markdown renderers, and no name has a backslash.
     plain = unicodedata.normalize("NFKC", text.replace("\\", "")).strip(_EDGES)
     return " ".join(plain.casefold().split())
@@ -249,7 +255,9 @@ def fold_class(text: str) -> str:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes in the order of the config, with their meanings, and the answer that declines to choose one."""
+    """The classes in the order of the config, with their meanings, and the answer that
+    declines to choose one.
+    """
 
     meanings: Mapping[str, str]
     ordered: bool = False
@@ -279,7 +287,9 @@ class Classes:
         return len(self.meanings)
 
     def find(self, text: str) -> str | None:
-        """Return the answer that a text spells, in any case; `None` for anything else, never the nearest."""
+        """Return the answer that a text spells, in any case; `None` for anything else,
+        never the nearest.
+        """
         return self._folded.get(fold_class(text))
 
     @cached_property

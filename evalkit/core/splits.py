@@ -16,7 +16,9 @@ FEWEST: Final = 3
 
 
 def is_labeled(case: Case) -> bool:
-    """Return whether a case has any label: its own, one of a response, an annotator's, or one of an item."""
+    """Return whether a case has any label: its own, one of a response, an annotator's,
+    or one of an item.
+    """
     if case.label is not None or case.labels:
         return True
     for (
@@ -42,7 +44,9 @@ def without_labels(case: Case) -> Case:
 
 
 def clusters_named(by: str, n: int = 2) -> str:
-    """Return what clusters by a column are, in words: cases, prompts, conversations, or values of another column."""
+    """Return what clusters by a column are, in words: cases, prompts, conversations, or
+    values of another column.
+    """
     name = by if by in ("prompt", "conversation") else "case" if by == "id" else ""
     singular, plural = (
         (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
@@ -53,7 +57,9 @@ def clusters_named(by: str, n: int = 2) -> str:
 
 
 def remedy_for_few(by: str, *, all_labeled: bool) -> str:
-    """Return what to do if too few clusters have labels: label others, or add some if there are no others."""
+    """Return what to do if too few clusters have labels: label others, or add some if
+    there are no others.
+    """
     addition = "more cases" if by == "id" else f"cases of more {clusters_named(by)}"
     if all_labeled:
         return f"all have labels: add {addition}"

@@ -232,7 +232,9 @@ _names = (f"hashes_{number}" for number in count())
 
 @cache
 def _database() -> sqlite3.Connection:
-    """Open a database without a name: SQLite keeps it in a temporary file beyond its page cache, and removes it."""
+    """Open a database without a name: SQLite keeps it in a temporary file beyond its
+    page cache, and removes it.
+    """
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     # No journal: the data is temporary, and nothing is ever rolled back.
     database.execute("PRAGMA journal_mode = OFF")

@@ -1,4 +1,6 @@
-"""Estimate the tokens of texts from their characters, and shorten texts to their beginning and end."""
+"""Estimate the tokens of texts from their characters, and shorten texts to their
+beginning and end.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ character."""
 
 
 def characters(text: str) -> int:
-    """Return the number of ASCII characters with as many tokens as a text; a Chinese character counts as one token."""
+    """Return the number of ASCII characters with as many tokens as a text; a Chinese
+    character counts as one token.
+    """
     if text.isascii():
         return len(text)
     return len(text.encode("ascii", "ignore")) + _PER_BYTE * (
@@ -37,7 +41,9 @@ def message_tokens(messages: Iterable[Message]) -> int:
 
 
 def image_tokens(messages: Iterable[Message], per_image: int = _PER_IMAGE) -> int:
-    """Return the estimated tokens of the pictures of messages, at `per_image` tokens per picture."""
+    """Return the estimated tokens of the pictures of messages, at `per_image` tokens
+    per picture.
+    """
     return per_image * sum(
         1 for _ in images_in(message["content"] for message in messages)
     )
@@ -50,7 +56,8 @@ CUT = 0.5
 
 
 def share_seen(messages: Iterable[Message], received: int | None) -> float | None:
-    """Return the share of a prompt that a model saw if the server cut it; `None` if nothing shows that it did.
+    """Return the share of a prompt that a model saw if the server cut it; `None` if
+    nothing shows that it did.
 
     Args:
         messages: The messages that were sent.
@@ -65,7 +72,8 @@ def share_seen(messages: Iterable[Message], received: int | None) -> float | Non
 
 
 def truncate(text: str, most: int) -> str:
-    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them.
+    """Return the first and last characters of a longer text, `most` in total, with the
+    number omitted between them.
 
     Pictures do not count, and are kept: those of a text that is cut are at its end.
     """

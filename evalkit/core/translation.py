@@ -1,4 +1,5 @@
-"""Texts for readers in their language: English in the code, translations in `locale/LANGUAGE/LC_MESSAGES`.
+"""Texts for readers in their language: English in the code, translations in
+`locale/LANGUAGE/LC_MESSAGES`.
 
 `gettext`, `ngettext` and `pgettext` return a `Text`, which a translator renders later: there is no
 global language. A text without a translation is in English. `docs/translations.py` collects the
@@ -128,14 +129,18 @@ def joined(parts: Iterable[Message], separator: Text | None = None) -> Joined:
 
 @cache
 def translator(language: str) -> Translator:
-    """Return the translator for a language; it returns English if the language has no translations."""
+    """Return the translator for a language; it returns English if the language has no
+    translations.
+    """
     with as_file(files("evalkit") / "locale") as folder:
         return catalogs.translation(DOMAIN, folder, [language], fallback=True)
 
 
 @cache
 def add_translations(folder: Path) -> None:
-    """Add another package's `LANGUAGE/LC_MESSAGES/evalkit.mo`, for texts that have no translation yet."""
+    """Add another package's `LANGUAGE/LC_MESSAGES/evalkit.mo`, for texts that have no
+    translation yet.
+    """
     for language in LANGUAGES:
         translator(language).add_fallback(
             catalogs.translation(DOMAIN, folder, [language], fallback=True)

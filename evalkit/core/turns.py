@@ -1,4 +1,5 @@
-"""Conversations as numbered parts, and as texts with a heading above each part that no text can imitate.
+"""Conversations as numbered parts, and as texts with a heading above each part that no
+text can imitate.
 
 A heading is `[turn 3: user]`, `[turn 3: call search]` or `[turn 3: result of search]`; in a
 conversation that is judged by steps, `[step 3: …]`. The headings of what is judged have `, judged`
@@ -116,7 +117,9 @@ def protected(text: str) -> str:
 
 
 def _begins_line(text: str, at: int) -> bool:
-    """Return whether only white space and invisible characters are between the beginning of a line and `at`."""
+    """Return whether only white space and invisible characters are between the
+    beginning of a line and `at`.
+    """
     for index in range(at - 1, -1, -1):
         if text[index] in _LINE_ENDS:
             return True
@@ -192,6 +195,8 @@ def parts_of(case: Case, index: int = 0) -> list[Part]:
 
 
 def cited_turns(text: str) -> Iterator[int]:
-    """Yield the numbers of the turns or steps that a judge names as evidence, such as `[turn 3]` or `[steps 2, 5]`."""
+    """Yield the numbers of the turns or steps that a judge names as evidence, such as
+    `[turn 3]` or `[steps 2, 5]`.
+    """
     for match in _CITED.finditer(text):
         yield from map(int, re.findall(r"\d+", match[1]))

@@ -98,7 +98,8 @@ class Response:
 
 @frozen
 class ChecklistItem:
-    """One requirement of a case, or a group of requirements: an item that others name as their `parent`.
+    """One requirement of a case, or a group of requirements: an item that others name
+    as their `parent`.
 
     Attributes:
         id: The item's id, unique in its case.
@@ -156,7 +157,9 @@ class Case:
 
 @frozen
 class AnswerFormat:
-    """The requested structured answer: a name and a JSON schema, whose order of properties is that of the answer."""
+    """The requested structured answer: a name and a JSON schema, whose order of
+    properties is that of the answer.
+    """
 
     name: str
     schema: Mapping[str, Any]
@@ -200,7 +203,8 @@ class JudgeRequest:
 
 @frozen
 class JudgeSpec:
-    """A judge's identity: everything about it that enters the content key, and its name in this run.
+    """A judge's identity: everything about it that enters the content key, and its name
+    in this run.
 
     With `merged`, the system text is sent in the first user message; `longest_string` bounds the
     strings of the requested schema. The content key is that of what is sent.
@@ -217,7 +221,8 @@ class JudgeSpec:
 
 @frozen
 class TokenLogprob:
-    """One generated token with its log-probability (in nats) and the most likely alternatives at its position.
+    """One generated token with its log-probability (in nats) and the most likely
+    alternatives at its position.
 
     `raw` has the token's bytes if they differ from the UTF-8 encoding of its text: a token may be
     part of a character.
@@ -272,7 +277,9 @@ class Completion:
 
 @frozen
 class StoredCompletion:
-    """A completion in a store with its content key; `created` in seconds since 1970, `model` as in a `JudgeSpec`."""
+    """A completion in a store with its content key; `created` in seconds since 1970,
+    `model` as in a `JudgeSpec`.
+    """
 
     key: str
     model: str
@@ -282,7 +289,9 @@ class StoredCompletion:
 
 @frozen
 class StoreDescription:
-    """A store's location (without passwords), the version of its schema, and its size in bytes if known."""
+    """A store's location (without passwords), the version of its schema, and its size
+    in bytes if known.
+    """
 
     location: str
     version: int
@@ -291,7 +300,9 @@ class StoreDescription:
 
 @frozen
 class Failure:
-    """A call without an answer; `kind` is that of a `CallError`, or `budget`, `not_stored` or `stopped`."""
+    """A call without an answer; `kind` is that of a `CallError`, or `budget`,
+    `not_stored` or `stopped`.
+    """
 
     kind: str
     message: str
@@ -428,7 +439,8 @@ class ItemVerdict:
 
 @frozen
 class Verdict:
-    """One unit, aggregated over orders and samples: a winner for a pair, a score or a class for a single response.
+    """One unit, aggregated over orders and samples: a winner for a pair, a score or a
+    class for a single response.
 
     Attributes:
         case_id: The case's id.

@@ -198,7 +198,9 @@ class CaseReader:
             raise DatasetError(bad.what, where=location, remedy=remedy) from None
 
     def _count_unset(self, row: Row, location: str) -> None:
-        """Count the points and weights that are NaN in data whose writers mark a missing value so."""
+        """Count the points and weights that are NaN in data whose writers mark a
+        missing value so.
+        """
         todo = [self.columns.layout(row).get["checklist"](row)]
         while todo:
             value = todo.pop()

@@ -52,7 +52,8 @@ times as much."""
 
 
 def compression_of(path: Path) -> str | None:
-    """Return the compression of a file (`gzip`, `zstd`, `bz2`, `xz`) by its first bytes; `None` if it has none.
+    """Return the compression of a file (`gzip`, `zstd`, `bz2`, `xz`) by its first
+    bytes; `None` if it has none.
 
     Raises:
         DatasetError: If its suffix indicates a compression that it does not have, or if it is a
@@ -91,7 +92,9 @@ def refuse_stream(path: Path) -> None:
 
 
 def inner_suffix(path: Path) -> str:
-    """Return the suffix of a file's format, without that of its compression, in lower case and without the dot."""
+    """Return the suffix of a file's format, without that of its compression, in lower
+    case and without the dot.
+    """
     path = file_of(path)
     inner = path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
     return inner.suffix.lstrip(".").lower()
@@ -104,7 +107,9 @@ def bare_name(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading its uncompressed bytes, as UTF-8 if `#` names its encoding after the path."""
+    """Open a file for reading its uncompressed bytes, as UTF-8 if `#` names its
+    encoding after the path.
+    """
     encoding = named_encoding(path)
     if encoding:
         return recoded(_open_bytes(file_of(path)), encoding, path)
@@ -183,7 +188,9 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
 
 
 def _bounded(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    """Yield lines, of which one could fill the memory: a small compressed file can hold gigabytes."""
+    """Yield lines, of which one could fill the memory: a small compressed file can hold
+    gigabytes.
+    """
     while line := file.readline(LONGEST_ROW + 1):
         if len(line) > LONGEST_ROW:
             raise too_long(str(path))

@@ -22,7 +22,8 @@ _WINNERS: tuple[Winner, ...] = ("A", "B", "TIE")
 
 
 def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
-    """Return `config` with the examples of `rubric.examples_path` appended to its own, and without the path.
+    """Return `config` with the examples of `rubric.examples_path` appended to its own,
+    and without the path.
 
     The examples are then part of the config, its hash and the run folder. `base` is searched after
     the current folder. A config without a path is unchanged.

@@ -1,4 +1,6 @@
-"""Map canonical fields to columns, parts of columns, or sandboxed, strict Jinja templates over columns."""
+"""Map canonical fields to columns, parts of columns, or sandboxed, strict Jinja
+templates over columns.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def is_template(text: str) -> bool:
 
 
 def template(text: str, where: str) -> Callable[[Row], str]:
-    """Return a function that fills a template from a row; it raises `RowFault` if a column is missing.
+    """Return a function that fills a template from a row; it raises `RowFault` if a
+    column is missing.
 
     Raises:
         ConfigError: If it is not a template; `where` is its config key.
@@ -59,7 +62,8 @@ def template(text: str, where: str) -> Callable[[Row], str]:
 
 
 def condition(text: str, where: str) -> Callable[[Row], bool]:
-    """Return a function that evaluates a condition for a row; it raises `RowFault` if a column is missing.
+    """Return a function that evaluates a condition for a row; it raises `RowFault` if a
+    column is missing.
 
     Raises:
         ConfigError: If it is not an expression; `where` is its config key.
@@ -379,7 +383,9 @@ class Columns:
         return Layout(shape, {**_NONE, **getters}, frozenset(getters), ends, metadata)
 
     def _present(self, field: str, row: Row) -> Getter | None:
-        """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""
+        """Return the reader of a field for rows with these columns; only a row shows
+        whether a path exists.
+        """
         column = self.column(field)
         get = self._getters[field]
         if is_template(column):
@@ -443,7 +449,8 @@ class Columns:
 
 
 def getter(named: str, where: str) -> Getter:
-    """Return a function that reads a column, a path such as `conversation.0.content`, or a template from a row.
+    """Return a function that reads a column, a path such as `conversation.0.content`,
+    or a template from a row.
 
     It returns `ABSENT` for a missing column or path; a template raises `RowFault` if a column is
     missing.

@@ -32,7 +32,9 @@ _COMMON_SIGNS: Final = frozenset("“”‘’„«»–—…€£°№、。�
 
 
 class OpenFileError(DatasetError):
-    """A file that is read with a name after its path; `parts` are the names that fit, with what they are."""
+    """A file that is read with a name after its path; `parts` are the names that fit,
+    with what they are.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,9 @@ class OpenFileError(DatasetError):
 
 
 def part_of(path: Path) -> tuple[Path, str]:
-    """Return the file of a path, and what `#` names after it; a real file with `#` in its name wins."""
+    """Return the file of a path, and what `#` names after it; a real file with `#` in
+    its name wins.
+    """
     if "#" not in path.name or path.exists():
         return path, ""
     name, _, part = path.name.rpartition("#")
@@ -130,7 +134,9 @@ class _Recoded(io.RawIOBase):
 
 
 def unmarked_utf16(start: bytes) -> str:
-    """Return the encoding of a text in UTF-16 without a mark: every other of its first bytes is zero; else empty."""
+    """Return the encoding of a text in UTF-16 without a mark: every other of its first
+    bytes is zero; else empty.
+    """
     sample = start[:_MARKED]
     for encoding, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
         # Plain letters have one zero byte each, and never two.
@@ -140,7 +146,9 @@ def unmarked_utf16(start: bytes) -> str:
 
 
 def likely_encodings(start: bytes) -> list[tuple[str, str]]:
-    """Return the encodings in which the beginning of a text makes sense, likeliest first, with its first word."""
+    """Return the encodings in which the beginning of a text makes sense, likeliest
+    first, with its first word.
+    """
     # The last line may end within a character.
     text, _, _ = start.rpartition(b"\n")
     ranked = []

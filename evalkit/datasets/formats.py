@@ -307,7 +307,8 @@ def _json_decoder(unset: list[str]) -> json.JSONDecoder:
 
 
 def _without_nan(value: Any, *, top: bool = True) -> Any:
-    """Return a value with null for NaN, with which some writers mark a missing value; JSON and cases do not have it.
+    """Return a value with null for NaN, with which some writers mark a missing value;
+    JSON and cases do not have it.
 
     An item of a checklist would then silently have the default points or weight, so there it stays,
     as a text.
@@ -492,7 +493,9 @@ def _read_object(path: Path) -> Iterator[Placed]:
 
 
 def _objects(text: str) -> list[Row]:
-    """Return the objects of a text that has several, one after the other; empty if it has anything else."""
+    """Return the objects of a text that has several, one after the other; empty if it
+    has anything else.
+    """
     decoder = _json_decoder([])
     rows = []
     position = 0
@@ -605,7 +608,8 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
 
 
 def _read_text(path: Path) -> Iterator[Placed]:
-    """Yield the rows of a table in plain text: delimited, with lines between cells, or aligned by spaces.
+    """Yield the rows of a table in plain text: delimited, with lines between cells, or
+    aligned by spaces.
 
     Raises:
         DatasetError: If it is no table, or only a part of one.

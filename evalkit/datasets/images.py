@@ -1,4 +1,6 @@
-"""Read the pictures in the content parts of messages, as OpenAI, Anthropic, Gemini, Inspect and others write them."""
+"""Read the pictures in the content parts of messages, as OpenAI, Anthropic, Gemini,
+Inspect and others write them.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ class Album:
         return image.marker
 
     def recorded(self, case: Case) -> Case:
-        """Return a case of a run folder: its pictures are in the folder, and are omitted if the config says so."""
+        """Return a case of a run folder: its pictures are in the folder, and are
+        omitted if the config says so.
+        """
         pictures = [*images_in(texts_of(case))]
         if pictures and self.omit:
             return without_images(case)
@@ -205,7 +209,9 @@ class Album:
         return image
 
     def _picture_file(self, location: str) -> Path:
-        """Return the file of a picture, after symbolic links: it is below the folder of the data's file."""
+        """Return the file of a picture, after symbolic links: it is below the folder of
+        the data's file.
+        """
         name = shortened(location)
         if not location.strip() or "\0" in location or len(location) > LONGEST_URL:
             raise ImageError("has no picture", "give a file, a data URL or a URL")
@@ -304,7 +310,9 @@ def are_parts(value: Any) -> bool:
 
 
 def named_only(value: Any) -> Any:
-    """Return a value of the metadata without the bytes of pictures, of which only the type is left."""
+    """Return a value of the metadata without the bytes of pictures, of which only the
+    type is left.
+    """
     if isinstance(value, list):
         return [named_only(part) for part in value]
     if not isinstance(value, Mapping):

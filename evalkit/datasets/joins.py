@@ -63,7 +63,8 @@ class Join:
         self._read_files(config, base)
 
     def add_to(self, row: Row, location: str) -> None:
-        """Add to a row, in the column with this join's name, its object, list of responses, or labels by annotator.
+        """Add to a row, in the column with this join's name, its object, list of
+        responses, or labels by annotator.
 
         Raises:
             DatasetError: If the row has no such key, or already has a column with this name.

@@ -1,4 +1,6 @@
-"""The rows of a table in one JSON object: under a key, as columns, by id, or as pandas writes it."""
+"""The rows of a table in one JSON object: under a key, as columns, by id, or as pandas
+writes it.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,9 @@ def _rows_of_columns(value: Json, path: str) -> list[JsonObject] | None:
 
 
 def _within(value: Json, _: str) -> list[JsonObject] | None:
-    """Return the rows under a usual key of an object within the object, if there is one such list."""
+    """Return the rows under a usual key of an object within the object, if there is one
+    such list.
+    """
     found = [*_lists_within(value, _DEPTH)]
     return found[0] if len(found) == 1 and len(found[0]) > 1 else None
 

@@ -80,7 +80,8 @@ def read_choice(value: Any, location: str) -> Winner:
 
 
 class Labels:
-    """Read the labels of one dataset with its `label_map`: choices or grades, or classes if the rubric has `classes`.
+    """Read the labels of one dataset with its `label_map`: choices or grades, or
+    classes if the rubric has `classes`.
 
     A label that is the abstention is no label. `can_map` is whether its user can still change the
     label map.
@@ -102,7 +103,8 @@ class Labels:
     def attach(
         self, value: Any, responses: tuple[Response, ...], location: str
     ) -> Labeled:
-        """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
+        """Return the choice between the first two responses, if `value` is one, and the
+        responses with their grades.
 
         Raises:
             DatasetError: If it is neither a choice nor a grade for each response.
@@ -177,7 +179,9 @@ class Labels:
         return self.class_of(value, location)
 
     def annotations(self, values: Sequence[Any], location: str) -> Annotation:
-        """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
+        """Return one annotator's grades, or classes, of responses; arguments and errors
+        as above.
+        """
         return tuple(self._value(value, location) for value in values)
 
     def grade(self, value: Any, location: str) -> float | None:
@@ -353,7 +357,9 @@ UNLABELED = "cases without a label: "
 
 
 def unlabeled_note(missing: int, rows: int) -> tuple[str, ...]:
-    """Return the note on cases without a label; nothing if there are none, or if no case has a label."""
+    """Return the note on cases without a label; nothing if there are none, or if no
+    case has a label.
+    """
     if 0 < missing < rows:
         return (f"{UNLABELED}{missing} of {rows}",)
     return ()
@@ -389,7 +395,9 @@ def holds_people(value: Any) -> bool:
 def response_annotations(
     entries: Any, labels: Labels, location: str
 ) -> dict[str, Annotation]:
-    """Return annotators' grades of single responses, given as {text, model, labels: {name: grade}}."""
+    """Return annotators' grades of single responses, given as {text, model, labels:
+    {name: grade}}.
+    """
     if not isinstance(entries, list):
         return {}
     graded = [
@@ -453,7 +461,9 @@ def _parse_labels(value: Any, location: str) -> JsonObject:
 def consensus(
     labels: Mapping[str, Annotation], responses: Sequence[Response]
 ) -> tuple[Winner | None, list[Response]]:
-    """Return the majority's choice, `None` if they are split, and responses with mean grades or majority classes."""
+    """Return the majority's choice, `None` if they are split, and responses with mean
+    grades or majority classes.
+    """
     chosen: Winner | None = majority(choice_for(label) for label in labels.values())
     classes = [
         classes for label in labels.values() if (classes := annotation_classes(label))

@@ -147,7 +147,9 @@ class Ids:
 def find_duplicate_id(
     ids: Iterable[tuple[str, str]], suspects: set[int]
 ) -> DatasetError | None:
-    """Return the error for the first duplicate id among (id, location) whose hashes are in `suspects`."""
+    """Return the error for the first duplicate id among (id, location) whose hashes are
+    in `suspects`.
+    """
     locations: dict[str, str] = {}
     for id_, location in ids:
         if hash(id_) not in suspects:
@@ -382,7 +384,9 @@ class CaseStream:
             yield case
 
     def _cases(self, row: Row, number: int, location: str) -> Iterable[Case]:
-        """Return the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
+        """Return the cases of a row: no case if it is dropped, several if it is a
+        conversation that is divided.
+        """
         if self._decode is not None:
             return (self._album.recorded(self._recorded(self._decode, row, location)),)
         if self._turns is not None:

@@ -24,7 +24,9 @@ SPAN = "span_id"
 
 @frozen
 class Message:
-    """The parts of one message, the label of its turn or step, and the span of a trace that it is from."""
+    """The parts of one message, the label of its turn or step, and the span of a trace
+    that it is from.
+    """
 
     parts: Sequence[Part]
     label: Any = None
@@ -45,7 +47,9 @@ class Message:
 
 
 def read_messages(messages: Sequence[Json]) -> list[Message]:
-    """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
+    """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry;
+    reasoning is omitted.
+    """
     tools: dict[str, str] = {}
     return [_read_message(openai_message(dict(message)), tools) for message in messages]
 
@@ -113,7 +117,9 @@ def _content_parts(
 
 
 def _call_part(call: Any, tools: dict[str, str]) -> Part:
-    """Return a call: of OpenAI (`function` is an object), Inspect (it is a name), Anthropic or OpenTelemetry."""
+    """Return a call: of OpenAI (`function` is an object), Inspect (it is a name),
+    Anthropic or OpenTelemetry.
+    """
     if not isinstance(call, Mapping):
         return Part(1, "call", "", without_markers(arguments_text(call)))
     function = call.get("function")

@@ -42,7 +42,9 @@ class ForeignError(DatasetError):
 
 @frozen
 class RecognizedBenchmark:
-    """A detected benchmark: its name, a description, and the folder to use instead of the file, if any."""
+    """A detected benchmark: its name, a description, and the folder to use instead of
+    the file, if any.
+    """
 
     name: str
     kind: str
@@ -139,7 +141,9 @@ def named_rows(
 
 
 def files_in(path: Path) -> list[Path]:
-    """Return the file itself, or all data files below a folder, sorted by name, without hidden ones."""
+    """Return the file itself, or all data files below a folder, sorted by name, without
+    hidden ones.
+    """
     if not path.is_dir():
         return [path]
     readable = (

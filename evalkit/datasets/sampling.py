@@ -163,7 +163,8 @@ class Choice:
         self._any = False
 
     def choose(self, rows: Callable[[], Rows]) -> Numbered:
-        """Yield the selected rows in the order of the file, each with its number (from 1) and location.
+        """Yield the selected rows in the order of the file, each with its number (from
+        1) and location.
 
         Raises:
             DatasetError: If no row passes the filter, or it cannot be evaluated for a row.
@@ -305,7 +306,8 @@ class Choice:
 
 
 def stratum_sizes(sizes: Sequence[int], sample_size: int) -> list[int]:
-    """Return the size of each stratum in a sample of `sample_size`: proportional, rounded by largest remainder.
+    """Return the size of each stratum in a sample of `sample_size`: proportional,
+    rounded by largest remainder.
 
     Among equal remainders, the first stratum is rounded up (Hamilton's method, in integers).
     """

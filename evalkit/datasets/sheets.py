@@ -197,7 +197,9 @@ def _is_quoted(line: str) -> bool:
 
 
 def names_in(value: Sequence[Any]) -> list[str]:
-    """Return a list of different texts, which may be names of columns; empty if it is another list."""
+    """Return a list of different texts, which may be names of columns; empty if it is
+    another list.
+    """
     texts = [cell for cell in value if isinstance(cell, str) and cell]
     distinct = set(texts)
     if len(value) < 2 or len(distinct) < len(value):
@@ -206,7 +208,9 @@ def names_in(value: Sequence[Any]) -> list[str]:
 
 
 def named_columns(header: Sequence[str]) -> list[str]:
-    """Return the names of columns: without unnamed ones at the end, and `row` for an unnamed first one."""
+    """Return the names of columns: without unnamed ones at the end, and `row` for an
+    unnamed first one.
+    """
     names = list(header)
     while names and not names[-1].strip():
         names.pop()
@@ -266,7 +270,9 @@ def _records(lines: Iterable[str], delimiter: str) -> list[list[str]]:
 
 
 def _fit(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """Return the share of rows that have the usual number of cells, more than one, and that number."""
+    """Return the share of rows that have the usual number of cells, more than one, and
+    that number.
+    """
     lengths = Counter(len(row) for row in rows if len(row) > 1)
     if not lengths:
         return 0.0, 0

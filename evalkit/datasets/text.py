@@ -1,4 +1,6 @@
-"""Convert values and conversations to texts: each conversion (numbers, messages, nulls) is counted in a note."""
+"""Convert values and conversations to texts: each conversion (numbers, messages, nulls)
+is counted in a note.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def is_conversation(value: Any) -> bool:
 
 
 def is_message(value: Any) -> bool:
-    """Return whether a value is one message: role with content or tool calls, or ShareGPT's from and value."""
+    """Return whether a value is one message: role with content or tool calls, or
+    ShareGPT's from and value.
+    """
     if not isinstance(value, dict):
         return False
     if isinstance(value.get("role"), str):
@@ -71,7 +75,9 @@ def is_message(value: Any) -> bool:
 
 
 def as_messages(role: str, value: Any) -> list[Any]:
-    """Return a text, a message, tool calls or a conversation as messages, of `role` where none is named."""
+    """Return a text, a message, tool calls or a conversation as messages, of `role`
+    where none is named.
+    """
     if is_conversation(value):
         return list(value)
     if is_message(value):
@@ -132,7 +138,8 @@ def _function(call: Any) -> Any:
 
 
 def conversation_text(messages: list[JsonObject]) -> str:
-    """Return a conversation as text: a single message as its content, several each under its `[role]`.
+    """Return a conversation as text: a single message as its content, several each
+    under its `[role]`.
 
     ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is
     indented by a space, so that no message can imitate one.
@@ -180,7 +187,8 @@ def calls_of(message: Json) -> list[Any]:
 
 
 def part_text(part: Any) -> str:
-    """Return the text of a part of a message's content, the marker of a picture, or a note that it is neither.
+    """Return the text of a part of a message's content, the marker of a picture, or a
+    note that it is neither.
 
     Raises:
         DatasetError: If pictures are read, and this one cannot be used, or it is audio, video or
@@ -240,7 +248,8 @@ class SkippedRow(Exception):  # noqa: N818 - not an error: the row is counted an
 
 
 class Texts:
-    """Convert the values of one dataset, or of a call that needs `call`, to texts, and count interpretations.
+    """Convert the values of one dataset, or of a call that needs `call`, to texts, and
+    count interpretations.
 
     With `rendered`, texts are already converted, so that they may have the markers of pictures.
     """
@@ -292,7 +301,9 @@ class Texts:
         )
 
     def name(self, value: Any, field: str, location: str) -> str | None:
-        """Return an id or a model name, a number as in JSON; `None` for null and for an empty one."""
+        """Return an id or a model name, a number as in JSON; `None` for null and for an
+        empty one.
+        """
         if type(value) is str:
             return value or None
         if value is None or value is ABSENT:

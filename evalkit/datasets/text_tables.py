@@ -1,4 +1,6 @@
-"""Tables in plain text: with lines between cells, as in Markdown, or with columns that spaces keep apart."""
+"""Tables in plain text: with lines between cells, as in Markdown, or with columns that
+spaces keep apart.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ def _rows_of_pairs(lines: Sequence[tuple[int, str]]) -> list[TextRow]:
 
 
 def _rows_between_rules(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
-    """Return the rows of the table whose cells have lines between them, and a line below the header.
+    """Return the rows of the table whose cells have lines between them, and a line
+    below the header.
 
     Several tables, and one with rows of different lengths, have no rows; without one, it is `None`.
     """
@@ -180,7 +183,9 @@ def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | No
 
 
 def _rows_at_positions(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
-    """Return the rows of a table with columns at fixed positions, between which each line is blank."""
+    """Return the rows of a table with columns at fixed positions, between which each
+    line is blank.
+    """
     texts = [line.expandtabs() for _, line in lines]
     width = max(map(len, texts))
     padded = [text.ljust(width) for text in texts]

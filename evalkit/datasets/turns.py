@@ -1,4 +1,6 @@
-"""Read conversations from messages, and divide them into the turns or steps that verdicts are about."""
+"""Read conversations from messages, and divide them into the turns or steps that
+verdicts are about.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ UNPAIRED = "{}s that not every conversation of the case has, omitted"
 def _number_messages(
     messages: Sequence[Message], unit: Unit
 ) -> tuple[list[Message], int]:
-    """Return messages whose parts have the number of their turn or step, and the count of those with an agent's part.
+    """Return messages whose parts have the number of their turn or step, and the count
+    of those with an agent's part.
 
     A message of a user or the system begins a turn after an agent's reply. A step also begins with
     each message in which an agent says or calls something.
@@ -164,7 +167,8 @@ class _Conversation:
 
 
 class Conversations:
-    """Divide rows with messages into rows whose columns are evalkit's fields, one for each turn, step or conversation.
+    """Divide rows with messages into rows whose columns are evalkit's fields, one for
+    each turn, step or conversation.
 
     The prompt is the conversation up to what is judged, and the response is what is judged. Of
     several conversations, the prompt is what they have in common before it, and each response

@@ -67,7 +67,9 @@ def _number(sheet: str) -> tuple[int, str]:
 
 
 def _extent(parts: ZipFile, sheet: str) -> tuple[int, int, int]:
-    """Return the number of rows and columns between the first and the last used cell, and about that of used ones."""
+    """Return the number of rows and columns between the first and the last used cell,
+    and about that of used ones.
+    """
     first = [2**62, 2**62]  # row, column
     last = [0, 0]
     held = b""

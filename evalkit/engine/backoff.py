@@ -44,7 +44,9 @@ def backoff(
 
 
 def too_long(error: CallError) -> str | None:
-    """Return that a provider asks for a longer wait than a run waits, as a clause; `None` if it does not."""
+    """Return that a provider asks for a longer wait than a run waits, as a clause;
+    `None` if it does not.
+    """
     wait = error.retry_after
     if not error.retryable or wait is None or wait <= LONGEST_RETRY_AFTER:
         return None

@@ -1,4 +1,5 @@
-"""A cap on calls and USD that is never exceeded: reserve the most that a call can cost, then settle its actual cost.
+"""A cap on calls and USD that is never exceeded: reserve the most that a call can cost,
+then settle its actual cost.
 
 If the rest of a budget does not cover the longest possible answer of a judge, the call is limited
 to a length that observed answers rarely exceed, and the reservation is for that length.
@@ -38,7 +39,9 @@ class BudgetReached(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class Reservation:
-    """The amount reserved for one call, in USD; a `limited` call must not be longer than the amount pays for."""
+    """The amount reserved for one call, in USD; a `limited` call must not be longer
+    than the amount pays for.
+    """
 
     amount: float
     limited: bool = False
@@ -48,7 +51,9 @@ class Reservation:
 
 @dataclass(slots=True)
 class Needs:
-    """The most that a question can need: its calls, their cost in USD, and the cost of limited calls."""
+    """The most that a question can need: its calls, their cost in USD, and the cost of
+    limited calls.
+    """
 
     calls: int = 0
     usd: float = 0.0
@@ -157,7 +162,9 @@ class Budget:
         return reservation
 
     async def settle(self, reservation: Reservation, cost: float | None) -> None:
-        """Replace a reservation by the actual cost in USD, or spend it all if the cost is unknown."""
+        """Replace a reservation by the actual cost in USD, or spend it all if the cost
+        is unknown.
+        """
         self._in_flight -= 1
         # Sums of floats drift: without calls in flight, any remainder is drift.
         self._total.held_usd -= reservation.held
@@ -232,7 +239,9 @@ class Budget:
         return f"{reached}: {self.calls} made, and the whole question may need {count}"
 
     def _committed(self) -> float:
-        """Return what is spent or reserved, without what the question in this context still holds."""
+        """Return what is spent or reserved, without what the question in this context
+        still holds.
+        """
         question = QUESTION.get()
         held = self._total.held_usd - (0.0 if question is None else question.usd)
         return self.spent + self.reserved + held
@@ -292,7 +301,9 @@ class Budget:
 
 @dataclass(slots=True)
 class AnswerLengths:
-    """The longest answer per judge index, in tokens, in this run and in `earlier` ones, and judges without limits."""
+    """The longest answer per judge index, in tokens, in this run and in `earlier` ones,
+    and judges without limits.
+    """
 
     earlier: dict[int, int] = field(default_factory=dict)
     unlimited: set[int] = field(default_factory=set)
@@ -307,7 +318,9 @@ class AnswerLengths:
             self._longest[judge] = max(tokens, self._longest.get(judge, 0))
 
     def limit(self, judge: int, request: JudgeRequest) -> int | None:
-        """Return the number of tokens that an answer rarely exceeds; `None` if the judge does not accept a limit."""
+        """Return the number of tokens that an answer rarely exceeds; `None` if the
+        judge does not accept a limit.
+        """
         if judge in self.unlimited:
             return None
         # Few answers say little about the longest one, so earlier runs or the format count, too.

@@ -1,4 +1,6 @@
-"""Ask the judges of a cascade in turn: each only about the units that those before it did not decide."""
+"""Ask the judges of a cascade in turn: each only about the units that those before it
+did not decide.
+"""
 
 from __future__ import annotations
 

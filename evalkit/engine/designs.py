@@ -34,7 +34,9 @@ class Ask(Protocol):
         *,
         chosen_on: Sequence[Case] | None = None,
     ) -> JudgingResult:
-        """Return the judgments; thresholds of a cascade are chosen on `chosen_on`, or else on the cases."""
+        """Return the judgments; thresholds of a cascade are chosen on `chosen_on`, or
+        else on the cases.
+        """
 
 
 @frozen
@@ -56,7 +58,9 @@ class Questions:
     """The cases that a run asks about: those of its data. An audit also asks about edited ones."""
 
     def evaluator(self, evaluator: Evaluator) -> Evaluator:
-        """Return what plans the requests of all cases, from what plans those of the data's cases."""
+        """Return what plans the requests of all cases, from what plans those of the
+        data's cases.
+        """
         return evaluator
 
     def expand(self, case: Case) -> Iterator[Case]:
@@ -76,7 +80,9 @@ class Questions:
         return self
 
     def expecting(self, cases: Iterable[Case], store: Store | None) -> Questions:
-        """Return the questions as they would be after the earlier step, for a plan; nothing is sent."""
+        """Return the questions as they would be after the earlier step, for a plan;
+        nothing is sent.
+        """
         return self
 
 
@@ -122,7 +128,9 @@ class Design:
     def of_cases(
         self, judgments: Sequence[Judgment], folder: Path
     ) -> Sequence[Judgment]:
-        """Return the judgments of the run's own cases; the metrics of the run are those of these."""
+        """Return the judgments of the run's own cases; the metrics of the run are those
+        of these.
+        """
         return judgments
 
     def facts(self) -> JsonObject:

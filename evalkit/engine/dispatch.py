@@ -1,4 +1,6 @@
-"""Send one request to one judge: retry it, and share one call among equal requests of this and other processes."""
+"""Send one request to one judge: retry it, and share one call among equal requests of
+this and other processes.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ _MAYBE_BILLED = ("timeout", "connection", "bad_response")
 
 
 async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
-    """Return a judge's sanitized completion; an error in the judge's own code fails one call, never the run."""
+    """Return a judge's sanitized completion; an error in the judge's own code fails one
+    call, never the run.
+    """
     try:
         # Errors of evalkit have their own kinds and must pass. Anything else comes from a plugin:
         # it is made a failed call, or one bad case would end a long run.
@@ -88,11 +92,15 @@ class RunStopped(Exception):  # noqa: N818
 
 
 class RunAborted(Exception):  # noqa: N818
-    """Raised if the run is given up: nothing more is sent, and answers that are not stored are missing."""
+    """Raised if the run is given up: nothing more is sent, and answers that are not
+    stored are missing.
+    """
 
 
 class ClaimLost(Exception):  # noqa: N818
-    """Raised if a claim ended before its request was sent: another process may be making the call."""
+    """Raised if a claim ended before its request was sent: another process may be
+    making the call.
+    """
 
 
 class Sender:
@@ -219,11 +227,15 @@ class Sender:
             await self._queue.settle()
 
     def explained(self, error: Exception) -> Exception:
-        """Return an error that ends the run, with what to do about answers that could not be stored."""
+        """Return an error that ends the run, with what to do about answers that could
+        not be stored.
+        """
         return error if self._rescue is None else self._rescue.explained(error)
 
     def give_up(self, why: str) -> None:
-        """Stop sending: calls in flight may finish, stored answers count, and the rest fails with the reason `why`."""
+        """Stop sending: calls in flight may finish, stored answers count, and the rest
+        fails with the reason `why`.
+        """
         self.stopped = why
         self._aborted.set()
         for limit in self._limits:
@@ -474,13 +486,17 @@ class Sender:
         await self._pause(wait, outage.describe())
 
     async def _pause(self, seconds: float, reason: str) -> None:
-        """Wait, and say why; giving up ends the pause early, or a run would wait out the longest one."""
+        """Wait, and say why; giving up ends the pause early, or a run would wait out
+        the longest one.
+        """
         self._tally.wait_until(self._clock.now() + seconds, reason)
         self.changed()
         await self._clock.pause_unless(self._aborted, seconds)
 
     async def prepare(self, calls: Sequence[PlannedCall]) -> None:
-        """Prepare the judges of calls that are not stored; a failure is reported by the calls themselves."""
+        """Prepare the judges of calls that are not stored; a failure is reported by the
+        calls themselves.
+        """
         for index in {call.judge for call in calls if call.stored is None}:
             with suppress(EvalkitError):
                 await self._prepare_judge(index)
@@ -492,7 +508,8 @@ class Sender:
             self._ready.add(index)
 
     async def _prepare(self, call: PlannedCall) -> str | None:
-        """Prepare the judges that the call may need; return why its request is too long, `None` if it may fit.
+        """Prepare the judges that the call may need; return why its request is too
+        long, `None` if it may fit.
 
         Raises:
             JudgeSetupError: If no call to one of these judges can succeed.
@@ -667,7 +684,9 @@ class Sender:
         return completion
 
     def _too_slow(self, index: int, turn: Turn) -> None:
-        """Send fewer calls at a time: a server with few slots lets the others wait until they time out."""
+        """Send fewer calls at a time: a server with few slots lets the others wait
+        until they time out.
+        """
         self._tally.throttled += 1
         if self._limits[index].congested(turn):
             _log.warning(
@@ -678,7 +697,8 @@ class Sender:
             )
 
     def needs(self, calls: Sequence[PlannedCall], follow_ups: int) -> Needs:
-        """Return the most that the calls of one question can need that are neither stored nor in flight.
+        """Return the most that the calls of one question can need that are neither
+        stored nor in flight.
 
         Args:
             calls: The calls, with the stored answers.

@@ -1,4 +1,6 @@
-"""Estimate the length of the answers to a plan's requests, what they cost, and how long they take."""
+"""Estimate the length of the answers to a plan's requests, what they cost, and how long
+they take.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Part:
 
     @property
     def cost(self) -> float | None:
-        """The cost of these requests in USD, `None` if neither the judge's price nor that of answers is known."""
+        """The cost of these requests in USD, `None` if neither the judge's price nor
+        that of answers is known.
+        """
         if not self.plan.unique:
             return 0.0
         if (price := price_of(self.judge, batch=self.batch)) is None:
@@ -167,7 +171,9 @@ def _length_of_kind(
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
-    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
+    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency
+    if latency is known.
+    """
     sending = [part for part in parts if part.plan.unique]
     if runner.kind == "batch":
         if sending:

@@ -68,7 +68,9 @@ def _is_in_event_loop() -> bool:
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine without returning its result to the loop: asyncio would format the whole result when it ends."""
+    """Run a coroutine without returning its result to the loop: asyncio would format
+    the whole result when it ends.
+    """
     box: list[T] = []
 
     async def work() -> None:
@@ -138,7 +140,8 @@ _running: list[Callable[[int], None]] = []
 
 @contextmanager
 def on_interrupt(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` with the number of each signal that arrives within the block, in the running event loop.
+    """Call `stop` with the number of each signal that arrives within the block, in the
+    running event loop.
 
     Only the main thread of a process receives signals; `interrupt` works in any thread.
     """

@@ -1,4 +1,6 @@
-"""Judge cases with a pool of workers; judgments are in case order, whatever order the answers arrive in."""
+"""Judge cases with a pool of workers; judgments are in case order, whatever order the
+answers arrive in.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +168,8 @@ class Session:
     async def judge(
         self, cases: Sequence[Case], evaluator: Evaluator | None = None
     ) -> Sequence[Judgment]:
-        """Return one judgment per request that the evaluator plans for `cases` and per follow-up request.
+        """Return one judgment per request that the evaluator plans for `cases` and per
+        follow-up request.
 
         Raises:
             ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
@@ -214,7 +217,9 @@ class Session:
             budget.release(hold)
 
     def stop(self, why: str) -> None:
-        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
+        """Send nothing more: calls in flight may finish, and the rest fails with the
+        reason `why`.
+        """
         self._sender.give_up(why)
 
     @property
@@ -248,7 +253,8 @@ async def judge(
     until: Until | None = None,
     **settings: Any,
 ) -> JudgingResult:
-    """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
+    """Judge `cases` with every judge; return one judgment per planned request and per
+    follow-up request.
 
     If the evaluator has a `follow` method, it may plan follow-up requests once all judgments of a
     unit are complete.
@@ -501,7 +507,9 @@ class _Run:
             self.sender.give_up(self.why or SETTLED)
 
     def _abort_if_hopeless(self) -> None:
-        """Give up a run whose failure rate will exceed the maximum, whatever happens to the other requests."""
+        """Give up a run whose failure rate will exceed the maximum, whatever happens to
+        the other requests.
+        """
         broken = self.tally.broken
         total = self.calls.total
         highest = self.runner.max_failure_rate
@@ -603,7 +611,9 @@ class _Run:
         return call
 
     def _is_ahead(self, call: PlannedCall) -> bool:
-        """Return whether a slow call may turn out to be the last one that is needed, long before this one."""
+        """Return whether a slow call may turn out to be the last one that is needed,
+        long before this one.
+        """
         return call.position - min(self.begun)[0] > AHEAD * self.runner.concurrency
 
     async def _judge_call(self, call: PlannedCall) -> Judgment:

@@ -1,4 +1,6 @@
-"""Wait while a server cannot be reached, instead of failing every call: a restart is no fault of the requests."""
+"""Wait while a server cannot be reached, instead of failing every call: a restart is no
+fault of the requests.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ T = TypeVar("T", bound=Any)
 
 
 def add(first: T, second: T) -> T:
-    """Return the sum of two records, field by field; a number that one of them does not know is unknown."""
+    """Return the sum of two records, field by field; a number that one of them does not
+    know is unknown.
+    """
 
     def total(first: Any, second: Any) -> Any:
         if first is None or second is None:
@@ -34,7 +36,9 @@ def add(first: T, second: T) -> T:
 
 @frozen
 class Spend:
-    """The counts of calls, the tokens of those that were sent, and their cost in USD; `None` if a price is unknown."""
+    """The counts of calls, the tokens of those that were sent, and their cost in USD;
+    `None` if a price is unknown.
+    """
 
     calls: Calls = field(default_factory=Calls)
     prompt_tokens: int = 0

@@ -1,4 +1,5 @@
-"""Limit the rate of calls to one judge: first come, first served, at a pace that all runs of the process share.
+"""Limit the rate of calls to one judge: first come, first served, at a pace that all
+runs of the process share.
 
 Workers on a store share rate limits and a budget, too: each takes what it needs now in one block.
 """
@@ -34,7 +35,9 @@ _DRIFT = 1e-9
 
 @dataclass(slots=True)
 class Turn:
-    """A call that was let through at a time in seconds, with its tokens; it `counts` for one minute."""
+    """A call that was let through at a time in seconds, with its tokens; it `counts`
+    for one minute.
+    """
 
     began: float
     tokens: float = 0.0
@@ -93,7 +96,9 @@ class Window:
         return turn
 
     def settle(self, turn: Turn, tokens: float) -> None:
-        """Replace a call's estimated tokens by the actual ones; calls that were let through are not affected."""
+        """Replace a call's estimated tokens by the actual ones; calls that were let
+        through are not affected.
+        """
         if turn.counts:
             self._tokens += tokens - turn.tokens
             turn.tokens = tokens
@@ -103,7 +108,8 @@ CUT = 0.5
 
 
 class Pace:
-    """Concurrency, requests and tokens of one model at one address; safe across threads and event loops.
+    """Concurrency, requests and tokens of one model at one address; safe across threads
+    and event loops.
 
     The number of concurrent calls is halved when the provider throttles. It grows by one after
     about as many answers as there are concurrent calls, up to `limit` (additive increase,
@@ -118,7 +124,9 @@ class Pace:
         self._not_before = self._cut_at = -inf
 
     def set_limits(self, limit: int, rpm: float | None, tpm: float | None) -> None:
-        """Set the maximum of concurrent calls, requests per minute and tokens per minute; past usage still counts."""
+        """Set the maximum of concurrent calls, requests per minute and tokens per
+        minute; past usage still counts.
+        """
         with self._lock:
             self.allowed = (
                 # A run that starts while another was throttled must not reset what was learned.
@@ -129,7 +137,9 @@ class Pace:
             self._window.tpm = inf if tpm is None else tpm
 
     def enter(self, tokens: float, now: float) -> Turn | float:
-        """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
+        """Let a call through, or return the seconds until the next try; infinity if
+        only a change can help.
+        """
         with self._lock:
             # Infinity: only the end of another call can help, and that wakes the waiters.
             if self.in_flight >= max(1, int(self.allowed)):
@@ -153,7 +163,9 @@ class Pace:
             self.in_flight -= 1
 
     def answered(self, turn: Turn, tokens: float | None, *, grow: bool = True) -> None:
-        """Record an answer and its number of tokens, if known; `grow` allows more concurrent calls."""
+        """Record an answer and its number of tokens, if known; `grow` allows more
+        concurrent calls.
+        """
         with self._changing():
             growth = 1 / max(1.0, self.allowed) if grow else 0.0
             self.allowed = min(self.limit, self.allowed + growth)
@@ -216,7 +228,9 @@ class _Taken(NamedTuple):
 
 
 class SharedWindow:
-    """The requests and tokens that all workers send to one model in `window` seconds, by the store's clock."""
+    """The requests and tokens that all workers send to one model in `window` seconds,
+    by the store's clock.
+    """
 
     def __init__(
         self,
@@ -241,7 +255,8 @@ class SharedWindow:
         self._owed += tokens
 
     async def take(self, tokens: float, waiting: int, now: float) -> float:
-        """Take a permit for a call of so many tokens and return 0, or return the seconds until the next try.
+        """Take a permit for a call of so many tokens and return 0, or return the
+        seconds until the next try.
 
         Args:
             tokens: The tokens expected.
@@ -331,14 +346,18 @@ class SharedWindow:
 
 @frozen
 class SharedBudget:
-    """A budget of `cap` USD that workers never exceed together; what a killed one had taken counts as spent."""
+    """A budget of `cap` USD that workers never exceed together; what a killed one had
+    taken counts as spent.
+    """
 
     state: SharedState
     name: str
     cap: float
 
     def take(self, need: float) -> float:
-        """Take an amount, a little more if there is some left; return it, or 0 if the budget does not cover it."""
+        """Take an amount, a little more if there is some left; return it, or 0 if the
+        budget does not cover it.
+        """
         got = 0.0
 
         def change(text: str | None, _: float) -> str:
@@ -363,7 +382,9 @@ class SharedBudget:
 
 @frozen
 class SharedLimits:
-    """The limits that a run shares with all workers on its store; the budget is that of a `study`."""
+    """The limits that a run shares with all workers on its store; the budget is that of
+    a `study`.
+    """
 
     state: SharedState
     study: str
@@ -472,7 +493,9 @@ class JudgeLimit:
         self._pace.throttled(turn, self._clock.now())
 
     def congested(self, turn: Turn) -> bool:
-        """Record that a call timed out, as if it had been throttled; return whether it is the first one."""
+        """Record that a call timed out, as if it had been throttled; return whether it
+        is the first one.
+        """
         self.throttled(turn)
         first = not self._congested
         self._congested = True
@@ -481,7 +504,9 @@ class JudgeLimit:
     def answered(
         self, turn: Turn, request: JudgeRequest, usage: Usage, *, slow: bool = False
     ) -> None:
-        """Record an answer and its usage; after a timeout, `slow` answers allow no more calls at a time."""
+        """Record an answer and its usage; after a timeout, `slow` answers allow no more
+        calls at a time.
+        """
         read = usage.prompt_tokens
         written = usage.completion_tokens
         tokens: int | None = None

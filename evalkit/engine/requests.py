@@ -1,4 +1,6 @@
-"""Turn cases into planned calls, lazily: each request with its judge, content key, stored answer, and tokens."""
+"""Turn cases into planned calls, lazily: each request with its judge, content key,
+stored answer, and tokens.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _REMEMBERED = 8
 
 @frozen
 class CallGroup:
-    """The calls of one unit of a case to one judge, by their positions in the run; `whole` counts all of the case."""
+    """The calls of one unit of a case to one judge, by their positions in the run;
+    `whole` counts all of the case.
+    """
 
     case: Case
     judge: int
@@ -96,7 +100,9 @@ _ENCODED: list[tuple[AnswerFormat | Json | None, bytes]] = [(None, b"null")]
 
 
 def encoded(value: AnswerFormat | Json | None) -> bytes:
-    """Return an answer format or parameters as canonical JSON; the last few are cached by identity."""
+    """Return an answer format or parameters as canonical JSON; the last few are cached
+    by identity.
+    """
     # By identity: one format serves thousands of requests, and hashing it costs more than this
     # look through a few entries.
     for cached, encoded in _ENCODED:
@@ -115,7 +121,9 @@ def encoded(value: AnswerFormat | Json | None) -> bytes:
 
 
 class PlannedCalls:
-    """The calls of a run, read from its cases in batches; each batch is looked up in the store at once."""
+    """The calls of a run, read from its cases in batches; each batch is looked up in
+    the store at once.
+    """
 
     def __init__(
         self,
@@ -148,7 +156,9 @@ class PlannedCalls:
 
     @property
     def total(self) -> int | None:
-        """The number of calls: exact once every case is read, else estimated; `None` without an estimate."""
+        """The number of calls: exact once every case is read, else estimated; `None`
+        without an estimate.
+        """
         if self._exhausted:
             return self._yielded
         if self._size is None or not self._cases_read:

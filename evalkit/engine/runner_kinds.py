@@ -40,7 +40,9 @@ class Collector(Protocol):
 
 
 class RunnerKind:
-    """The kind `online`: the judges are called here. Other kinds override what they do in another way."""
+    """The kind `online`: the judges are called here. Other kinds override what they do
+    in another way.
+    """
 
     takes_rows = True
     """Whether the cases may be in memory only."""
@@ -57,7 +59,8 @@ class RunnerKind:
         observe: Observe | None,
         stored: Callable[[], int],
     ) -> Callable[[JudgingResult], JudgingResult]:
-        """Have other processes judge into the store first; return a function that adds what they spent.
+        """Have other processes judge into the store first; return a function that adds
+        what they spent.
 
         Args:
             config: The config of the run.
@@ -77,7 +80,9 @@ class RunnerKind:
         observe: Observe | None,
         spent: Spent | None,
     ) -> Collector | None:
-        """Return what collects the answers before the engine reads them; `None` if the engine asks for them."""
+        """Return what collects the answers before the engine reads them; `None` if the
+        engine asks for them.
+        """
         return None
 
 

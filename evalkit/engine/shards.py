@@ -15,7 +15,9 @@ _SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
 
 @frozen
 class Shard:
-    """One of `count` parts of a study's cases, numbered from 1; cases with the same prompt are in the same part."""
+    """One of `count` parts of a study's cases, numbered from 1; cases with the same
+    prompt are in the same part.
+    """
 
     index: int
     count: int
@@ -33,7 +35,9 @@ class Shard:
         return Shard(int(match[1]), int(match[2]))
 
     def holds(self, case: Case) -> bool:
-        """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
+        """Return whether a case is in this shard, by a hash that is the same everywhere
+        and in every version.
+        """
         return (
             # 15 hexadecimal digits are 60 bits. By the prompt, because cases with the same prompt
             # may share requests: two workers would wait for each other's claims.

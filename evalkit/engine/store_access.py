@@ -20,7 +20,8 @@ R = TypeVar("R")
 
 
 class ThreadQueue(Generic[V, R]):
-    """Hands values to a function in a thread, all that wait at a time, and returns the result of each.
+    """Hands values to a function in a thread, all that wait at a time, and returns the
+    result of each.
 
     Attributes:
         error: The last error of the function; the values of that call get it, too.
@@ -119,7 +120,9 @@ class StoreWriter:
 
 
 class ClaimQueue:
-    """Claims keys and reads their answers, many in one round trip to the store, off the event loop."""
+    """Claims keys and reads their answers, many in one round trip to the store, off the
+    event loop.
+    """
 
     def __init__(self, store: CompletionCache, claimer: BatchClaimer) -> None:
         self._store, self._claimer = store, claimer
@@ -208,7 +211,9 @@ class AskedAnswers:
 def readable(
     store: CompletionCache | None, mode: str, asked_keys: set[str]
 ) -> CompletionCache | None:
-    """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
+    """Return where stored answers are read; in mode `refresh` only those that this
+    command has stored.
+    """
     if store is None or mode == "off":
         return None
     if mode == "refresh":

@@ -1,4 +1,6 @@
-"""The base of the built-in evaluators: templates to fill, and completions to turn into judgments or retry requests."""
+"""The base of the built-in evaluators: templates to fill, and completions to turn into
+judgments or retry requests.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ SHARED = ("original_prompt", "context", "reference")
 
 
 def shared_variables(case: Case) -> dict[str, str]:
-    """Return the neutralized texts of a case for every template; a blank context or reference is empty."""
+    """Return the neutralized texts of a case for every template; a blank context or
+    reference is empty.
+    """
     context = case.context
     reference = case.reference
     return {
@@ -86,7 +90,9 @@ Fill: TypeAlias = Callable[[Mapping[str, str]], Sequence[Message]]
 
 
 def filling(prompt: PartialTemplate, names: Sequence[str]) -> Fill:
-    """Return a function that fills a template with texts by placeholder; other `names` are empty."""
+    """Return a function that fills a template with texts by placeholder; other `names`
+    are empty.
+    """
     empty = dict.fromkeys(names, "")
     return lambda texts: prompt.fill(**{**empty, **texts})
 
@@ -138,7 +144,9 @@ class TemplateEvaluator:
     def read(
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
-        """Return the judgment in a completion, in the case's order, or a retry request if its JSON is unusable."""
+        """Return the judgment in a completion, in the case's order, or a retry request
+        if its JSON is unusable.
+        """
         read = self._read_json if self._structured else self._read_text
         retry = self._prompts.retry if self._structured else None
         return conclude(request, completion, partial(read, request, completion), retry)
@@ -165,7 +173,8 @@ class TemplateEvaluator:
     def _check_templates(
         self, cases: Sequence[Case], fills: Sequence[Fill], names: Sequence[str]
     ) -> None:
-        """Fill every template once with and once without the optional parts, to report errors before any request.
+        """Fill every template once with and once without the optional parts, to report
+        errors before any request.
 
         Args:
             cases: Cases to plan.
@@ -212,7 +221,8 @@ class TemplateEvaluator:
         return {**values, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Fill, names: Sequence[str]) -> None:
-        """Raise if a template's messages do not depend on each of `names`, or lack the criteria that it must show.
+        """Raise if a template's messages do not depend on each of `names`, or lack the
+        criteria that it must show.
 
         Args:
             fill: Fills the template with texts by placeholder.
@@ -258,7 +268,8 @@ class TemplateEvaluator:
         return self._prompts.texts()
 
     def _shown_criteria(self) -> list[dict[str, str]]:
-        """Return each criterion as shown in prompts, with its weight if `prompt.show_weights` is set.
+        """Return each criterion as shown in prompts, with its weight if
+        `prompt.show_weights` is set.
 
         The weights are those of the criteria: `scoring.weights` never changes a prompt. Equal
         weights are not shown.
@@ -287,7 +298,9 @@ _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 
 
 class Reading(TypedDict, total=False):
-    """The content of one completion, in the case's order, and the parsing step that read it: fields of `Judgment`."""
+    """The content of one completion, in the case's order, and the parsing step that
+    read it: fields of `Judgment`.
+    """
 
     read_by: Required[str]
     value: float | None
@@ -307,7 +320,8 @@ def conclude(
     read: Callable[[], Reading],
     retry: Callable[[str], str] | None,
 ) -> Judgment | JudgeRequest:
-    """Return the judgment from `read`, a missing judgment with its reason, or one retry request for an unusable answer.
+    """Return the judgment from `read`, a missing judgment with its reason, or one retry
+    request for an unusable answer.
 
     A truncated answer is not retried: the same limit would truncate it again.
 

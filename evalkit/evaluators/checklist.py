@@ -106,7 +106,9 @@ class Checklist(TemplateEvaluator):
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
-        """Return a request for the items that an answer with others lacks, or one for each item if it has none."""
+        """Return a request for the items that an answer with others lacks, or one for
+        each item if it has none.
+        """
         return [
             request
             for judgment in judgments
@@ -197,7 +199,9 @@ _format = lru_cache(maxsize=256)(item_format)
 
 
 def _item_texts(case: Case) -> dict[str, str]:
-    """Return what the judge reads of each item to answer: its groups' criteria, then its own, on one line."""
+    """Return what the judge reads of each item to answer: its groups' criteria, then
+    its own, on one line.
+    """
     return {
         item.id: neutralize(" ".join(" > ".join((*groups, item.criterion)).split()))
         for item, groups, _, _ in inherited(case.checklist)

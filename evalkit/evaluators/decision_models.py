@@ -1,4 +1,6 @@
-"""Questions to decision models, which answer with a probability for each given choice and write no text."""
+"""Questions to decision models, which answer with a probability for each given choice
+and write no text.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ _EQUAL = 0.005
 def _question(
     kind: str, description: str, options: Sequence[tuple[JsonObject, str]]
 ) -> JsonObject:
-    """Return the JSON schema of the answer to a question, whose options each have a meaning or none."""
+    """Return the JSON schema of the answer to a question, whose options each have a
+    meaning or none.
+    """
     described = [
         {**option, "description": meaning} if meaning else option
         for option, meaning in options
@@ -112,7 +116,9 @@ def _chosen(
 
 
 class _Decider:
-    """What the evaluators for decision models share: the texts of material and questions, and the reading."""
+    """What the evaluators for decision models share: the texts of material and
+    questions, and the reading.
+    """
 
     _config: RunConfig
     _prompts: Prompts
@@ -351,7 +357,8 @@ class ItemDecisions(_Decider, Checklist):
 
 
 class PairDecision(_Decider, Pairwise):
-    """The better response of every pair in each order of `swap.policy`, with the probability of each winner.
+    """The better response of every pair in each order of `swap.policy`, with the
+    probability of each winner.
 
     With several criteria there is one question about each, and one about the whole.
 
@@ -427,7 +434,9 @@ class PairDecision(_Decider, Pairwise):
 
 
 def _item_keys(items: Sequence[str]) -> dict[str, str]:
-    """Return the ids or texts of items by the keys of the questions about them, which depend only on their order."""
+    """Return the ids or texts of items by the keys of the questions about them, which
+    depend only on their order.
+    """
     return {f"item_{number}": name for number, name in enumerate(items, 1)}
 
 

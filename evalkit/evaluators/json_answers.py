@@ -270,7 +270,8 @@ def other_side(winner: Winner) -> Winner:
 
 
 def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[str, C]:
-    """Return the part for each of `names`, in order; names match exactly, or else trimmed and in any case.
+    """Return the part for each of `names`, in order; names match exactly, or else
+    trimmed and in any case.
 
     Raises:
         UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
@@ -311,7 +312,9 @@ _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
 
 
 def _folded(name: str) -> str:
-    """Return what is left of a name that was numbered, quoted, or joined by underscores, in any case."""
+    """Return what is left of a name that was numbered, quoted, or joined by
+    underscores, in any case.
+    """
     plain = to_half_width(name).strip(" \t\n*_`\"':.[]").casefold()
     unnumbered = _NUMBERED.sub("", plain)
     return "".join(re.split(r"[\s_\-]+", unnumbered))
@@ -427,7 +430,9 @@ def read_ranking(
 
 
 def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
-    """Return a ranking as entries with a name and a rank; 1 is the best, and tied responses share a rank."""
+    """Return a ranking as entries with a name and a rank; 1 is the best, and tied
+    responses share a rank.
+    """
     entries = []
     rank = 1
     for group in ranking:
@@ -557,7 +562,9 @@ def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
 
 
 def class_format(answers: Sequence[str]) -> AnswerFormat:
-    """Return the answer format for the class of one response; `answers` are the classes and the abstention."""
+    """Return the answer format for the class of one response; `answers` are the classes
+    and the abstention.
+    """
     return AnswerFormat(
         "classification",
         _object(**{"reasoning": _TEXT, "quotes": _texts(), "class": _one_of(answers)}),

@@ -26,7 +26,8 @@ _QUOTED = re.compile(r'[^"]*')
 
 @dataclass(slots=True)
 class Distribution:
-    """Observed probability by value; the sum is `mass`, which is below 1 if other tokens were likely too.
+    """Observed probability by value; the sum is `mass`, which is below 1 if other
+    tokens were likely too.
 
     `open` is the part that was shared evenly because the last characters were not observed.
     """
@@ -130,7 +131,9 @@ class Tokens:
 
     @cached_property
     def starts(self) -> tuple[int, ...] | None:
-        """The start of each token in the text's UTF-8; `None` if the tokens do not spell the text."""
+        """The start of each token in the text's UTF-8; `None` if the tokens do not
+        spell the text.
+        """
         pieces = [_bytes(token) for token in self.tokens]
         # Tokens before the text have negative starts; 1 means that the text is not in the tokens.
         # In bytes, because a token can end inside of a character. `at` is minus the index of the
@@ -157,7 +160,8 @@ class Tokens:
     def distribution(
         self, start: int, end: int, values: Mapping[str, float], *, quoted: bool = False
     ) -> Distribution | None:
-        """Return the probability of each value at the position of the value in [start, end) of the text.
+        """Return the probability of each value at the position of the value in [start,
+        end) of the text.
 
         The tokens of the value are followed in order. Each alternative token ends a value,
         continues one, or leads to none. The end of an alternative that was not generated is
@@ -221,7 +225,8 @@ class Tokens:
 
 
 def _after(lead: bytes, alternative: str, words: bool) -> str | None:
-    """Return the part of an alternative after `lead`, ignoring white space; `None` if it does not start with `lead`.
+    """Return the part of an alternative after `lead`, ignoring white space; `None` if
+    it does not start with `lead`.
 
     White space before a number has no meaning in JSON, but it does inside the quotes around a word.
     """
@@ -249,7 +254,9 @@ Wanted: TypeAlias = bool | Literal["fallback"]
 
 
 def margins(*, tie_allowed: bool) -> dict[str, float]:
-    """Return the spellings of a winner and its margin as shown; their expectation is P(A) - P(B)."""
+    """Return the spellings of a winner and its margin as shown; their expectation is
+    P(A) - P(B).
+    """
     spellings = {"A": 1.0, "a": 1.0, "B": -1.0, "b": -1.0}
     if tie_allowed:
         return spellings | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0}
@@ -259,7 +266,9 @@ def margins(*, tie_allowed: bool) -> dict[str, float]:
 def paths(
     field: str, parts: Sequence[object], chosen: Mapping[str, object], decision: str
 ) -> dict[str, Path]:
-    """Return the path of the decision of each of the `chosen` parts in an answer with `parts` in a field."""
+    """Return the path of the decision of each of the `chosen` parts in an answer with
+    `parts` in a field.
+    """
     # By identity: two parts of an answer may be equal.
     indices = {id(part): index for index, part in enumerate(parts)}
     return {name: (field, indices[id(part)], decision) for name, part in chosen.items()}
@@ -289,7 +298,9 @@ def _spelt(text: str) -> set[str]:
 
 
 class Weighing:
-    """Weigh the decisions in completions by probability, according to each judge's `judge.logprobs`."""
+    """Weigh the decisions in completions by probability, according to each judge's
+    `judge.logprobs`.
+    """
 
     def __init__(
         self,

@@ -78,7 +78,8 @@ class OutputFormat:
         return prompts.instruction(f"{mode}_{self.config.format}", **variables)
 
     def read(self, reply: Reply) -> float | str:
-        """Return the decision: a winner's margin as shown, a score in scale units, a class, or the abstention.
+        """Return the decision: a winner's margin as shown, a score in scale units, a
+        class, or the abstention.
 
         A margin is positive if the response shown first is better.
 
@@ -123,7 +124,8 @@ class JsonFormat(OutputFormat):
 
 
 class BracketFormat(OutputFormat):
-    """`[[A]]`, `[[B]]`, `[[C]]` or a class; with `output.graded`, the margin of `[[A>B]]` is a third of `[[A>>B]]`.
+    """`[[A]]`, `[[B]]`, `[[C]]` or a class; with `output.graded`, the margin of
+    `[[A>B]]` is a third of `[[A>>B]]`.
 
     A checklist's answers are `[[met]]`, or `[[2: met]]` if there are several items.
     """
@@ -170,7 +172,9 @@ class RegexFormat(OutputFormat):
         self._pattern = Pattern(config, task)
 
     def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
-        """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
+        """Return the default instruction if the pattern reads its answers, otherwise
+        one that shows the pattern.
+        """
         if self._reads_plain_line():
             pattern = ""
         else:
@@ -214,7 +218,8 @@ _READERS: Mapping[str, tuple[str, type]] = MappingProxyType(
 
 
 class ThirdPartyFormat(OutputFormat):
-    """A third-party format: an object with the method `winner`, `score` or `class_name`, and optionally `instruction`.
+    """A third-party format: an object with the method `winner`, `score` or
+    `class_name`, and optionally `instruction`.
 
     Raises:
         PluginError: If it does not exist or cannot read the decision.
@@ -254,7 +259,8 @@ class ThirdPartyFormat(OutputFormat):
         return AnswerFormat(self.task.decision, schema)
 
     def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
-        """Return the plug-in's instruction, or the default one if the plug-in has none and reads the default line.
+        """Return the plug-in's instruction, or the default one if the plug-in has none
+        and reads the default line.
 
         Raises:
             PluginError: If it has no instruction and does not read the default line, or if its

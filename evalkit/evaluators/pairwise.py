@@ -110,7 +110,8 @@ def _safe(case: Case) -> _Safe:
 
 
 class Pairwise(TemplateEvaluator):
-    """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
+    """All pairs of a case's responses, each in the orders of `swap.policy`, each
+    `mode.samples` times.
 
     Raises:
         ConfigError: If the output format does not support pairs, or its pattern has no group
@@ -193,7 +194,8 @@ class Pairwise(TemplateEvaluator):
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
-        """Return a third request for each sample if `swap.resolve=third_pass` and the orders of a pair disagree.
+        """Return a third request for each sample if `swap.resolve=third_pass` and the
+        orders of a pair disagree.
 
         Its order is random by case and sample. For the same judge, sample numbers continue, so that
         answers are new.

@@ -1,4 +1,6 @@
-"""Judge one response per request: a score on each criterion, one class, or the reward of a model that has no prompt."""
+"""Judge one response per request: a score on each criterion, one class, or the reward
+of a model that has no prompt.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ class SingleResponse(TemplateEvaluator):
     def _prepare(
         self, answer: AnswerFormat, weighing: Weighing, variables: Json
     ) -> None:
-        """Take the format of a JSON answer, and fill the template with everything that does not depend on the case.
+        """Take the format of a JSON answer, and fill the template with everything that
+        does not depend on the case.
 
         Raises:
             PromptError: If the template cannot be found, parsed or filled.

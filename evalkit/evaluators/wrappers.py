@@ -86,13 +86,17 @@ class CommitFirst:
                 )
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return, for each request of the inner evaluator, the request for the judge's own answer that precedes it."""
+        """Return, for each request of the inner evaluator, the request for the judge's
+        own answer that precedes it.
+        """
         return self._preceded(case, self._inner.plan(case))
 
     def read(
         self, request: JudgeRequest, completion: Completion
     ) -> Judgment | JudgeRequest:
-        """Return the inner evaluator's request with the judge's own answer in it, or what the inner evaluator reads."""
+        """Return the inner evaluator's request with the judge's own answer in it, or
+        what the inner evaluator reads.
+        """
         # `then` is set only on the question for the judge's own answer.
         if request.then is None:
             return self._inner.read(request, completion)
@@ -166,7 +170,8 @@ def _read_own_answer(completion: Completion) -> str:
 
 
 def explain_turns(inner: Evaluator, config: RunConfig, prompts: Prompts) -> Evaluator:
-    """Return an evaluator whose judge learns how to read numbered turns from the end of its first message.
+    """Return an evaluator whose judge learns how to read numbered turns from the end of
+    its first message.
 
     Raises:
         PromptError: If the template `turns` cannot be found, parsed or filled.
@@ -284,7 +289,9 @@ class JudgeByJudge:
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
-        """Return the follow-up requests, in the form that the judge of third judgments is asked in."""
+        """Return the follow-up requests, in the form that the judge of third judgments
+        is asked in.
+        """
         evaluator = self._evaluators[self._arbiter or judgments[0].judge]
         if isinstance(evaluator, FollowUpEvaluator):
             return evaluator.follow(case, judgments)
@@ -302,7 +309,9 @@ PAID = "fix the plug-in; answers are stored"
 
 
 def guard_evaluator(inner: Evaluator, name: str) -> Evaluator:
-    """Return an evaluator whose errors, except evalkit's own, are PluginErrors with its name and the case."""
+    """Return an evaluator whose errors, except evalkit's own, are PluginErrors with its
+    name and the case.
+    """
     if isinstance(inner, FollowUpEvaluator):
         return _FollowingGuarded(inner, name)
     return _Guarded(inner, name)

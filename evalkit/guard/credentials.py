@@ -1,4 +1,6 @@
-"""Servers that get no credential, because a file named them: this process's own list, and that of its workers."""
+"""Servers that get no credential, because a file named them: this process's own list,
+and that of its workers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def withhold_all(addresses: Iterable[str]) -> None:
 
 
 def stand_in(name: str) -> str:
-    """Return what such a server gets instead of the value of a variable: the value, if it is a placeholder."""
+    """Return what such a server gets instead of the value of a variable: the value, if
+    it is a placeholder.
+    """
     value = os.environ.get(name, "")
     # A local server may expect a certain placeholder, and a placeholder is not a secret.
     if value and is_placeholder(value):

@@ -27,7 +27,9 @@ _PORTS = {
 
 @frozen
 class Host:
-    """A server: its scheme, its name in lower case and ASCII, and its port; 0 if it is not known."""
+    """A server: its scheme, its name in lower case and ASCII, and its port; 0 if it is
+    not known.
+    """
 
     scheme: str
     name: str

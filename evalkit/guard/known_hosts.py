@@ -1,4 +1,5 @@
-"""What the user trusts: hosts with the credentials that they may get, and variables that a file may read.
+"""What the user trusts: hosts with the credentials that they may get, and variables
+that a file may read.
 
 As in OpenSSH's `known_hosts`, trust is given once, and kept in the user's configuration folder.
 `EVALKIT_TRUST` has the same entries, for CI.
@@ -34,7 +35,9 @@ _LARGEST = 1_000_000
 
 @frozen
 class Entry:
-    """What is trusted: a host, at one port or at all, with credentials; `None` for those that a judge there needs."""
+    """What is trusted: a host, at one port or at all, with credentials; `None` for
+    those that a judge there needs.
+    """
 
     host: str
     port: int | None = None

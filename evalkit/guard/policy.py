@@ -1,4 +1,5 @@
-"""One walk over a config from elsewhere: what each field names is good, repeated by the user, or refused.
+"""One walk over a config from elsewhere: what each field names is good, repeated by the
+user, or refused.
 
 Shipped options and those of installed packages are not from elsewhere; every other file is. A file
 of the user's own project may read what the user can read, but it needs trust for servers, for
@@ -106,7 +107,9 @@ class Origin:
     recorded: bool = False
 
     def has(self, value: Value) -> bool:
-        """Return whether the user gave this value for this key, or for the same key of another judge."""
+        """Return whether the user gave this value for this key, or for the same key of
+        another judge.
+        """
         if value.value in self.repeated.get(value.key, ()):
             return True
         # A user who writes a list of one rule does not write its position.
@@ -160,7 +163,9 @@ def from_judge_folder(addresses: Sequence[str]) -> Iterator[None]:
 
 
 def is_own(file: Path) -> bool:
-    """Return whether a file is in the user's own project: the current folder, or the project that it is in."""
+    """Return whether a file is in the user's own project: the current folder, or the
+    project that it is in.
+    """
     # Not resolved: a link in the project is the user's.
     path = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100
     return any(path.is_relative_to(root) for root in own_roots())
@@ -184,7 +189,8 @@ def own_roots() -> list[Path]:
 
 
 def enter_project(folder: Path) -> None:
-    """Make a folder the project of this process and those that it starts, unless the user chose one.
+    """Make a folder the project of this process and those that it starts, unless the
+    user chose one.
 
     Raises:
         ConfigError: If it is not the user's own, and has links to files outside.
@@ -476,7 +482,9 @@ _OF_THE_USER: Final = {"store": "EVALKIT_STORE", "tracking": "MLFLOW_TRACKING_UR
 
 
 def provider_of(model: str) -> str:
-    """Return the provider in a model's name; an empty text if LiteLLM finds it by a list of models."""
+    """Return the provider in a model's name; an empty text if LiteLLM finds it by a
+    list of models.
+    """
     provider, slash, _ = model.partition("/")
     if slash:
         return provider.lower()
@@ -555,7 +563,9 @@ def _repeat(value: Value) -> str:
 
 
 def _bare_key(value: Value) -> str:
-    """Return the key without positions: a rule that is written without a list is the only one of its list."""
+    """Return the key without positions: a rule that is written without a list is the
+    only one of its list.
+    """
     return ".".join(part for part in value.path if not part.isdigit())
 
 

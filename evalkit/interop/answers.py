@@ -1,4 +1,6 @@
-"""Read the answers in a log as a dataset, and those in several logs as sets of answers to the same prompts."""
+"""Read the answers in a log as a dataset, and those in several logs as sets of answers
+to the same prompts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _UNUSED: Final = (
 
 @frozen
 class _Answer:
-    """One answer, with people's labels and judges' verdicts of it by name, and its messages if they are more."""
+    """One answer, with people's labels and judges' verdicts of it by name, and its
+    messages if they are more.
+    """
 
     text: str
     model: str | None

@@ -1,4 +1,6 @@
-"""Export a run's judgments: as one table, which `evalkit import generic` can read, and in other projects' formats."""
+"""Export a run's judgments: as one table, which `evalkit import generic` can read, and
+in other projects' formats.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import any table with columns mapped by the user: pairs with a winner or margin; responses with scores or classes."""
+"""Import any table with columns mapped by the user: pairs with a winner or margin;
+responses with scores or classes.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ def _rows(path: Path, options: Options) -> Iterator[tuple[str, Json, Json]]:
 
 
 def _classes(rows: Iterable[Json]) -> dict[str, str]:
-    """Return the classes whose names usually state that there is no verdict, such as `failed` next to `passed`."""
+    """Return the classes whose names usually state that there is no verdict, such as
+    `failed` next to `passed`.
+    """
     named = ("class", "label")
     words = {
         normalize_label(cell)

@@ -74,7 +74,9 @@ Pair = frozenset[str]
 
 @dataclass(slots=True)
 class _Question:
-    """All records of one question, or of one pair of its responses; `answers` in order of first occurrence."""
+    """All records of one question, or of one pair of its responses; `answers` in order
+    of first occurrence.
+    """
 
     name: str
     records: list[Record] = field(default_factory=list)

@@ -213,7 +213,9 @@ def imported(parsed: ParsedFile, name: str, path: Path) -> ImportedJudgments:
 def _with_remedy(
     bad: ConfigError, name: str, start: Peek, options: Options
 ) -> ConfigError:
-    """Return the error, with a better remedy if a file of a known format was imported as generic."""
+    """Return the error, with a better remedy if a file of a known format was imported
+    as generic.
+    """
     if name != GENERIC or options.fields or (remedy := format_names(start)) is None:
         return bad
     return type(bad)(bad.what, where=bad.where, remedy=remedy)

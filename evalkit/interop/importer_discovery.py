@@ -1,4 +1,5 @@
-"""Which formats `evalkit import` knows, and which one a file has: each module of `importers` is one.
+"""Which formats `evalkit import` knows, and which one a file has: each module of
+`importers` is one.
 
 The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
 `importers` is a room that an installation may lack, and any table can be read without it. Formats
@@ -166,7 +167,9 @@ def describe_formats(start: Peek) -> str:
 
 
 def describe_file(path: Path) -> str | None:
-    """Return the remedy for a file used as cases that has judgments; `None` if it has no known ones."""
+    """Return the remedy for a file used as cases that has judgments; `None` if it has
+    no known ones.
+    """
     name = recognize_format(path)
     if name is None:
         return None

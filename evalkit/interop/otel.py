@@ -1,4 +1,6 @@
-"""Export verdicts and metrics as OpenTelemetry events, in OTLP's JSON; cases link to the traces they came from."""
+"""Export verdicts and metrics as OpenTelemetry events, in OTLP's JSON; cases link to
+the traces they came from.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _TRACE: Final = re.compile(r"(?:tr-)?([0-9a-f]{32})(?: #\d+)?")
 
 
 def trace_of(case: Case) -> str | None:
-    """Return the trace that a case came from, in hexadecimal: its `trace_id`, or its id; `None` if unknown."""
+    """Return the trace that a case came from, in hexadecimal: its `trace_id`, or its
+    id; `None` if unknown.
+    """
     match = _TRACE.fullmatch(str(case.metadata.get("trace_id", case.id)))
     if match:
         return match[1]
@@ -33,7 +37,9 @@ def trace_of(case: Case) -> str | None:
 
 
 def span_of(case: Case) -> str | None:
-    """Return the span that a case came from, in hexadecimal: its `span_id`; `None` if it has none."""
+    """Return the span that a case came from, in hexadecimal: its `span_id`; `None` if
+    it has none.
+    """
     match = re.fullmatch("[0-9a-f]{16}", str(case.metadata.get("span_id", "")))
     return match and match[0]
 
@@ -162,7 +168,9 @@ def _span_link(case: Case) -> JsonObject:
 
 
 def _response_id(case: Case, unit: Unit) -> Any:
-    """Return the id of the response that was judged, of a pair the first one; `None` without one."""
+    """Return the id of the response that was judged, of a pair the first one; `None`
+    without one.
+    """
     ids = case.metadata.get("response_id")
     # A list has the ids of all responses of the case.
     if isinstance(ids, list) and len(ids) > unit[0]:

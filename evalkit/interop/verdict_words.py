@@ -1,4 +1,5 @@
-"""Read the words of verdicts: pass and fail in English and Chinese, winners, and words for no verdict.
+"""Read the words of verdicts: pass and fail in English and Chinese, winners, and words
+for no verdict.
 
 A text is read only where it states its verdict as such: in brackets, as a clause at its beginning
 ("Yes, because …"), or as the verdict at its end ("Verdict: pass"). A word within a sentence, as in
@@ -74,7 +75,9 @@ _OPPOSITES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 
 def verdicts_among(words: Iterable[str]) -> frozenset[str]:
-    """Return words for no verdict that are verdicts among these words, such as "failed" next to "passed"."""
+    """Return words for no verdict that are verdicts among these words, such as "failed"
+    next to "passed".
+    """
     folded_words = {word.casefold() for word in words if len(word) <= LONGEST_WORD}
     return frozenset(
         word

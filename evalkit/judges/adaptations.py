@@ -1,4 +1,6 @@
-"""Adapt requests to what an endpoint cannot do: each change is made once, remembered for the run, and reported."""
+"""Adapt requests to what an endpoint cannot do: each change is made once, remembered
+for the run, and reported.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,8 @@ def adapted(
     top: int | None = None,
     system: bool = False,
 ) -> Shape | None:
-    """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
+    """Return the next shape to try after a provider refused a request, or `None` if no
+    other shape can help.
 
     Args:
         shape: The shape that was sent.
@@ -200,7 +203,9 @@ def lower_rung(shape: Shape) -> Shape | None:
 
 
 def _lower_top(complaint: str, top: int) -> int | None:
-    """Return the highest number of alternatives that a provider says it accepts; `None` if it does not say."""
+    """Return the highest number of alternatives that a provider says it accepts; `None`
+    if it does not say.
+    """
     if not _ABOUT_TOP.search(complaint):
         return None
     numbers = [int(number[0]) for number in _NUMBER.finditer(complaint)]

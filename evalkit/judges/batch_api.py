@@ -27,7 +27,9 @@ _PAGE = 100
 
 @frozen
 class BatchStatus:
-    """A batch: its status in OpenAI's words, how many requests are done, its files, and why it failed as a whole."""
+    """A batch: its status in OpenAI's words, how many requests are done, its files, and
+    why it failed as a whole.
+    """
 
     id: str
     status: str
@@ -103,7 +105,9 @@ class BatchApi:
         self._target = target
 
     async def submit(self, file: Path, tag: str, check: Callable[[], None]) -> str:
-        """Upload a file of requests, `check`, create a batch with a tag in its metadata, and return the batch's id."""
+        """Upload a file of requests, `check`, create a batch with a tag in its
+        metadata, and return the batch's id.
+        """
         uploaded = await self._call(
             "create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch"
         )

@@ -14,7 +14,8 @@ from evalkit.judges.responses import Answer, bad_response, count
 
 
 def check_logprobs(answer: Answer, *, weighable: bool) -> bool:
-    """Check the answer of a judge that must return log-probabilities; return whether it has returned any so far.
+    """Check the answer of a judge that must return log-probabilities; return whether it
+    has returned any so far.
 
     Raises:
         CallError: If the answer has no usable ones, and the judge has returned some before.
@@ -62,7 +63,9 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
 
 
 def _text_in(answer: Answer, rung: Rung) -> str:
-    """Return the text of an answer; that of a tool call if there is nothing else, or if it was asked for."""
+    """Return the text of an answer; that of a tool call if there is nothing else, or if
+    it was asked for.
+    """
     content = answer.content or ""
     if not answer.arguments:
         return content
@@ -101,7 +104,9 @@ def priced(
 
 
 def sane(completion: Completion) -> Completion:
-    """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
+    """Return a completion of any judge, including custom ones, without values that
+    files and sums cannot hold.
+    """
     names = ("model", "finish_reason", "reasoning", "refusal", "fingerprint")
     texts: JsonObject = {
         name: value if (value := getattr(completion, name)) is None else writable(value)

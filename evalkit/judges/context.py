@@ -40,7 +40,8 @@ Count = Callable[[], Awaitable[int | None]]
 async def excess(
     messages: Sequence[Message], fits: int | None, count: Count
 ) -> str | None:
-    """Return why messages are too long, as a clause; `None` if they fit, or if only the provider can tell.
+    """Return why messages are too long, as a clause; `None` if they fit, or if only the
+    provider can tell.
 
     Args:
         messages: The messages.

@@ -1,4 +1,6 @@
-"""The two protocols of decision models, as LiteLLM has them: questions with given choices, and probabilities."""
+"""The two protocols of decision models, as LiteLLM has them: questions with given
+choices, and probabilities.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ class DecisionTransport(LiteLLMTransport):
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Import LiteLLM; check the version, model, key and endpoint; return the target and the shape.
+        """Import LiteLLM; check the version, model, key and endpoint; return the target
+        and the shape.
 
         The questions are sent as the schema of the answer, which is the only shape.
 

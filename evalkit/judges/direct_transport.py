@@ -1,4 +1,6 @@
-"""Call an OpenAI-compatible server over plain HTTP: a tenth of LiteLLM's work per call, without importing LiteLLM."""
+"""Call an OpenAI-compatible server over plain HTTP: a tenth of LiteLLM's work per call,
+without importing LiteLLM.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ SUPPORTED = ("response_format", "tools", *OPTIONAL)
 
 
 class DirectTransport:
-    """Posts to `<judge.api_base>/chat/completions`, with the key from the provider's environment variable if it is set.
+    """Posts to `<judge.api_base>/chat/completions`, with the key from the provider's
+    environment variable if it is set.
 
     Args:
         config: The config of one judge, not of a panel.
@@ -77,7 +80,8 @@ class DirectTransport:
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Check the endpoint, unless `check` is false; return the target and the shape of the first request.
+        """Check the endpoint, unless `check` is false; return the target and the shape
+        of the first request.
 
         Raises:
             JudgeSetupError: If the endpoint does not accept connections.
@@ -135,7 +139,9 @@ class DirectTransport:
     async def count(
         self, target: setup.Target, messages: Sequence[Message]
     ) -> int | None:
-        """Return the number of tokens of messages, as vLLM's `/tokenize` counts them; `None` if the server does not."""
+        """Return the number of tokens of messages, as vLLM's `/tokenize` counts them;
+        `None` if the server does not.
+        """
         if self._tokenizes:
             raw = messages[-1]["role"] == context.TEXT
             text = (
@@ -235,7 +241,9 @@ class DirectTransport:
 
 
 def _without_strictness(schema: Any) -> Any:
-    """Return a schema as LiteLLM sends it to vLLM, which does not accept `additionalProperties` in a tool."""
+    """Return a schema as LiteLLM sends it to vLLM, which does not accept
+    `additionalProperties` in a tool.
+    """
     if isinstance(schema, list):
         return [_without_strictness(part) for part in schema]
     if not isinstance(schema, Mapping):

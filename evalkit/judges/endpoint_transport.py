@@ -1,4 +1,5 @@
-"""Call endpoints other than chat completions: the completion of a text, or the reward or label of a conversation.
+"""Call endpoints other than chat completions: the completion of a text, or the reward
+or label of a conversation.
 
 The endpoints are those of vLLM 0.18 (`/v1/completions`, `/classify`, `/pooling` and `/score`).
 SGLang has `/v1/classify` in the same format; TEI has `/predict` and `/rerank`, which are tried
@@ -33,7 +34,8 @@ _PATHS = MappingProxyType(
 
 
 class EndpointTransport(DirectTransport):
-    """Posts to `judge.endpoint` below `judge.api_base`, with or without its `/v1`, whichever exists.
+    """Posts to `judge.endpoint` below `judge.api_base`, with or without its `/v1`,
+    whichever exists.
 
     Args:
         config: The config of one judge, not of a panel.
@@ -59,7 +61,8 @@ class EndpointTransport(DirectTransport):
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Check the server, unless `check` is false; return the target and the shape: text, or questions.
+        """Check the server, unless `check` is false; return the target and the shape:
+        text, or questions.
 
         Raises:
             JudgeSetupError: If the server does not accept connections.

@@ -1,4 +1,6 @@
-"""What a provider's error means, as one table: its kind, whether a retry can help, when, and what it is about."""
+"""What a provider's error means, as one table: its kind, whether a retry can help,
+when, and what it is about.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ class _Fault:
 
 
 class _Words:
-    """A pattern of words in an error, compiled when the first error is read: most commands meet none."""
+    """A pattern of words in an error, compiled when the first error is read: most
+    commands meet none.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._source = pattern
@@ -481,7 +485,9 @@ is."""
 
 
 def call_error(error: BaseException) -> CallError:
-    """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
+    """Map an exception to a call error with its kind, a clean message, and whether and
+    when to retry.
+    """
     message = clean_message(str(error))
     fault = _fault(error, message)
     # Neither the status nor the words are known, for example 0 or 200 with a text of no rule.
@@ -573,7 +579,9 @@ _TEXT_FIELDS = (
 
 
 def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the texts in an error's body with their names; providers nest codes and messages differently."""
+    """Yield the texts in an error's body with their names; providers nest codes and
+    messages differently.
+    """
     if depth > _DEEPEST:
         return
     if isinstance(body, list):
@@ -600,7 +608,9 @@ def _status(error: BaseException, classes: frozenset[str]) -> int:
 
 
 def clean_message(message: str) -> str:
-    """Return a provider's message on one line, without wrapping, secrets, and the server's own paths."""
+    """Return a provider's message on one line, without wrapping, secrets, and the
+    server's own paths.
+    """
     # Step by step: drop tracebacks, join lines, drop the prefixes of nested exceptions, unwrap a
     # JSON body, and shorten paths. Redaction is last but one, because a shortened secret would no
     # longer be recognized.
@@ -613,7 +623,9 @@ def clean_message(message: str) -> str:
 
 
 def _end_of_traceback(traceback: re.Match[str]) -> str:
-    """Return the last line of a traceback, which is the error, unless there is a message before it."""
+    """Return the last line of a traceback, which is the error, unless there is a
+    message before it.
+    """
     if traceback.string[: traceback.start()].strip():
         return ""  # the text before it is the message
     *_, last = traceback["frames"].strip().splitlines() or [""]
@@ -630,7 +642,9 @@ def writable(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the message inside an error that is the whole JSON body of a response, or the text itself."""
+    """Return the message inside an error that is the whole JSON body of a response, or
+    the text itself.
+    """
     try:
         body = json.loads(text)
         error = body.get("error") or body if isinstance(body, dict) else {}

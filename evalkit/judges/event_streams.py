@@ -15,7 +15,8 @@ _MOST_EVENTS = 100_000
 
 
 def completion_in(body: bytes) -> JsonObject | None:
-    """Return the chat completion that the events of a body make up; `None` if it is no finished stream.
+    """Return the chat completion that the events of a body make up; `None` if it is no
+    finished stream.
 
     A stream with an error is that error, so that it is read as one.
     """

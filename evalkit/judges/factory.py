@@ -70,7 +70,9 @@ class CustomJudge:
             await prepare()
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most that one call can cost in USD, by `judge.price` or by the judge itself; `None` if unknown."""
+        """Return the most that one call can cost in USD, by `judge.price` or by the
+        judge itself; `None` if unknown.
+        """
         if (
             self._config.price is None
             and (ceiling := getattr(self._inner, "ceiling", None)) is not None
@@ -238,7 +240,9 @@ def spec_of(
 
 
 def params_of(config: JudgeConfig) -> JsonObject:
-    """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
+    """Return the sampling parameters that are set, as they are sent and as they enter
+    the content key.
+    """
     for name in config.params:
         where = f"judge.params.{name}"
         # Parameters enter the content key and the manifest, where a secret would be stored and

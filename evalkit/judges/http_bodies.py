@@ -54,7 +54,8 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> 
 
 
 def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
-    """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
+    """Refuse a redirect: following it would send the prompt, and perhaps the key, to
+    another server.
 
     Raises:
         CallError: Of kind `bad_response` and about the address, if the status is a redirect.
@@ -73,7 +74,8 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
 async def body_of(
     status: int, chunks: AsyncIterable[bytes], encoding: str, limit: int
 ) -> bytes:
-    """Return a response's body as `read_body` does; empty if an error's body cannot be read: its status says enough.
+    """Return a response's body as `read_body` does; empty if an error's body cannot be
+    read: its status says enough.
 
     Raises:
         CallError: Of kind `bad_response`, if the body of an answer cannot be read.

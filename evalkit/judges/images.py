@@ -1,4 +1,6 @@
-"""Which judges see pictures, and how pictures are sent to them: as content parts of OpenAI's protocol."""
+"""Which judges see pictures, and how pictures are sent to them: as content parts of
+OpenAI's protocol.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _OMIT: Final = "dataset.images=omit, which limits every conclusion"
 
 
 def sees_images(config: JudgeConfig) -> bool:
-    """Return whether one judge of a run sees pictures: by `judge.vision`, or else by LiteLLM's list."""
+    """Return whether one judge of a run sees pictures: by `judge.vision`, or else by
+    LiteLLM's list.
+    """
     model = config.model or ""
     if model.startswith(FREE) or config.endpoint != "chat":
         return False

@@ -143,7 +143,9 @@ def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
 
 
 def _accept_headers(transport: Any) -> None:
-    """Let a transport of LiteLLM's read headers that are long or not ASCII, as gateways send them."""
+    """Let a transport of LiteLLM's read headers that are long or not ASCII, as gateways
+    send them.
+    """
     valid_session = getattr(transport, "get_valid_client_session", None)
     if valid_session is None:
         return
@@ -264,7 +266,9 @@ def _keep_plain_headers(request: Request) -> None:
 
 
 def _stand_in(answer: Answer) -> JsonObject:
-    """Return the shortest OpenAI chat completion from which LiteLLM reads an answer's text, tool call and price."""
+    """Return the shortest OpenAI chat completion from which LiteLLM reads an answer's
+    text, tool call and price.
+    """
     message: JsonObject = {"role": "assistant", "content": answer.content}
     if answer.arguments is not None:
         function = {"name": "answer", "arguments": answer.arguments}

@@ -66,7 +66,9 @@ _PRICED_BY_SIZE = (
 
 
 def load_litellm() -> Any:
-    """Import and configure LiteLLM once, without network access or log noise, and return the module."""
+    """Import and configure LiteLLM once, without network access or log noise, and
+    return the module.
+    """
     with _lock:
         # Without this, LiteLLM downloads its price map when it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -96,7 +98,9 @@ def load_litellm() -> Any:
 
 @cache
 def _listed_providers() -> frozenset[str]:
-    """Return the providers of the models in the price list that write texts, and those that need no list."""
+    """Return the providers of the models in the price list that write texts, and those
+    that need no list.
+    """
     entries = (
         entry for entry in price_list().values() if entry.get("mode") in _WRITING
     )
@@ -106,7 +110,8 @@ def _listed_providers() -> frozenset[str]:
 
 
 def check_provider(config: JudgeConfig) -> None:
-    """Check the provider of each judge as its first call does, importing LiteLLM only for one that is not listed.
+    """Check the provider of each judge as its first call does, importing LiteLLM only
+    for one that is not listed.
 
     Raises:
         JudgeSetupError: If LiteLLM does not know it.
@@ -138,7 +143,9 @@ def enter() -> Any:
 
 
 async def leave() -> None:
-    """Remove one user of the event loop's connections, and close them after its last: no other loop could."""
+    """Remove one user of the event loop's connections, and close them after its last:
+    no other loop could.
+    """
     module = load_litellm()
     loop = id(asyncio.get_running_loop())
     with _lock:
@@ -263,7 +270,9 @@ def _configure(module: Any) -> None:
 
 
 def _finish(received: Answer, read: Answer) -> str | None:
-    """Return the end of an answer as the provider wrote it, unless LiteLLM found a tool call in the text."""
+    """Return the end of an answer as the provider wrote it, unless LiteLLM found a tool
+    call in the text.
+    """
     if received.finish_reason == "stop" and read.finish_reason == "tool_calls":
         return read.finish_reason
     return received.finish_reason
@@ -292,7 +301,8 @@ class LiteLLMTransport:
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Import LiteLLM; check the model, key and endpoint; return the target and the shape of the first request.
+        """Import LiteLLM; check the model, key and endpoint; return the target and the
+        shape of the first request.
 
         With `check` false, neither the key nor the endpoint is checked.
 
@@ -363,7 +373,8 @@ class LiteLLMTransport:
         )
 
     def body(self, target: setup.Target, call: Json) -> JsonObject:
-        """Return the JSON body of a call in OpenAI's protocol, with the parameters as LiteLLM adapts them to the model.
+        """Return the JSON body of a call in OpenAI's protocol, with the parameters as
+        LiteLLM adapts them to the model.
 
         For other providers, the parameters are OpenAI's: what reads the body, such as a LiteLLM
         proxy, adapts them.
@@ -388,7 +399,9 @@ class LiteLLMTransport:
     async def count(
         self, target: setup.Target, messages: Sequence[Message]
     ) -> int | None:
-        """Return LiteLLM's count of the tokens of messages; `None` if it does not have the model's tokenizer."""
+        """Return LiteLLM's count of the tokens of messages; `None` if it does not have
+        the model's tokenizer.
+        """
         if target.provider not in ("openai", "azure"):
             return None
         return int(
@@ -400,7 +413,9 @@ class LiteLLMTransport:
     def _price(
         self, target: setup.Target, requested: object, guard: Guard, response: object
     ) -> float | None:
-        """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
+        """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError
+        to let LiteLLM work it out.
+        """
         try:
             answer = _answer(response, target, guard)
         except CallError:  # `send` reads the answer again and raises it

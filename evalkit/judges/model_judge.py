@@ -1,4 +1,6 @@
-"""A judge backed by one model: choose the request's shape, and interpret answers and refusals, for any transport."""
+"""A judge backed by one model: choose the request's shape, and interpret answers and
+refusals, for any transport.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def max_concurrency(config: JudgeConfig) -> int | None:
 
 
 def sent_params(params: Json, request: JudgeRequest) -> JsonObject:
-    """Return the sampling parameters of one request: the seed of sample k is the judge's seed plus k.
+    """Return the sampling parameters of one request: the seed of sample k is the
+    judge's seed plus k.
 
     With one seed, all samples would be the same answer. The content key contains the seed and the
     sample, so it does not need their sum. The request's token limit, if it has one, can only lower
@@ -107,7 +110,8 @@ class Transport(Protocol):
     """Sends calls to a provider."""
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Prepare the transport, and return the target of the calls and the shape of the first request.
+        """Prepare the transport, and return the target of the calls and the shape of
+        the first request.
 
         Raises:
             JudgeSetupError: If no call can succeed.
@@ -124,7 +128,9 @@ class Transport(Protocol):
         ...
 
     def entry(self) -> Json:
-        """Return the model's entry in the price list; empty before `open`, or if the list does not have the model."""
+        """Return the model's entry in the price list; empty before `open`, or if the
+        list does not have the model.
+        """
         ...
 
     async def close(self) -> None:
@@ -133,7 +139,8 @@ class Transport(Protocol):
 
 
 class InProcess:
-    """What the transports of models in this process share: no connection, no key and no entry in the price list.
+    """What the transports of models in this process share: no connection, no key and no
+    entry in the price list.
 
     Args:
         config: The config of one judge, not of a panel.
@@ -195,7 +202,9 @@ class ModelJudge:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The optional parameters that are set but dropped because the provider does not support them."""
+        """The optional parameters that are set but dropped because the provider does
+        not support them.
+        """
         return tuple(sorted(self._shape.dropped & set(self.spec.params)))
 
     @property
@@ -233,13 +242,17 @@ class ModelJudge:
                 await confirm(self._target, self.config)
 
     def ceiling(self, request: JudgeRequest) -> float | None:
-        """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
+        """Return the most that one call can cost in USD, or `None` if that is unknown;
+        call `prepare` first.
+        """
         if self.free:
             return 0.0
         return setup.ceiling(self.transport.entry(), self.config, request)
 
     async def too_long(self, request: JudgeRequest) -> str | None:
-        """Return why a request does not fit the model's context, as far as that is known without sending it."""
+        """Return why a request does not fit the model's context, as far as that is
+        known without sending it.
+        """
         if (count := getattr(self.transport, "count", None)) is None:
             return None
         fits = room(
@@ -419,7 +432,9 @@ class ModelJudge:
     async def _other_format(
         self, sent: Shape, request: JudgeRequest, error: CallError
     ) -> Completion | None:
-        """Try the next formats once, after an error without a reason; return the answer in the first that works."""
+        """Try the next formats once, after an error without a reason; return the answer
+        in the first that works.
+        """
         if not is_unspecific(error) or self._is_fixed(request) or sent.rung == "text":
             return None
         # One call probes; the others then find the result in `_shape` or `_format_cleared`.
@@ -483,7 +498,9 @@ class ModelJudge:
         return error
 
     def _blames(self, error: CallError) -> bool:
-        """Return whether an error names a parameter that the config sets, so that every request has it."""
+        """Return whether an error names a parameter that the config sets, so that every
+        request has it.
+        """
         if error.kind != "bad_request":
             return False
         return any(names_parameter(error.message, name) for name in self.spec.params)
@@ -508,7 +525,9 @@ def away(error: CallError) -> CallError:
 
 
 def ended_answer(error: CallError, rung: Rung) -> Completion | None:
-    """Return the answer that an error stands for, because the provider ended it; `None` if there is none."""
+    """Return the answer that an error stands for, because the provider ended it; `None`
+    if there is none.
+    """
     if error.kind == "content_filter":
         return Completion(
             "", finish_reason="content_filter", refusal=error.message, rung=rung

@@ -1,4 +1,6 @@
-"""Ask a server for its list of models, which is free: does it accept the key, and does it have the model?"""
+"""Ask a server for its list of models, which is free: does it accept the key, and does
+it have the model?
+"""
 
 from __future__ import annotations
 

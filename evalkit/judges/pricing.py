@@ -43,7 +43,9 @@ def price_list() -> Json:
 
 
 def entry_of(prices: Json, model: str) -> Json:
-    """Return a model's entry in LiteLLM's price list, by its name with or without the provider; empty if missing."""
+    """Return a model's entry in LiteLLM's price list, by its name with or without the
+    provider; empty if missing.
+    """
     listed: Json = prices.get(model) or prices.get(model.partition("/")[2]) or {}
     return listed
 
@@ -54,7 +56,8 @@ def batch_entry(entry: Json) -> Json:
 
 
 def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
-    """Return the price of a judge's tokens, from its config or the price list; `None` if it is unknown.
+    """Return the price of a judge's tokens, from its config or the price list; `None`
+    if it is unknown.
 
     As in a run, a server at `api_base` has the prices of the model's name; batches of such a server
     have none.
@@ -77,7 +80,9 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
 
 
 def is_bounded(config: JudgeConfig) -> bool:
-    """Return whether the most that a call can cost is known of each judge, as far as that is known without a call."""
+    """Return whether the most that a call can cost is known of each judge, as far as
+    that is known without a call.
+    """
     request = JudgeRequest("", (), (), ())
     return all(
         (member.model or "").startswith(FREE)
@@ -89,7 +94,9 @@ def is_bounded(config: JudgeConfig) -> bool:
 
 
 def tier_of(served: str | None, requested: object) -> object:
-    """Return the service tier that sets a call's price: the one that served it, or else the one requested."""
+    """Return the service tier that sets a call's price: the one that served it, or else
+    the one requested.
+    """
     if served in _ANY_TIER:
         return requested
     return served
@@ -104,7 +111,8 @@ def listed_cost(
     *,
     batch: bool = False,
 ) -> float | None:
-    """Return the cost of one call in USD, by the first of `models` that has a price; `None` if it is unknown.
+    """Return the cost of one call in USD, by the first of `models` that has a price;
+    `None` if it is unknown.
 
     It is unknown, too, if the price depends on more than the token counts (a service tier, a long
     prompt), or if the list does not have the price of cached tokens.

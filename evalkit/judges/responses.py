@@ -175,7 +175,8 @@ def _check_choice(choice: object) -> None:
 
 
 def finish_of(reason: object) -> str:
-    """Return the end of an answer: `stop`, `length`, `content_filter`, or the provider's word for another one.
+    """Return the end of an answer: `stop`, `length`, `content_filter`, or the
+    provider's word for another one.
 
     Raises:
         CallError: If the provider did not finish the answer, or ended it for a reason that is not
@@ -208,7 +209,9 @@ _FILTER_WORDS = ("content_filter", "content_filtered", "refusal", "sensitive", "
 
 
 def _all_arguments(calls: Sequence[object]) -> str | None:
-    """Return the arguments of the tool calls: all of them if they differ, so that no verdict is hidden."""
+    """Return the arguments of the tool calls: all of them if they differ, so that no
+    verdict is hidden.
+    """
     # Two calls with different verdicts must not be read as the first one: the parser sees both
     # and reports that they differ.
     texts = [text for call in calls if (text := _arguments(call))]
@@ -231,7 +234,8 @@ def _is_list(value: object) -> bool:
 
 
 def _content(content: object) -> str | None:
-    """Return a message's content as text, with its parts joined; empty for null, `None` if it is not text.
+    """Return a message's content as text, with its parts joined; empty for null, `None`
+    if it is not text.
 
     An object is the JSON that the model wrote, which the server has parsed.
     """
@@ -311,7 +315,9 @@ def count(value: object) -> int | None:
 
 
 def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
-    """Return the tokens; `None` if there are none, or if one is invalid: a gap would shift the others."""
+    """Return the tokens; `None` if there are none, or if one is invalid: a gap would
+    shift the others.
+    """
     if not isinstance(content, list) or not content:
         return None
     tokens = []
@@ -406,7 +412,8 @@ class OtherEnd:
 
 
 def other_end(body: bytes) -> OtherEnd:
-    """Return how an answer ended, by the body of Anthropic, Bedrock, Cohere, Gemini, Mistral, Ollama or Responses.
+    """Return how an answer ended, by the body of Anthropic, Bedrock, Cohere, Gemini,
+    Mistral, Ollama or Responses.
 
     LiteLLM reports several ends as complete that are not.
 
@@ -547,7 +554,9 @@ def _within(parsed: Any) -> Any:
 
 
 def _out_of_function(status: int, parsed: Any) -> tuple[int, Any]:
-    """Return the status and the JSON that a serverless function wrapped as a text; others are unchanged."""
+    """Return the status and the JSON that a serverless function wrapped as a text;
+    others are unchanged.
+    """
     code = _get(parsed, "statusCode")
     text = _get(parsed, "body")
     if type(code) is not int or not isinstance(text, str):
@@ -615,7 +624,8 @@ def completed_text(parsed: Any) -> Answer:
 
 
 def rewards_in(parsed: Any) -> Answer:
-    """Return the rewards or class probabilities of one text, with its label, as the JSON text of an answer.
+    """Return the rewards or class probabilities of one text, with its label, as the
+    JSON text of an answer.
 
     Reads what vLLM's `/classify` (`probs`, `label`), `/pooling` (`data`, of which the last token's
     counts) and `/score` (`score`) answer, SGLang's `/classify` (`embedding`), and TEI's `/predict`
@@ -665,7 +675,9 @@ def rewards_in(parsed: Any) -> Answer:
 
 
 def reported_context(parsed: Any, model: str) -> int | None:
-    """Return the context of a model in the answer of vLLM or llama.cpp to `/v1/models`; `None` if it is not there."""
+    """Return the context of a model in the answer of vLLM or llama.cpp to `/v1/models`;
+    `None` if it is not there.
+    """
     models = _get(parsed, "data")
     for entry in models if isinstance(models, list) else ():
         if (longest := positive(_get(entry, "meta"), "n_ctx")) is not None:

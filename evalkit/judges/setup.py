@@ -67,7 +67,9 @@ CONNECT_SECONDS = 5.0
 
 
 def proxy_of(address: str) -> str | None:
-    """Return the URL of the proxy through which an address is reached, by the environment; `None` if there is none."""
+    """Return the URL of the proxy through which an address is reached, by the
+    environment; `None` if there is none.
+    """
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
@@ -306,7 +308,8 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
 
 
 def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | None:
-    """Return the most that one call can cost in USD; `None` if the price or the longest answer is unknown.
+    """Return the most that one call can cost in USD; `None` if the price or the longest
+    answer is unknown.
 
     A token has at least one byte, so the prompt's size in bytes is an upper bound of its tokens.
 
@@ -345,7 +348,9 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
 
 
 def _longest_image(model: str) -> int:
-    """Return the most tokens that a picture is charged as; gpt-4o-mini's are a multiple of all others."""
+    """Return the most tokens that a picture is charged as; gpt-4o-mini's are a multiple
+    of all others.
+    """
     if "4o-mini" in model:
         return _PER_IMAGE_OF_MINI
     return _PER_IMAGE
@@ -357,7 +362,9 @@ _UNSUPPORTED = re.compile(
 
 
 def is_unsupported(error: CallError) -> bool:
-    """Return whether a server refused a request because the model cannot answer at this endpoint."""
+    """Return whether a server refused a request because the model cannot answer at this
+    endpoint.
+    """
     return _UNSUPPORTED.search(error.message) is not None
 
 
@@ -375,7 +382,8 @@ _RESPONSES_ONLY = re.compile(
 def setup_error(
     target: Target, error: CallError, endpoint: str = "chat", rung: str = "auto"
 ) -> JudgeSetupError:
-    """Return the error that explains why no call to this judge can succeed, with a remedy by its cause.
+    """Return the error that explains why no call to this judge can succeed, with a
+    remedy by its cause.
 
     Args:
         target: The destination of the call.
@@ -465,7 +473,9 @@ _KEY_OF_JUDGE = re.compile(r"\bjudge\.(?!judges\b)(?=[a-z_])")
 
 @contextmanager
 def keys_below(key: str) -> Iterator[None]:
-    """Name the keys of a judge that is configured at another key than `judge` in the errors of its setup."""
+    """Name the keys of a judge that is configured at another key than `judge` in the
+    errors of its setup.
+    """
     try:
         yield
     except JudgeSetupError as error:
@@ -487,7 +497,9 @@ def _relocated(error: JudgeSetupError, key: str) -> JudgeSetupError:
 
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:
-    """Find a permanent error inside one of LiteLLM's exceptions: one of ours, or a package that is not installed."""
+    """Find a permanent error inside one of LiteLLM's exceptions: one of ours, or a
+    package that is not installed.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, JudgeSetupError):

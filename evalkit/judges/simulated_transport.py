@@ -143,7 +143,9 @@ def check(config: JudgeConfig) -> None:
 
 @frozen
 class _View:
-    """A simulated judge's view of the responses: the worth of each, by label or letter, and the noise scale."""
+    """A simulated judge's view of the responses: the worth of each, by label or letter,
+    and the noise scale.
+    """
 
     worth: Mapping[str, float]
     scale: float
@@ -154,7 +156,9 @@ class _View:
         return sorted(self.worth, key=lambda label: -self.worth[label])
 
     def winner(self, *, tie_allowed: bool) -> str:
-        """Return the better of two; for equal worth, a tie, or the first one shown if ties are forbidden."""
+        """Return the better of two; for equal worth, a tie, or the first one shown if
+        ties are forbidden.
+        """
         best, second = self.order
         if tie_allowed and self.worth[best] == self.worth[second]:
             return "TIE"
@@ -176,7 +180,9 @@ class _View:
 
 
 def answer(model: str, call: Json) -> str | None:
-    """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no response to judge."""
+    """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt
+    has no response to judge.
+    """
     from evalkit.evaluators.prompting import (
         marked,
     )  # imports Jinja, which describing a judge does not need
@@ -284,7 +290,9 @@ def _schema_of(call: Json) -> Json | None:
 
 
 def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
-    """Return the class that a judge chooses for a response, or its abstention; `None` if no class is asked for."""
+    """Return the class that a judge chooses for a response, or its abstention; `None`
+    if no class is asked for.
+    """
     if (listed := _CLASSES.search(prompt)) is None:
         return None
     classes = [
@@ -371,7 +379,9 @@ def _quality(text: str) -> float:
 
 @cache
 def _content_quality(text: str) -> float:
-    """Return the quality of the sample's text whose content this text has, in proportion to how much of it is there."""
+    """Return the quality of the sample's text whose content this text has, in
+    proportion to how much of it is there.
+    """
     grams = _trigrams(text)
     held = {
         sample: len((parts := _trigrams(sample)) & grams) / len(parts)
@@ -397,7 +407,9 @@ def _trigrams(text: str) -> frozenset[str]:
 
 @cache
 def _labeled() -> Mapping[str, float]:
-    """Return the quality of each response of the shipped samples, by its text as shown in prompts."""
+    """Return the quality of each response of the shipped samples, by its text as shown
+    in prompts.
+    """
     from evalkit.evaluators.prompting import neutralize
 
     quality: dict[str, float] = {}
@@ -416,7 +428,8 @@ def _labeled() -> Mapping[str, float]:
 
 
 def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "") -> Any:
-    """Fill in a schema: the judge's decisions in the fields named for them, and placeholder text elsewhere.
+    """Fill in a schema: the judge's decisions in the fields named for them, and
+    placeholder text elsewhere.
 
     Args:
         schema: The JSON schema of this value.
@@ -472,7 +485,9 @@ def _on_scale(low: float, high: float, step: float | None, share: float) -> floa
 
 
 def _in_words(system: str, prompt: str, view: _View) -> str:
-    """Return the last line that the shipped templates ask for, in the format that the prompt shows."""
+    """Return the last line that the shipped templates ask for, in the format that the
+    prompt shows.
+    """
     brackets = "[[" in prompt
     if len(view.worth) == 1:
         bounds = _SCALE.search(system)
@@ -496,7 +511,8 @@ class SimulatedTransport(InProcess):
     """Answers `simulated/…` models."""
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
-        """Refuse settings that simulated judges do not support; return the target and the shape of the first request.
+        """Refuse settings that simulated judges do not support; return the target and
+        the shape of the first request.
 
         Raises:
             JudgeSetupError: If log-probabilities or a rung without a schema are requested.

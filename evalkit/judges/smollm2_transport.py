@@ -34,7 +34,9 @@ other answers."""
 
 
 def only(schema: Json, names: Collection[str]) -> JsonObject:
-    """Return `schema` with only the properties in `names`, at any depth, and without objects that become empty."""
+    """Return `schema` with only the properties in `names`, at any depth, and without
+    objects that become empty.
+    """
     changed = dict(schema)
     if isinstance(properties := schema.get("properties"), Mapping):
         parts = {
@@ -130,7 +132,8 @@ _REMEDY = (
 
 
 def identified(model: str) -> str:
-    """Return an embedded model's name with the SHA-256 of its weights, so that different weights are another judge.
+    """Return an embedded model's name with the SHA-256 of its weights, so that
+    different weights are another judge.
 
     Raises:
         JudgeSetupError: If there is no such embedded model, or its weights are not installed.
@@ -202,7 +205,9 @@ class SmolLM2Transport(InProcess):
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Return one thread per copy: requests queue here, where a canceled one can still be removed, not in the model."""
+    """Return one thread per copy: requests queue here, where a canceled one can still
+    be removed, not in the model.
+    """
     return ThreadPoolExecutor(max_workers=COPIES, thread_name_prefix="evalkit-smollm2")
 
 

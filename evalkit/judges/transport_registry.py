@@ -1,4 +1,6 @@
-"""The registry of judge transports; other packages register theirs in the entry-point group `evalkit.judges`."""
+"""The registry of judge transports; other packages register theirs in the entry-point
+group `evalkit.judges`.
+"""
 
 from types import MappingProxyType
 

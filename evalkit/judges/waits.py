@@ -84,7 +84,9 @@ def retry_after(
 
 
 def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds that a value states: a number, a duration such as `6m0s`, or a time; else `None`."""
+    """Return the seconds that a value states: a number, a duration such as `6m0s`, or a
+    time; else `None`.
+    """
     text = (text or "").strip()
     if text.startswith("PT"):  # a duration of ISO 8601
         text = text.removeprefix("PT").lower()
@@ -121,7 +123,9 @@ def _from_number(value: float, now: Callable[[], float]) -> float | None:
 def wait_in_body(
     text: str, body: object, *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds that an error's body asks to wait, from its fields or its words; else `None`."""
+    """Return the seconds that an error's body asks to wait, from its fields or its
+    words; else `None`.
+    """
     for value, unit in _stated(body, 0):
         seconds = _seconds_of(value, now)
         # Fields before words: a text may name other spans, such as that of a limit.
@@ -194,7 +198,9 @@ def pause_from_headers(
 def wait_for_reset(
     headers: Mapping[str, str], *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds until the limits of a refused call are reset; `None` if its headers do not say."""
+    """Return the seconds until the limits of a refused call are reset; `None` if its
+    headers do not say.
+    """
     waits = [*_resets(headers, now)]
     if not waits and not any(map(_REMAINING.search, headers)):
         # The call was refused: a limit without a rest is used up.

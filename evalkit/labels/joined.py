@@ -1,4 +1,6 @@
-"""Add annotators' labels to cases: winners in the case's order, grades, classes and answers to items."""
+"""Add annotators' labels to cases: winners in the case's order, grades, classes and
+answers to items.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _CHOSEN: Mapping[object, Winner] = {winner: winner for winner in CHOICES}
 
 
 def class_reader(config: RunConfig) -> Labels | None:
-    """Return what reads the names of a run's classes, with its label map; `None` if its rubric is a scale."""
+    """Return what reads the names of a run's classes, with its label map; `None` if its
+    rubric is a scale.
+    """
     classes = config.rubric.named_classes
     if classes is None:
         return None
@@ -86,7 +90,9 @@ def has_own_label(case: Case) -> bool:
 
 
 def _response_of(label: Label, case: Case) -> int:
-    """Return the index of the response that an item's answer is about; it can be omitted if the case has one."""
+    """Return the index of the response that an item's answer is about; it can be
+    omitted if the case has one.
+    """
     where = f"{label.location or label.annotator}, case '{case.id}'"
     item_ids = [item.id for item in leaves(case.checklist)]
     if label.item not in item_ids:

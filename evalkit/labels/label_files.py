@@ -100,7 +100,8 @@ def row_labels(
 
 
 def _read_plain_row(row: Row, location: str) -> tuple[Row, Answers]:
-    """Return the task and the label in a row: columns id, annotator, label (or better, grade), and shown if not 0,1.
+    """Return the task and the label in a row: columns id, annotator, label (or better,
+    grade), and shown if not 0,1.
 
     For a case with more responses, `shown` lists the two labeled responses in the order shown. A
     column `item` names a checklist item, and the label is the answer to it.
@@ -131,7 +132,8 @@ def _read_plain_row(row: Row, location: str) -> tuple[Row, Answers]:
 def _read_label(
     task: Row, annotator: str, value: Any, location: str, classes: Labels | None
 ) -> Label | None:
-    """Return a label: of a pair if it is a winner, of one response if it is a number or a class; `None` if it is none.
+    """Return a label: of a pair if it is a winner, of one response if it is a number or
+    a class; `None` if it is none.
 
     Raises:
         DatasetError: If it is none of them, or the task's order is invalid.

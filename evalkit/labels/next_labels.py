@@ -167,7 +167,9 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
 
 
 def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
-    """Return the cases whose responses are of systems without labels, if other systems have labels."""
+    """Return the cases whose responses are of systems without labels, if other systems
+    have labels.
+    """
     models = {
         case.id: {response.model for response in case.responses if response.model}
         for case in result.cases
@@ -183,7 +185,9 @@ def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
 def _apart(
     levels: Iterable[dict[str, list[str]]], new_systems: Set[str]
 ) -> Iterator[dict[str, list[str]]]:
-    """Yield strata in which systems without labels are apart: the labels of a stratum are a random part of it."""
+    """Yield strata in which systems without labels are apart: the labels of a stratum
+    are a random part of it.
+    """
     for members in levels:
         # A stratum of old and new systems becomes two.
         parts = {
@@ -200,7 +204,9 @@ def _apart(
 def _affordable_strata(
     levels: Iterable[dict[str, list[str]]], labeled: Set[str], total: int
 ) -> Iterator[tuple[dict[str, list[str]], dict[str, int]]]:
-    """Yield the strata for which so many labels are enough, each with at least one, and their labels so far."""
+    """Yield the strata for which so many labels are enough, each with at least one, and
+    their labels so far.
+    """
     ordered = list(levels)
     # the last level has one stratum with all cases, which always fits
     for position, members in enumerate(ordered, 1):
@@ -229,7 +235,9 @@ def _is_corrected(name: str, metric: Metric) -> bool:
 
 
 def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
-    """Return label minus verdict of each case's labeled units, as the corrected rate counts them."""
+    """Return label minus verdict of each case's labeled units, as the corrected rate
+    counts them.
+    """
     size = labeled_size(result)
     scale = result.config.rubric
     # Differences of scores are relative to the scale, so that the prior fits each of them.
@@ -257,7 +265,9 @@ def _residual(verdict: Verdict, target: str, span: float) -> float:
 def _residual_variances(
     members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]
 ) -> tuple[dict[str, float], float]:
-    """Return the variance of the residuals of each stratum, with a prior, and that of all of them together."""
+    """Return the variance of the residuals of each stratum, with a prior, and that of
+    all of them together.
+    """
     # stratum -> the residuals of its labeled units
     by_stratum = {
         name: [r for case in cases for r in residuals.get(case, ())]
@@ -297,7 +307,9 @@ def _allocate_labels(
     spread: Mapping[str, float],
     total: int,
 ) -> dict[str, int]:
-    """Return the number of labels of each stratum, at least as many as it has, with the smallest variance."""
+    """Return the number of labels of each stratum, at least as many as it has, with the
+    smallest variance.
+    """
     counts = dict(before)
 
     def gain(name: str) -> tuple[bool, float]:

@@ -1,4 +1,5 @@
-"""Choose the cases to label: the most informative ones more often, all with a known probability above 0.
+"""Choose the cases to label: the most informative ones more often, all with a known
+probability above 0.
 
 Cases are stratified by what there is to learn from them and by their verdicts. Half of the labels
 go to all strata equally, half in proportion to their size, and within a stratum to a simple random
@@ -120,7 +121,9 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
 def _sampling_probabilities(
     result: RunResult, names: Sequence[str], count: int, seed: int
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
-    """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""
+    """Return the probability of each sampled case by id, and the size of each stratum
+    and of its sample.
+    """
     most = max(1, count // EACH)
     # the finest strata that are few enough for EACH cases of each
     members = next(
@@ -142,7 +145,9 @@ def _sampling_probabilities(
 def strata_of(
     result: RunResult, names: Sequence[str], seed: int
 ) -> Iterator[dict[str, list[str]]]:
-    """Yield the cases of each stratum in random order, in ever larger strata; the last has all cases."""
+    """Yield the cases of each stratum in random order, in ever larger strata; the last
+    has all cases.
+    """
     # The reason of a case is the most informative one of its units, and the smallest verdict.
     selected = set(names)
     size = labeled_size(result)
@@ -171,7 +176,8 @@ def strata_of(
 
 
 def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many cases of each stratum to sample: at least one, and never fewer if more are wanted.
+    """Return how many cases of each stratum to sample: at least one, and never fewer if
+    more are wanted.
 
     Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's
     method).
@@ -229,7 +235,9 @@ def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
 
 
 def label_of(annotation: Annotation, unit: Unit) -> Winner | float | str | None:
-    """Return an annotator's choice for a pair, or the grade or class of one response; `None` without one."""
+    """Return an annotator's choice for a pair, or the grade or class of one response;
+    `None` without one.
+    """
     if len(unit) == 2:
         return choice_for(annotation, unit)
     # Index i is response i.

@@ -1,4 +1,5 @@
-"""One annotator's labels of a run: a queue of tasks, and a file in the run folder that has each label at once.
+"""One annotator's labels of a run: a queue of tasks, and a file in the run folder that
+has each label at once.
 
 All annotators see the cases in the same random order, so that those who stop early have labeled the
 same cases. The order of the responses differs between annotators. `evalkit label RUN FILE` reads
@@ -76,7 +77,8 @@ def _check_annotator(annotator: str) -> None:
 
 
 class LabelSession:
-    """One annotator's tasks and labels, without judges, verdicts, names of models and labels of others.
+    """One annotator's tasks and labels, without judges, verdicts, names of models and
+    labels of others.
 
     Args:
         result: The run, with its folder.
@@ -173,7 +175,9 @@ class LabelSession:
         return all(map(self._answers, self.tasks))
 
     def next_open(self, after: int = -1) -> int:
-        """Return the position of the next task without a label that was not skipped, also before `after`."""
+        """Return the position of the next task without a label that was not skipped,
+        also before `after`.
+        """
         tasks = range(len(self.tasks))
         is_open = (
             at
@@ -192,7 +196,9 @@ class LabelSession:
         }
 
     def view(self, at: int) -> JsonObject:
-        """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
+        """Return what the page shows: counts, and the texts, answer and note of the
+        task at a position, if any.
+        """
         state = {"at": at, **self.counts()}
         # One past the last task: there is no open one.
         if at == len(self.tasks):
@@ -217,7 +223,8 @@ class LabelSession:
         }
 
     def store(self, at: int, answer: Json | None, note: str) -> None:
-        """Write the answer to a task to the file, by item, with a note; without an answer only a new note.
+        """Write the answer to a task to the file, by item, with a note; without an
+        answer only a new note.
 
         Raises:
             DatasetError: If it does not answer the question.
@@ -331,7 +338,9 @@ class LabelSession:
         }
 
     def _items(self, key: Key) -> dict[str, list[str]]:
-        """Return the criteria of each item by id, those of its groups first; one empty id without a checklist."""
+        """Return the criteria of each item by id, those of its groups first; one empty
+        id without a checklist.
+        """
         if self.question["kind"] == "items":
             checklist = self._cases[key[0]].checklist
         else:
@@ -385,7 +394,8 @@ class LabelSession:
         return tasks
 
     def _sampled_tasks(self, keys: Sequence[Key], count: int) -> list[Key]:
-        """Return the tasks of the last sample of informative cases, or of a new one of `count` cases.
+        """Return the tasks of the last sample of informative cases, or of a new one of
+        `count` cases.
 
         A sample must be finished before the next one: probabilities are those of a whole sample.
         """
@@ -406,7 +416,9 @@ class LabelSession:
         return unlabeled or sampled
 
     def _next_tasks(self, keys: Sequence[Key], count: int) -> list[Key]:
-        """Return the first tasks without a label of the data, `count` more once these have labels."""
+        """Return the first tasks without a label of the data, `count` more once these
+        have labels.
+        """
         labeled = {*(self._result.manifest.get("own_labels") or ())}
         unlabeled = [
             key
@@ -434,7 +446,9 @@ class LabelSession:
 
 
 def _question_of(result: RunResult) -> JsonObject:
-    """Return what to answer: `kind` is pair, items, class or grade; `options` are the answers, or scores with a key."""
+    """Return what to answer: `kind` is pair, items, class or grade; `options` are the
+    answers, or scores with a key.
+    """
     rubric = result.config.rubric
     scale = rubric.scale
     if labeled_size(result) == 2:

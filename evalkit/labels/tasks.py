@@ -32,7 +32,8 @@ _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 @frozen
 class Task:
-    """One labeling task: a pair, or one response, of a case; `shown` has its responses in the order shown.
+    """One labeling task: a pair, or one response, of a case; `shown` has its responses
+    in the order shown.
 
     `probability` is that with which its case was chosen for labeling.
     """
@@ -94,7 +95,8 @@ def units_to_label(result: RunResult) -> dict[str, list[Unit]]:
 
 
 def labeled_size(result: RunResult) -> int:
-    """Return the number of responses per label of a run: one if responses were scored, otherwise two.
+    """Return the number of responses per label of a run: one if responses were scored,
+    otherwise two.
 
     For scored responses, annotators give grades instead of comparing pairs.
     """
@@ -104,7 +106,9 @@ def labeled_size(result: RunResult) -> int:
 
 
 def task_texts(case: Case, order: Unit) -> dict[str, str]:
-    """Return the texts of a task by name: the prompt, context and reference if there are any, and the responses."""
+    """Return the texts of a task by name: the prompt, context and reference if there
+    are any, and the responses.
+    """
     texts = {"prompt": case.prompt}
     texts |= {
         name: text for name in ("context", "reference") if (text := getattr(case, name))
@@ -171,5 +175,7 @@ def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
 
 
 def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
-    """Return tasks for import into Label Studio, for a control `better` (choices A, B, TIE), `grade` or `class`."""
+    """Return tasks for import into Label Studio, for a control `better` (choices A, B,
+    TIE), `grade` or `class`.
+    """
     return [{"data": {**task.texts, **identity(task)}} for task in tasks]

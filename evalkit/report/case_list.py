@@ -1,4 +1,6 @@
-"""The cases of a run on its page: rows, letters and filters, and which cases and texts fit into a limited size."""
+"""The cases of a run on its page: rows, letters and filters, and which cases and texts
+fit into a limited size.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,9 @@ def _filled(**values: Any) -> JsonObject:
 
 
 def winner_letter(winner: str | None, unit: Unit) -> str | None:
-    """Return a pair's winner by the letter that the response has in its case; other values as they are."""
+    """Return a pair's winner by the letter that the response has in its case; other
+    values as they are.
+    """
     if winner in ("A", "B") and len(unit) == 2:
         # A and B are positions in the unit; its values are indices of the case's responses.
         return letter(unit["AB".index(winner)])
@@ -335,7 +339,9 @@ class CaseData:
 
 
 class _BoundedHeap(Generic[T]):
-    """Keeps the items with the best ranks within `size` bytes, and no item larger than a quarter of that."""
+    """Keeps the items with the best ranks within `size` bytes, and no item larger than
+    a quarter of that.
+    """
 
     def __init__(self, size: int) -> None:
         # A single large case would crowd out all others.
@@ -347,7 +353,9 @@ class _BoundedHeap(Generic[T]):
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
     def takes(self, rank: Rank, size: int) -> bool:
-        """Return whether an item would be kept: it fits, or an item with a worse rank would be removed."""
+        """Return whether an item would be kept: it fits, or an item with a worse rank
+        would be removed.
+        """
         # a heap removes its smallest item, so ranks are negated
         worst_first = (-rank[0], -rank[1], -rank[2])
         return size <= self._limit and (
@@ -544,7 +552,9 @@ class PageBudget:
 
 
 class _Shared:
-    """Prompts split into pieces: texts of the case refer to its row, and repeated template texts are stored once."""
+    """Prompts split into pieces: texts of the case refer to its row, and repeated
+    template texts are stored once.
+    """
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -664,7 +674,9 @@ def _cut_text(text: str, length: int) -> str:
 
 
 def _cut_conversation(text: str, unit: Heading) -> str:
-    """Return a conversation with its longest parts shortened; of very many parts, the first and the last."""
+    """Return a conversation with its longest parts shortened; of very many parts, the
+    first and the last.
+    """
     parts = parse(text)
     # Half of the parts from the beginning, half from the end.
     half = PARTS // 2

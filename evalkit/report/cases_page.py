@@ -1,4 +1,6 @@
-"""The page of cases on which runs, or the two orders of a run, disagree: texts, verdicts, reasons and labels."""
+"""The page of cases on which runs, or the two orders of a run, disagree: texts,
+verdicts, reasons and labels.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ class CasesPage:
 
 
 def cases_page(runs: Mapping[str, RunResult], title: str) -> CasesPage:
-    """Return one self-contained HTML page on the cases where runs, or orders, disagree or are wrong.
+    """Return one self-contained HTML page on the cases where runs, or orders, disagree
+    or are wrong.
 
     Texts from data cannot become markup: the template escapes them, and the page's own policy runs
     no script but that which filters.
@@ -194,7 +197,9 @@ def _number(value: float) -> str:
 
 
 def _listed(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the page: some of each filter, then those where runs differ, then others."""
+    """Return the rows of the page: some of each filter, then those where runs differ,
+    then others.
+    """
     flags = dict.fromkeys(flag for row in rows for flag in row.flags)
     chosen: dict[Key, Row] = {}
     for flag in flags:

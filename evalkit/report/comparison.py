@@ -19,7 +19,9 @@ STOP = "runner.stop"
 def values_table(
     comparison: Comparison, decisions: Sequence[Decision] = ()
 ) -> list[list[str]]:
-    """Return the head and the rows of the table of each run's metrics, after the decisions if there are any."""
+    """Return the head and the rows of the table of each run's metrics, after the
+    decisions if there are any.
+    """
     rows = [["metric", *comparison.runs]]
     # Metrics of the pairs that all runs have differ from decisions on all cases.
     whole = " (all cases)" if any(comparison.left_out.values()) else ""
@@ -57,7 +59,9 @@ def values_table(
 
 
 def differences_table(comparison: Comparison) -> list[list[str]]:
-    """Return the head and the rows of the table of differences between runs, and of their agreement."""
+    """Return the head and the rows of the table of differences between runs, and of
+    their agreement.
+    """
     # Tested differences come first, then agreement between runs, which has no sign.
     tested = [d for d in comparison.differences if d.metric.name in comparison.family]
     return [

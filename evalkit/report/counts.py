@@ -16,7 +16,9 @@ end."""
 
 @dataclass(slots=True)
 class LengthClass:
-    """Pairs of one class of length ratios: `decided` in `clusters` clusters, `longer` of them won by the longer."""
+    """Pairs of one class of length ratios: `decided` in `clusters` clusters, `longer`
+    of them won by the longer.
+    """
 
     longer: int = 0
     decided: int = 0
@@ -25,7 +27,9 @@ class LengthClass:
 
 @dataclass(slots=True)
 class Spending:
-    """Tokens, cost and latencies (in seconds) of one judge's answers when they were requested, stored ones included."""
+    """Tokens, cost and latencies (in seconds) of one judge's answers when they were
+    requested, stored ones included.
+    """
 
     answers: int = 0
     stored: int = 0

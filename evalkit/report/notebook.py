@@ -1,4 +1,6 @@
-"""What notebooks show of a run, a leaderboard, a comparison and a judge: the tables of the report, in one language."""
+"""What notebooks show of a run, a leaderboard, a comparison and a judge: the tables of
+the report, in one language.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def html_of(value: RunResult | Leaderboard | Comparison) -> str:
 def judge_html(
     title: str, use: Use, sentence: str, metrics: Collection[Metric], level: str
 ) -> str:
-    """Return what is known about a judge as HTML: its decision, and its metrics with intervals of a level."""
+    """Return what is known about a judge as HTML: its decision, and its metrics with
+    intervals of a level.
+    """
     finding = Finding("decision", TONES[use], sentence, sentence)
     return _html(
         {"title": title, "findings": [finding], **metric_table(metrics, level)}

@@ -179,7 +179,8 @@ def render_report(
 def draw_report(
     result: RunResult, details: Json | None = None, prompts: Asked | None = None
 ) -> tuple[str, list[Figure]]:
-    """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
+    """Return one self-contained HTML page on a run (findings in words, figures,
+    metrics, cases), and its figures.
 
     Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a
     script shows as text, and the page's own policy runs no script but that one.
@@ -244,7 +245,9 @@ def _case_values(result: RunResult, cases: CaseData) -> JsonObject:
 
 
 def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
-    """Return the values of the templates of a run's findings and tables, for which no case is read."""
+    """Return the values of the templates of a run's findings and tables, for which no
+    case is read.
+    """
     return {
         "title": " · ".join(_title(result)),
         "findings": findings_of(result, details),
@@ -344,7 +347,9 @@ def _embedded(cases: CaseData) -> list[Words]:
 def _by_heading(
     metrics: Iterable[Metric],
 ) -> dict[Words, list[tuple[Words, Metric, Words]]]:
-    """Return the title, numbers and note of each metric with a value, by the heading of its group."""
+    """Return the title, numbers and note of each metric with a value, by the heading of
+    its group.
+    """
     rows_by_heading: dict[Words, list[tuple[Words, Metric, Words]]] = {}
     for metric in metrics:
         if metric.value is not None:
@@ -433,7 +438,8 @@ def run_files(
     scores: Scores,
     evaluator: Evaluator | None = None,
 ) -> dict[str, str]:
-    """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
+    """Return `report.html`, its figures and words and the JSON files of a run just
+    scored; `prompts.json` of a new one.
 
     Without the `evaluator` that asked for its judgments one is made of the config again, so that
     the page can show prompts; where that cannot be, it shows none.

@@ -16,7 +16,9 @@ _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
+    """Return a job's overrides by key from its name in the leaderboard; empty if it is
+    not a list of overrides.
+    """
     settings = {}
     for part in _OVERRIDE.split(name.removesuffix(MARK)):
         key, sign, value = part.partition("=")
@@ -101,7 +103,9 @@ def _values(group: Sequence[dict[str, str]], keys: Sequence[str]) -> Joined:
 
 
 def _differing(settings: Sequence[dict[str, str]]) -> list[str]:
-    """Return the keys that do not have one value in all settings; empty if one is no list of overrides."""
+    """Return the keys that do not have one value in all settings; empty if one is no
+    list of overrides.
+    """
     if not all(settings):
         return []
     keys = dict.fromkeys(key for setting in settings for key in setting)

@@ -1,4 +1,6 @@
-"""The report page of a sweep: which configuration is best, which do not differ significantly, and what each costs."""
+"""The report page of a sweep: which configuration is best, which do not differ
+significantly, and what each costs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class SweepFacts:
 
 
 def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
-    """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
+    """Return one self-contained HTML page on a sweep; it links to the pages of its
+    jobs, `JOB/report.html`.
+    """
     return render(
         "sweep.html.j2", sweep_values(board, facts), script="sweep.js", data={}
     )
@@ -130,7 +134,9 @@ def _shared_settings(
 def _self_explanatory(
     settings: Sequence[Mapping[str, str]], varying: Sequence[str]
 ) -> set[str]:
-    """Return the keys whose values need no key to be understood: words, but not numbers or `none`."""
+    """Return the keys whose values need no key to be understood: words, but not numbers
+    or `none`.
+    """
     return {
         key
         for key in varying

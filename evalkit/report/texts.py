@@ -1,4 +1,5 @@
-"""Texts of reports in every language: those of figures, pages and decisions, titles of metrics, and notes.
+"""Texts of reports in every language: those of figures, pages and decisions, titles of
+metrics, and notes.
 
 Notes are stored in English, as a run folder keeps them, and translated where they are shown:
 `note_text` finds each part of a note in notes.txt, with its arguments. A note that is not there is

@@ -141,7 +141,9 @@ def _incomplete(look: Look) -> Finding:
 
 
 def _changed_models(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
-    """Yield a finding for each judge with another reported model or fingerprint than in the first look."""
+    """Yield a finding for each judge with another reported model or fingerprint than in
+    the first look.
+    """
     if not looks:
         return
     first_look, *_ = looks
@@ -231,7 +233,9 @@ def render_watch(baselines: Sequence[Baseline]) -> str:
 def _figure(
     name: str, differences: Sequence[tuple[Look, Metric | None]]
 ) -> Figure | None:
-    """Return differences from the first two looks with their intervals, by look; `None` if there are none."""
+    """Return differences from the first two looks with their intervals, by look; `None`
+    if there are none.
+    """
     rows = [
         Row((f"{look.number} · {look.started[:10]}",) * 2, metric, 0.0)
         for look, metric in differences

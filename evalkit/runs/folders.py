@@ -1,4 +1,6 @@
-"""Check that a folder is free for a run, remove an earlier run, and read the status and openings of one."""
+"""Check that a folder is free for a run, remove an earlier run, and read the status and
+openings of one.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def claim_run(folder: Path, remedy: str = _ANOTHER) -> Claim:
 
 
 def claim_unused_run(folder: Path) -> tuple[Path, Claim]:
-    """Claim `folder`, or else the first of `folder-2`, `folder-3` and so on without a run and without a process.
+    """Claim `folder`, or else the first of `folder-2`, `folder-3` and so on without a
+    run and without a process.
 
     Raises:
         ConfigError: If it cannot be written.
@@ -52,7 +55,8 @@ def claim_unused_run(folder: Path) -> tuple[Path, Claim]:
 
 
 def claim_finished(folder: Path) -> AbstractContextManager[object]:
-    """Claim the folder of a finished run that a command reads and then changes; a missing folder is not created.
+    """Claim the folder of a finished run that a command reads and then changes; a
+    missing folder is not created.
 
     Raises:
         ConfigError: If another process has it, or it cannot be written.
@@ -244,7 +248,9 @@ def read_status(folder: Path) -> RunStatus:
 
 
 def _fingerprint(manifest: Json) -> str:
-    """Return the fingerprint of a run's data, with cases that were not needed; empty if it is unknown."""
+    """Return the fingerprint of a run's data, with cases that were not needed; empty if
+    it is unknown.
+    """
     return str(
         (manifest.get("not_needed") or manifest.get("dataset") or {}).get("fingerprint")
         or ""
@@ -268,7 +274,8 @@ NOTE = "test labels opened"
 def count_opening(
     config: RunConfig, fingerprint: str, cases: Iterable[Case]
 ) -> int | None:
-    """Count that a run on `dataset.split.use=test` was scored, and return the count for its data so far.
+    """Count that a run on `dataset.split.use=test` was scored, and return the count for
+    its data so far.
 
     The counts of a user are in one file of the user's state folder.
 

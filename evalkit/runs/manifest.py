@@ -34,7 +34,9 @@ PACKAGES = (
 
 
 def environment_versions() -> JsonObject:
-    """Return the versions of evalkit, Python and `PACKAGES`, and the git commit; `None` for what is missing."""
+    """Return the versions of evalkit, Python and `PACKAGES`, and the git commit; `None`
+    for what is missing.
+    """
     return {
         "evalkit": own_version(),
         "python": platform.python_version(),
@@ -181,7 +183,9 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(config: Json) -> bytes:
-    """Return a config of JSON values as YAML with a Hydra defaults list; `${` is escaped so that it stays text."""
+    """Return a config of JSON values as YAML with a Hydra defaults list; `${` is
+    escaped so that it stays text.
+    """
     # With the defaults list, the file is also a config that `evalkit run` composes.
     body = {"defaults": DEFAULTS, **escaped(config)}
     text: str = yaml.dump(

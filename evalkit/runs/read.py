@@ -123,7 +123,8 @@ def read_config(folder: Path) -> RunConfig:
 
 
 def read_facts(folder: Path) -> tuple[JsonObject, float | None]:
-    """Return the manifest of the run in a folder, and its cost in USD; `None` if the cost is unknown.
+    """Return the manifest of the run in a folder, and its cost in USD; `None` if the
+    cost is unknown.
 
     Raises:
         ConfigError: If a file is missing or damaged.
@@ -190,7 +191,9 @@ def _check_folder(folder: Path) -> None:
 
 
 def _alike(folder: Path) -> Path | None:
-    """Return the run folder whose name is closest to that of an absent folder, in the same place."""
+    """Return the run folder whose name is closest to that of an absent folder, in the
+    same place.
+    """
     try:
         names = [
             child.name
@@ -324,7 +327,8 @@ def read_templates(result: RunResult) -> dict[str, str] | None:
 
 
 def read_records(path: Path, kind: Any) -> Sequence[Any]:
-    """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it.
+    """Read and check a file line by line; records beyond the memory limit go to a
+    temporary file next to it.
 
     Raises:
         ConfigError: If it is missing or damaged.

@@ -1,4 +1,5 @@
-"""Encode the frozen values as JSON or Parquet and decode them exactly, and write tables for spreadsheets.
+"""Encode the frozen values as JSON or Parquet and decode them exactly, and write tables
+for spreadsheets.
 
 Judges' texts may contain unpaired surrogates, which UTF-8 cannot encode. pydantic refuses them;
 `json` keeps them.
@@ -30,7 +31,9 @@ NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 class MalformedError(ValueError):
-    """A JSON value does not have the expected type; `str()` names the key and the mismatch, `keys` its place."""
+    """A JSON value does not have the expected type; `str()` names the key and the
+    mismatch, `keys` its place.
+    """
 
     def __init__(
         self, problem: str, path: str = "", keys: Sequence[str | int] = ()
@@ -71,7 +74,9 @@ def _plain(value: Any) -> Any:
 
 
 def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
-    """Return a function that encodes as `json.JSONEncoder` does, but is set up once and not for each line."""
+    """Return a function that encodes as `json.JSONEncoder` does, but is set up once and
+    not for each line.
+    """
     encoder = json.JSONEncoder(
         ensure_ascii=False, allow_nan=allow_nan, default=_plain, check_circular=False
     )
@@ -157,7 +162,9 @@ def decoder(hint: Any) -> Decoder:
 
 
 def _make_strict(schema: Any) -> Any:
-    """Make a pydantic schema strict: convert only integers and `NOT_FINITE` to numbers, and lists to tuples."""
+    """Make a pydantic schema strict: convert only integers and `NOT_FINITE` to numbers,
+    and lists to tuples.
+    """
     if isinstance(schema, list | tuple):
         return type(schema)(_make_strict(part) for part in schema)
     if not isinstance(schema, dict) or schema.get("type") == "literal":
@@ -300,7 +307,9 @@ def as_csv(columns: Sequence[str], rows: Iterable[Json], *, raw: bool = False) -
 
 
 def escaped(value: Any) -> Any:
-    """Return a cell's value, with a `'` before a text that a spreadsheet would execute; numbers are unchanged."""
+    """Return a cell's value, with a `'` before a text that a spreadsheet would execute;
+    numbers are unchanged.
+    """
     if (
         isinstance(value, str)
         and _FORMULA.match(value)

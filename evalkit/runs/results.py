@@ -1,4 +1,6 @@
-"""Finished runs: what was judged, what it cost, and what may be concluded; and the protocol of what records them."""
+"""Finished runs: what was judged, what it cost, and what may be concluded; and the
+protocol of what records them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one run: planned = stored + sent + not made; `retried` counts repeated attempts, `failed` requests."""
+    """Calls of one run: planned = stored + sent + not made; `retried` counts repeated
+    attempts, `failed` requests.
+    """
 
     planned: int = 0
     stored: int = 0
@@ -78,11 +82,14 @@ class RunResult(Shown):
 
     @property
     def decisions(self) -> dict[str, Decision]:
-        """The same about each judge of a panel, by the name that it has in metrics; empty without a panel."""
+        """The same about each judge of a panel, by the name that it has in metrics;
+        empty without a panel.
+        """
         return decide_for_judges(self.metrics, self.config.scoring.confidence)
 
     def to_pandas(self, table: TableName = "verdicts") -> Any:
-        """Return the cases, judgments, verdicts or metrics as a pandas data frame; all its rows are in memory.
+        """Return the cases, judgments, verdicts or metrics as a pandas data frame; all
+        its rows are in memory.
 
         Cases have the fields of a data set, so `evalkit.run(config, cases=frame)` judges them
         again. Judgments are the rows of `evalkit export --to csv`.

@@ -18,7 +18,9 @@ Row = JsonObject
 
 
 def rows_of_run(result: RunResult) -> list[Row]:
-    """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
+    """Return a row for each judgment of responses or pairs, in order; all rows have the
+    same columns.
+    """
     # Indexes of responses in a judgment are positions in the case's list of responses.
     cases = {case.id: case for case in result.cases}
     verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
@@ -139,7 +141,9 @@ def _label_columns(judgment: Judgment, case: Case, verdict: Verdict | None) -> R
 
 
 def column(values: list[Any]) -> list[Any]:
-    """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
+    """Return the values of a column of one type; unless all are numbers or all are true
+    or false, they become texts.
+    """
     # Types and not `isinstance`, because a bool is an int.
     kinds = {type(value) for value in values if value is not None}
     if (

@@ -52,7 +52,9 @@ def side_by_side(folder: Path, names: Mapping[str, str]) -> str:
 
 
 def unique_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the name of each job; one that jobs share, or that a column has, is followed by the job."""
+    """Return the name of each job; one that jobs share, or that a column has, is
+    followed by the job.
+    """
     job_names = list(names.values())
     return {
         job: name

@@ -131,7 +131,9 @@ def _clear(figures: Path, contents: Json) -> None:
 
 
 def _images(folder: Path, result: RunResult) -> dict[str, Iterable[bytes]]:
-    """Return the pictures of a run's cases that its folder does not have, by the names of their files."""
+    """Return the pictures of a run's cases that its folder does not have, by the names
+    of their files.
+    """
     missing: dict[str, Iterable[bytes]] = {}
     for image in _pictures(result):
         name = f"{FOLDER}/{image.file_name}"

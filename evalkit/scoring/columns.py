@@ -66,7 +66,9 @@ REASONS: tuple[Reason, ...] = (
 
 
 class Units(Protocol):
-    """Units of cases, each with the code of its verdict and of its label: what metrics of every kind read."""
+    """Units of cases, each with the code of its verdict and of its label: what metrics
+    of every kind read.
+    """
 
     __slots__ = ()
 
@@ -163,13 +165,17 @@ class PairColumns:
         return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
 
     def sides(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a value of each response, (responses,), for the first and the second response of each pair."""
+        """Return a value of each response, (responses,), for the first and the second
+        response of each pair.
+        """
         # (pairs,) the row of the first response of each pair's case.
         offset = (np.cumsum(self.sizes) - self.sizes)[self.case]
         return values[offset + self.i], values[offset + self.j]
 
     def differences(self, values: Floats) -> Floats:
-        """Return a value of the first response minus that of the second, (pairs,); NaN if one is missing."""
+        """Return a value of the first response minus that of the second, (pairs,); NaN
+        if one is missing.
+        """
         first, second = self.sides(values)
         return np.asarray(first - second)
 
@@ -218,7 +224,9 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
 
 
 def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) -> None:
-    """Label the other pairs of a case with the annotators' majority choice, unless grades already do."""
+    """Label the other pairs of a case with the annotators' majority choice, unless
+    grades already do.
+    """
     votes: dict[Unit, list[Winner]] = {}
     for annotation in labels:
         for unit, winner in choices_in(annotation):
@@ -233,7 +241,9 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
 
 
 def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
-    """Return each case's label of its first pair, and the annotations that label other pairs, by case index."""
+    """Return each case's label of its first pair, and the annotations that label other
+    pairs, by case index.
+    """
     codes = []
     annotator_labels = {}
     for number, case in enumerate(cases):
@@ -253,7 +263,8 @@ def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floa
 
 
 def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of the systems that wrote responses, and each response's system as an index, -1 if unknown.
+    """Return the names of the systems that wrote responses, and each response's system
+    as an index, -1 if unknown.
 
     Names are as metrics have them: invisible characters are replaced by their codes.
     """
@@ -363,7 +374,8 @@ class ScoreColumns:
         return self._describe_unlike_units(scale)
 
     def _describe_unlike_units(self, scale: Scale) -> str:
-        """Return that grades and scores use different parts of the scale, as if their units differed; or nothing.
+        """Return that grades and scores use different parts of the scale, as if their
+        units differed; or nothing.
 
         Grades from 1 to 5 lie on a scale from 0 to 100, and mean nothing there. It shows if one of
         both uses less than half of the scale, and the other grows by far more or less than it.
@@ -486,7 +498,8 @@ class VerdictColumns(Units):
 
 @frozen
 class ClassColumns(Units):
-    """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
+    """The class verdicts of one judge or a panel, one row for each response of each
+    case, in case order.
 
     Attributes:
         names: the classes, in the order of the config.
@@ -586,7 +599,9 @@ class ClassColumns(Units):
         chances: Floats,
         votes: Mapping[str, Ints] = MappingProxyType({}),
     ) -> ClassColumns:
-        """Return the same responses with the verdicts and probabilities of a judge, and the votes of its judges."""
+        """Return the same responses with the verdicts and probabilities of a judge, and
+        the votes of its judges.
+        """
         # A judge without any probabilities has no column of them.
         known_chances = chances if np.isfinite(chances).any() else None
         return replace(

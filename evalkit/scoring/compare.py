@@ -1,4 +1,6 @@
-"""Comparison of runs on the cases they share, paired by case, with the same resamples of clusters for each run."""
+"""Comparison of runs on the cases they share, paired by case, with the same resamples
+of clusters for each run.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ from evalkit.scoring.verdicts.checklists import read_items
 
 @frozen
 class Entry:
-    """A run's value of a metric on the shared cases; runs that share a letter do not differ significantly."""
+    """A run's value of a metric on the shared cases; runs that share a letter do not
+    differ significantly.
+    """
 
     run: str
     metric: Metric
@@ -121,7 +125,9 @@ class Comparison(Shown):
         }
 
     def difference(self, metric: str) -> Difference | None:
-        """Return the difference of the first two runs in a metric, `None` if it cannot be compared."""
+        """Return the difference of the first two runs in a metric, `None` if it cannot
+        be compared.
+        """
         return next(
             (
                 difference
@@ -223,7 +229,9 @@ def compare_runs(
 
 
 def _stop(run: RunEntry, confidence: float) -> Entry:
-    """Return the metric that may stop a run, on all of its cases, with an interval of the comparison's confidence."""
+    """Return the metric that may stop a run, on all of its cases, with an interval of
+    the comparison's confidence.
+    """
     # The run's own metric has the right confidence already.
     if run.config.scoring.confidence == confidence:
         return Entry(run.name, run.metrics[run.stop])
@@ -295,7 +303,9 @@ def _why_not(name: str, measured: Sequence[_Measured]) -> str:
 
 
 def _comparable(name: str, first_run: _Measured, second_run: _Measured) -> bool:
-    """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
+    """Return whether a metric has the same unit in both runs: units of the rubric need
+    the same rubric.
+    """
     # The ends of both rubrics; two scales of different ends have different units.
     first, second = (
         Scale.of(m.entry.config.rubric).ends for m in (first_run, second_run)
@@ -314,7 +324,8 @@ def _difference(
     family: Sequence[str],
     size: int,
 ) -> Difference:
-    """Return a difference with its interval and, in the family, its test; for accuracy over the units that both read.
+    """Return a difference with its interval and, in the family, its test; for accuracy
+    over the units that both read.
 
     Args:
         name: the metric.
@@ -410,7 +421,9 @@ def _entries(
     family: Sequence[str],
     confidence: float,
 ) -> Iterator[Entry]:
-    """Yield each run's metrics; those of the family have letters if there are more than two runs."""
+    """Yield each run's metrics; those of the family have letters if there are more than
+    two runs.
+    """
     letters = {}
     # Two runs need no letters: their difference is in the table.
     for name in family if len(measured) > 2 else ():
@@ -437,7 +450,9 @@ def _entries(
 def _agreement_of_runs(
     first_run: _Measured, second_run: _Measured, scoring: ScoringConfig
 ) -> list[Difference]:
-    """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
+    """Return how often two runs agree, Cohen's kappa, and how often one's scores
+    contradict the other's comparisons.
+    """
     first = first_run.verdicts.winner
     # Both are (pairs,) winners on the same pairs, so they are compared by index.
     second = second_run.verdicts.winner
@@ -472,7 +487,9 @@ def _agreement_of_runs(
 
 
 def _halo_effect(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
-    """Return `checklist/halo` if one run asked for each item of the same checklists alone, and the other did not."""
+    """Return `checklist/halo` if one run asked for each item of the same checklists
+    alone, and the other did not.
+    """
     checklists = (
         run for run in (first_run, second_run) if run.config.mode.name == CHECKLIST
     )

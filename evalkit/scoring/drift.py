@@ -1,4 +1,6 @@
-"""Drift: what changed between two runs, whether verdicts changed, and whether agreement with the labels got worse."""
+"""Drift: what changed between two runs, whether verdicts changed, and whether agreement
+with the labels got worse.
+"""
 
 from __future__ import annotations
 
@@ -201,14 +203,18 @@ class Drift:
 
     @property
     def noisy(self) -> bool | None:
-        """Whether flips are not shown to be more than the judge's noise; `None` if the noise is unknown."""
+        """Whether flips are not shown to be more than the judge's noise; `None` if the
+        noise is unknown.
+        """
         if self.beyond is None or self.beyond.low is None:
             return None
         return self.beyond.low <= 0
 
     @property
     def changed(self) -> bool:
-        """Whether verdicts are shown to differ by more than the margin and, if known, the noise; or scores by more."""
+        """Whether verdicts are shown to differ by more than the margin and, if known,
+        the noise; or scores by more.
+        """
         flips = self.flips
         shift = self.shift
         moved = (
@@ -360,7 +366,9 @@ def _find_changes(
 
 
 def _copied(before: RunEntry, after: RunEntry) -> int:
-    """Return how many stored answers of a run are those of another one: even their durations are equal."""
+    """Return how many stored answers of a run are those of another one: even their
+    durations are equal.
+    """
     earlier = {
         (judgment.keys, judgment.completion.latency)
         for judgment in before.judgments
@@ -418,7 +426,9 @@ def _prompt_hashes(manifest: Json) -> dict[str, Any]:
 def _differing_settings(
     runs: Sequence[RunEntry], manifests: Sequence[Json]
 ) -> Iterator[Setting]:
-    """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
+    """Yield the differing settings: those of the configs, the models in use, and the
+    templates if both are known.
+    """
     first, second = (dict(_flat(run.config.dump())) for run in runs)
     reported = [_reported_models(run) for run in runs]
     models = [_models_of(manifest) for manifest in manifests]
@@ -577,7 +587,9 @@ def _sampled_verdicts(
 def _share(
     pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]
 ) -> tuple[Floats, Bools]:
-    """Return for each unit the mean of a change over pairs of samples that are both read, and whether there are any."""
+    """Return for each unit the mean of a change over pairs of samples that are both
+    read, and whether there are any.
+    """
     # shape (pairs of samples, units)
     read = [(first >= 0) & (second >= 0) for first, second in pairs]
     hits = np.sum(
@@ -619,7 +631,8 @@ def _drift_state(drift: Drift) -> tuple[State, str]:
 
 
 def _more_labels_needed(drift: Drift, reason: str, confidence: float) -> int | None:
-    """Return how many more labels would probably show whether agreement is worse; `None` if that is unknown.
+    """Return how many more labels would probably show whether agreement is worse;
+    `None` if that is unknown.
 
     Without labels, for a judge that is as good as before: the difference then varies as much as
     verdicts change, which fewer than `FEW_LABELS` verdicts do not show.

@@ -99,7 +99,8 @@ def is_available(spec: MetricSpec, config: RunConfig) -> bool:
 def fits(
     match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable[str]]
 ) -> bool:
-    """Return whether the placeholders of a metric's name are in the config (a criterion, a class) or in the cases.
+    """Return whether the placeholders of a metric's name are in the config (a
+    criterion, a class) or in the cases.
 
     `values_in_cases` returns the names of models, subsets and the like; it is called only if they
     matter.
@@ -166,7 +167,9 @@ def _expand_name(
     configured: Mapping[str, Sequence[str]],
     values_in_cases: Sequence[str],
 ) -> list[str]:
-    """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
+    """Return the names that a name with placeholders can be; empty if two of them
+    depend on the cases.
+    """
     # Two values from cases would make a product of names, mostly of metrics that do not exist.
     if sum(placeholder not in spec.values for placeholder in placeholders) > 1:
         return []
@@ -316,7 +319,8 @@ def judge_metrics(
 def judge_decision(
     demanded: Use, decision: Decision, sentence: str, choices: Choices = NO_CHOICES
 ) -> Ruling:
-    """Return whether a judge is good for at least what the gate demands; undecided if its intervals do not exclude it.
+    """Return whether a judge is good for at least what the gate demands; undecided if
+    its intervals do not exclude it.
 
     It fails if there are slices in which the judge is not.
 
@@ -389,7 +393,9 @@ def _by_number(
 
 
 def _rule_by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
-    """Rule by the whole interval: held if both ends meet the bound, failed if neither does, otherwise undecided."""
+    """Rule by the whole interval: held if both ends meet the bound, failed if neither
+    does, otherwise undecided.
+    """
     if metric.value is None:
         return _by_number(metric, "value", sign, limit)
     if metric.low is None or metric.high is None:
@@ -434,7 +440,8 @@ def judge_lead(
     scoring: ScoringConfig,
     by: str = "interval",
 ) -> Ruling:
-    """Return whether a run is at most `rule.margin` worse than another in one metric, paired by case.
+    """Return whether a run is at most `rule.margin` worse than another in one metric,
+    paired by case.
 
     It is non-inferiority by the interval of the difference (Schumi and Wittes 2011, Trials 12,
     106): held if the interval lies above minus the margin, failed if it lies below.

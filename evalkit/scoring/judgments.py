@@ -48,7 +48,8 @@ def is_list(judgment: Judgment) -> bool:
 
 
 def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
-    """Return a ranking as one judgment per pair or per response of its unit, with responses in the order shown.
+    """Return a ranking as one judgment per pair or per response of its unit, with
+    responses in the order shown.
 
     The margin of a pair is the difference of its scores. Pairs with an omitted response are
     missing, and so are all pairs of a ranking that could not be read.
@@ -131,7 +132,9 @@ def _check_unit(judgment: Judgment) -> None:
 
 
 def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
-    """Return the difference of a pair's scores or the score of a single response, `None` if one is missing."""
+    """Return the difference of a pair's scores or the score of a single response,
+    `None` if one is missing.
+    """
     values = [scores[index] for index in unit if index in scores]
     if len(values) == len(unit):
         # A pair: first minus second. A single response: its score minus nothing.
@@ -156,7 +159,8 @@ Places: TypeAlias = NDArray[np.int32]
 
 @frozen
 class JudgmentColumns:
-    """Judgments as rows, sorted by case, unit, order shown, sample and judge; NaN for a missing number.
+    """Judgments as rows, sorted by case, unit, order shown, sample and judge; NaN for a
+    missing number.
 
     A ranking (`RANKING` in `origin`) is followed by rows for the pairs and responses that it
     implies (`IMPLIED`). Every other judgment is `STATED`.
@@ -571,7 +575,9 @@ _MOST_KNOWN: Final = 10_000
 
 
 def _repeatable_content(judgment: Judgment) -> tuple[Any, ...] | None:
-    """Return what a judgment without a completion says, whatever its case; `None` if it says more."""
+    """Return what a judgment without a completion says, whatever its case; `None` if it
+    says more.
+    """
     # What identifies or weighs a single answer makes it unlike all others.
     if (
         judgment.completion is not None
@@ -605,7 +611,9 @@ def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
 def _renumbered(
     indices: Places, original: Iterable[Any], ordered: Sequence[Any]
 ) -> Places:
-    """Return indices into `original` as indices into `ordered`, which holds the same items; -1 stays -1."""
+    """Return indices into `original` as indices into `ordered`, which holds the same
+    items; -1 stays -1.
+    """
     new = {entry: index for index, entry in enumerate(ordered)}
     # The last entry maps -1 to itself.
     table = np.array([*(new[entry] for entry in original), -1], dtype=np.int32)

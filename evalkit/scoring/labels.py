@@ -1,4 +1,5 @@
-"""Labels: the weights of those sampled with unequal probabilities, and how many more would decide about a judge.
+"""Labels: the weights of those sampled with unequal probabilities, and how many more
+would decide about a judge.
 
 Each labeled case stands for 1 / p cases, where p is the probability that it was chosen for labeling
 (Horvitz and Thompson 1952, J. Am. Stat. Assoc. 47, 663-685). Ratios of weighted sums are Hájek's
@@ -63,12 +64,15 @@ class LabelWeights:
 
     @property
     def effective(self) -> float:
-        """The number of labels of a simple random sample that would be as precise (Kish 1965, section 11.7)."""
+        """The number of labels of a simple random sample that would be as precise (Kish
+        1965, section 11.7).
+        """
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
 
 def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
-    """Return the weights of a run's labeled cases; `None` if they are equal, or nothing says how cases were chosen.
+    """Return the weights of a run's labeled cases; `None` if they are equal, or nothing
+    says how cases were chosen.
 
     Raises:
         ConfigError: if a probability is invalid.
@@ -97,7 +101,9 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
 
 
 def given_weights(cases: Sequence[Case]) -> Floats | None:
-    """Return the weights of cases by which comparisons with labels are weighted; `None` if there are none."""
+    """Return the weights of cases by which comparisons with labels are weighted; `None`
+    if there are none.
+    """
     chosen = label_weights(cases)
     if chosen is None or chosen.unknown:
         return None
@@ -107,7 +113,9 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
 def weigh_labels(
     measures: Sequence[Statistic | Metric], chosen: LabelWeights
 ) -> Iterator[Statistic | Metric]:
-    """Yield metrics with those that compare with labels weighted, after those on the sample of labels."""
+    """Yield metrics with those that compare with labels weighted, after those on the
+    sample of labels.
+    """
     yield from _sample_metrics(chosen)
     scaled: dict[int, Floats] = {}
     for metric in measures:
@@ -147,7 +155,8 @@ def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:
 def _with_weights(
     statistic: Statistic, weights: Floats, scaled: dict[int, Floats]
 ) -> Statistic:
-    """Return a statistic under weights of cases; its bounds over missing answers too, if it is a rate.
+    """Return a statistic under weights of cases; its bounds over missing answers too,
+    if it is a rate.
 
     Args:
         statistic: the statistic.
@@ -204,7 +213,8 @@ SKEW: Final = 7
 def labels_needed(
     metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float
 ) -> Metric:
-    """Return `decision/labels_needed`, without a value where labels decide, or no number of them would.
+    """Return `decision/labels_needed`, without a value where labels decide, or no
+    number of them would.
 
     The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of
     q / sqrt(n), where q is the quantile of the interval. N is the smallest number for which an
@@ -262,7 +272,9 @@ def labels_needed(
 
 
 def _few_clusters(metric: Metric, clusters: int) -> str:
-    """Return the end of a note on labels of few clusters, which more labels of the same would not help."""
+    """Return the end of a note on labels of few clusters, which more labels of the same
+    would not help.
+    """
     if 0 < CROWDED * clusters <= metric.n and clusters < FEW_LABELS:
         return f"; labels of {clusters} clusters"
     return ""
@@ -280,7 +292,9 @@ def _totals(
 
 
 def _more_labels(totals: tuple[float, float, float], at_hand: int, note: str) -> Metric:
-    """Return how many labels to add to those at hand, with the range, each with two significant digits."""
+    """Return how many labels to add to those at hand, with the range, each with two
+    significant digits.
+    """
     low, total, high = (
         float(_rounded(max(1.0, min(max(count, FEW), MOST) - at_hand)))
         for count in totals
@@ -294,7 +308,9 @@ def _labels_for_leans(
     at_hand: int,
     confidence: float,
 ) -> Metric:
-    """Return how many labels decide whether open leans are within their margin, if they are as estimated."""
+    """Return how many labels decide whether open leans are within their margin, if they
+    are as estimated.
+    """
     # For each lean: the labels it needs, between a lower and an upper estimate.
     totals = list[tuple[float, float, float]]()
     few = ""
@@ -326,7 +342,8 @@ def _labels_for_leans(
 
 
 def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
-    """Return how many more labels would probably put a metric's interval on one side of a limit that lies within it.
+    """Return how many more labels would probably put a metric's interval on one side of
+    a limit that lies within it.
 
     As in `labels_needed`, from half the length of the interval, with the metric's units as
     clusters. `None` if the metric is not about labels alone, if there are fewer than `FEW_LABELS`,
@@ -344,7 +361,9 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
 
 
 def units_for(metric: Metric, limit: float, confidence: float) -> int | None:
-    """Return as `labels_for` how many more units, such as cases of an audit, would probably decide a metric."""
+    """Return as `labels_for` how many more units, such as cases of an audit, would
+    probably decide a metric.
+    """
     spread = _spread_at_hand(metric, confidence)
     if (
         not spread
@@ -392,7 +411,9 @@ def _is_by_labels(metric: Metric) -> bool:
 
 
 def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
-    """Return the standard deviation of one unit's part in a metric; `None` without an interval of two units."""
+    """Return the standard deviation of one unit's part in a metric; `None` without an
+    interval of two units.
+    """
     if metric.n < 2 or metric.low is None or metric.high is None:
         return None
     return (
@@ -404,7 +425,8 @@ def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
 
 
 def labels_to_decide(distance: float, spread: float, confidence: float) -> int:
-    """Return how many labels probably put an interval on one side of a limit at a distance from the estimate.
+    """Return how many labels probably put an interval on one side of a limit at a
+    distance from the estimate.
 
     Args:
         distance: the distance.
@@ -415,7 +437,8 @@ def labels_to_decide(distance: float, spread: float, confidence: float) -> int:
 
 
 def _spread(agreement: float, metrics: Mapping[str, Metric]) -> float:
-    """Return the standard deviation of one label's part in a correlation or kappa (Cohen 1960), from estimates alone.
+    """Return the standard deviation of one label's part in a correlation or kappa
+    (Cohen 1960), from estimates alone.
 
     The share of correct verdicts is taken to be at least that of labels that are half A and half B.
     """
@@ -460,7 +483,8 @@ def _clusters_needed(
 def _clusters_without_error(
     distance: float, reach: float, n: int, confidence: float
 ) -> float:
-    """Return how many clusters decide if none has an error, from the reach of the interval of n of them.
+    """Return how many clusters decide if none has an error, from the reach of the
+    interval of n of them.
 
     The reach is in proportion to the largest rate of errors that n clusters without any do not
     exclude (Clopper and Pearson 1934, Biometrika 26, 404-413).

@@ -1,4 +1,6 @@
-"""Ranking of a sweep's judge configurations: significant differences, intervals of ranks, and the Pareto front."""
+"""Ranking of a sweep's judge configurations: significant differences, intervals of
+ranks, and the Pareto front.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ class Standing:
 
 @frozen
 class Contrast:
-    """The difference of two jobs of one dataset in a metric, with the test of whether they differ."""
+    """The difference of two jobs of one dataset in a metric, with the test of whether
+    they differ.
+    """
 
     first: str
     second: str
@@ -127,7 +131,9 @@ class Contrast:
 
 @frozen
 class Contradiction:
-    """A job that scores and a job that compares with the same other settings, and how often they contradict."""
+    """A job that scores and a job that compares with the same other settings, and how
+    often they contradict.
+    """
 
     scores: str
     comparisons: str
@@ -198,11 +204,15 @@ class Leaderboard(Shown):
         return tuple(row for row in self.rows if row.job not in hidden)
 
     def twins_of(self, row: Standing) -> tuple[str, ...]:
-        """Return the group of twins that a row belongs to, itself included; empty if it has none."""
+        """Return the group of twins that a row belongs to, itself included; empty if it
+        has none.
+        """
         return next((group for group in self.twins if row.job in group), ())
 
     def main_columns(self) -> list[str]:
-        """Return the columns in which jobs differ, most important first; `by` is always the first."""
+        """Return the columns in which jobs differ, most important first; `by` is always
+        the first.
+        """
         differing = [
             name for name in self.columns if name == self.by or self._differs(name)
         ]
@@ -275,7 +285,8 @@ class Leaderboard(Shown):
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
-    """Rank a sweep's jobs by agreement with labels, or without labels by consistency of the two orders.
+    """Rank a sweep's jobs by agreement with labels, or without labels by consistency of
+    the two orders.
 
     Jobs that choose classes are ranked by kappa, because a judge that always chooses the most
     frequent class can have a high accuracy. Accuracy and consistency are tested by McNemar's test
@@ -340,7 +351,9 @@ def _twins(
 def _contradictions(
     contenders: Sequence[Contender], scoring: ScoringConfig
 ) -> tuple[Contradiction, ...]:
-    """Compare each job that scores with each that compares the same cases under the same other settings."""
+    """Compare each job that scores with each that compares the same cases under the
+    same other settings.
+    """
     return tuple(
         Contradiction(
             scorer.job,
@@ -359,7 +372,9 @@ def _contradictions(
 def _with_contradiction(
     contender: Contender, measured: Sequence[Contradiction]
 ) -> Contender:
-    """Return a job with its contradiction rates among its metrics, if it is compared with a single other job."""
+    """Return a job with its contradiction rates among its metrics, if it is compared
+    with a single other job.
+    """
     involved = [
         contradiction
         for contradiction in measured
@@ -572,7 +587,9 @@ class _Group:
 
 
 def clearly_cheaper(cost: Metric | None, reference: Metric | None) -> bool:
-    """Return whether a configuration with cost `cost` is shown to cost less than one with cost `reference`."""
+    """Return whether a configuration with cost `cost` is shown to cost less than one
+    with cost `reference`.
+    """
     if (
         cost is None
         or reference is None
@@ -595,7 +612,9 @@ def clearly_cheaper(cost: Metric | None, reference: Metric | None) -> bool:
 def _leads(
     group: Sequence[Contender], by: str | None, scoring: ScoringConfig
 ) -> Callable[[str, str], tests.Lead | tests.ResampledLead]:
-    """Return the function from two jobs to their lead: in right or consistent pairs, or in a coefficient."""
+    """Return the function from two jobs to their lead: in right or consistent pairs, or
+    in a coefficient.
+    """
     positions = {contender.job: position for position, contender in enumerate(group)}
     cluster = {
         case: number

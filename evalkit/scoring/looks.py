@@ -78,7 +78,8 @@ class Look:
 
 @frozen
 class Baseline:
-    """Looks at the same cases by the same judge, of which the first two are the baseline of the others.
+    """Looks at the same cases by the same judge, of which the first two are the
+    baseline of the others.
 
     Attributes:
         judge: the judge's name.
@@ -134,7 +135,8 @@ class Baseline:
 def answers_of(
     verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
 ) -> dict[Unit, tuple[Answer, Answer]]:
-    """Return the answer and the label of each unit of a run: a pair, a response, or an item of a checklist.
+    """Return the answer and the label of each unit of a run: a pair, a response, or an
+    item of a checklist.
 
     Winners that scores of single responses imply are omitted.
     """
@@ -192,7 +194,8 @@ def unit_answers(
 def as_numbers(
     looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span: float
 ) -> tuple[Floats, Floats]:
-    """Return (looks, units): answers as numbers whose distance, at most 1, is how much they differ; and how right.
+    """Return (looks, units): answers as numbers whose distance, at most 1, is how much
+    they differ; and how right.
 
     Two scores differ by their distance as a share of the scale, on a scale without ends by 1, as do
     other answers.
@@ -386,7 +389,9 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
     answered = np.logical_and.reduceat(np.isfinite(values), starts, axis=1)
 
     def apart(t: int) -> Floats:
-        """Return (looks, clusters) the mean distance of each look from look t, 0 where one of them failed."""
+        """Return (looks, clusters) the mean distance of each look from look t, 0 where
+        one of them failed.
+        """
         means = np.add.reduceat(_distance(values, values[t]), starts, axis=1) / sizes
         return np.where(answered & answered[t], means, 0.0)
 

@@ -90,7 +90,8 @@ class RunEntry:
 def pair_runs(
     runs: Sequence[RunEntry], *, same: bool = True
 ) -> tuple[list[RunEntry], dict[str, int]]:
-    """Return the runs on the cases that all of them have, in the order of the first run, and how many others each has.
+    """Return the runs on the cases that all of them have, in the order of the first
+    run, and how many others each has.
 
     Each run keeps its own cases: their checklists and classes may differ between runs.
 
@@ -132,7 +133,9 @@ def pair_runs(
 
 
 def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
-    """Return the values that meet the condition, by index, because there may be too many to hold."""
+    """Return the values that meet the condition, by index, because there may be too
+    many to hold.
+    """
     positions = array(
         "q", (position for position, value in enumerate(values) if holds(value))
     )
@@ -185,7 +188,8 @@ def _content(case: Case) -> tuple[object, ...]:
 
 @frozen
 class PairedVerdicts:
-    """A run's verdicts: on pairs in an order that is the same in every run, and on responses if there are any.
+    """A run's verdicts: on pairs in an order that is the same in every run, and on
+    responses if there are any.
 
     If the rubric has classes, each response takes the place of a pair, with its classes as label
     and winner.
@@ -252,7 +256,8 @@ class PairedVerdicts:
         )
 
     def statistics(self, span: float) -> list[Statistic]:
-        """Return `agreement/error` if responses have scores and grades: their mean absolute difference.
+        """Return `agreement/error` if responses have scores and grades: their mean
+        absolute difference.
 
         Args:
             span: the largest possible difference.
@@ -275,7 +280,9 @@ class PairedVerdicts:
         ]
 
     def by_cluster(self, name: str) -> Floats:
-        """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
+        """Return each cluster's mean score or mean absolute difference from the grades,
+        NaN without values.
+        """
         values = self.score if name == SCORE else np.abs(self.score - self.grade)
         return group_mean(
             self.clusters.of_rows(self.responses.case), values, self.clusters.count
@@ -291,7 +298,8 @@ class PairedVerdicts:
         )
 
     def accuracy_lead(self, rival: PairedVerdicts) -> tuple[Lead, Statistic]:
-        """Return the lead of this run over another in correct pairs, and its mean over labeled pairs read by both.
+        """Return the lead of this run over another in correct pairs, and its mean over
+        labeled pairs read by both.
 
         The bounds assume that every missing verdict is wrong here and correct there, and the
         reverse. Pairs that chose the thresholds of a cascade have no label in its run.

@@ -1,4 +1,6 @@
-"""Scoring of a run: judgments to verdicts, verdicts to statistics, statistics to metrics with intervals."""
+"""Scoring of a run: judgments to verdicts, verdicts to statistics, statistics to
+metrics with intervals.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,8 @@ class Scores:
 def score_run(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
 ) -> Scores:
-    """Return the verdicts, metrics and frontier of a run; they do not depend on the order of the input.
+    """Return the verdicts, metrics and frontier of a run; they do not depend on the
+    order of the input.
 
     Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` if
     unreadable. A ranking (listwise) gives verdicts on both. Metrics that the mode can never have
@@ -233,7 +236,8 @@ def verdict_statistics(
     judgments: Sequence[Judgment],
     clusters: Clusters | None = None,
 ) -> Sequence[Statistic | Metric]:
-    """Return the rates and means of the verdicts of `score_run`: no corrections, models, rankings and tables.
+    """Return the rates and means of the verdicts of `score_run`: no corrections,
+    models, rankings and tables.
 
     Args:
         config: the run's config.
@@ -270,7 +274,9 @@ def verdicts_of(
 
 
 def verdicts_by_judge(run: FinishedRun) -> Mapping[str, Sequence[Verdict]]:
-    """Return the verdicts of each judge of a panel by name; those of a run just scored are at hand."""
+    """Return the verdicts of each judge of a panel by name; those of a run just scored
+    are at hand.
+    """
     verdicts = run.verdicts
     return (
         verdicts
@@ -308,7 +314,9 @@ class _Run:
     items: Mapping[str | None, ItemColumns]
 
     def values(self, clusters: Clusters | None = None) -> RunValues:
-        """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
+        """Return what the metrics of the run are computed from; without clusters, only
+        rates and means of verdicts.
+        """
         # Judges of a cascade saw different units, and are not comparable.
         judges = None if self.cascade is not None else [*self.judge_verdicts.values()]
         judge_values: RunValues = {"judges": judges or None, "cascade": self.cascade}
@@ -326,7 +334,9 @@ class _Run:
     def values_by_judge(
         self, clusters: Clusters | None = None
     ) -> Iterator[tuple[str, RunValues]]:
-        """Yield the same for each judge that was asked about every unit: in a cascade, the first one."""
+        """Yield the same for each judge that was asked about every unit: in a cascade,
+        the first one.
+        """
         config = self.kind.config
         cases = self.kind.cases
         for name, verdicts in [*self.judge_verdicts.items()][
@@ -452,7 +462,9 @@ def _checklist_metrics(
     items: ItemColumns,
     by_judge: Mapping[str, ItemColumns],
 ) -> Measures:
-    """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
+    """Return the metrics of checklists, which are scored besides as if the judge had
+    given their scores.
+    """
     # Costs are those of the answers, read again without criteria.
     read = read_judgments(cases, judgments, ())
     measures = [
@@ -503,7 +515,8 @@ def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
 
 
 def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
-    """Return the judges that judged, out of those that were to judge, in the order of the config; `None` for one.
+    """Return the judges that judged, out of those that were to judge, in the order of
+    the config; `None` for one.
 
     Raises:
         ConfigError: if metrics of two judges would have the same names.
@@ -523,7 +536,9 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
 def _subset_metrics(
     run: _Run, panel: Panel, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], list[Statistic], Json]:
-    """Return the metrics of the best subset of a panel's judges, the accuracies of each subset, and their table."""
+    """Return the metrics of the best subset of a panel's judges, the accuracies of each
+    subset, and their table.
+    """
     kind = run.kind
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
@@ -571,7 +586,9 @@ def _asked_of_all(run: _Run) -> Bools:
 def _if_unlabeled(
     measures: Sequence[Statistic | Metric],
 ) -> Sequence[Statistic | Metric]:
-    """Return a judge's rates corrected by labels if some answers have a label and others have none."""
+    """Return a judge's rates corrected by labels if some answers have a label and
+    others have none.
+    """
     # The note says that labels are a random sample of the answers.
     if any(metric.note and RANDOM in metric.note for metric in measures):
         return measures

@@ -30,7 +30,8 @@ from evalkit.scoring.verdicts.checklists import ItemColumns
 
 
 class RunValues(TypedDict, total=False):
-    """What the metrics of a run are computed from, by the parameters of their functions: `None` if the run lacks it.
+    """What the metrics of a run are computed from, by the parameters of their
+    functions: `None` if the run lacks it.
 
     A function of metrics has no other parameters. `answers` are also `verdicts`, `classes` or
     `items`, by their kind. Verdicts are also `compared` if the judge compares, with `passes`, and

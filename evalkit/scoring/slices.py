@@ -256,7 +256,9 @@ def _text(value: Any) -> str:
 
 
 def _values(values: Iterable[str]) -> tuple[str, ...]:
-    """Return values as texts show them, different ones for all that would have the same name of a metric."""
+    """Return values as texts show them, different ones for all that would have the same
+    name of a metric.
+    """
     parts = visible_names(values, _name_part)
     return tuple(
         visible(value) if _name_part(value) == part else part
@@ -332,7 +334,9 @@ def _shown(number: float, dates: bool) -> str:
 
 
 def slice_name(column: str, value: str, metric: str) -> str:
-    """Return a slice's name of a metric; characters that MLflow refuses are replaced by their code, `_3d_` for `=`."""
+    """Return a slice's name of a metric; characters that MLflow refuses are replaced by
+    their code, `_3d_` for `=`.
+    """
     return f"slice/{_name_part(column)}/{_name_part(value)}/{metric}"
 
 
@@ -423,7 +427,9 @@ def _p_values(
     clusters: Clusters,
     family: int,
 ) -> dict[int, float | None]:
-    """Return the p-values of the slices that are large enough to test, by the index of the slice."""
+    """Return the p-values of the slices that are large enough to test, by the index of
+    the slice.
+    """
     large = [
         index for index, statistic in enumerate(slice_statistics) if statistic.n >= FEW
     ]
@@ -433,7 +439,9 @@ def _p_values(
 
 
 def _number_of_differences(rows: Sequence[JsonObject], confidence: float) -> Metric:
-    """Return how many slices differ significantly from the rest; without any test it has no value."""
+    """Return how many slices differ significantly from the rest; without any test it
+    has no value.
+    """
     tests = sum(row["p"] is not None for row in rows)
     alpha = 1 - confidence
     adjusted = [row["p_holm"] for row in rows if row["p_holm"] is not None]
@@ -585,7 +593,8 @@ def _permutation_p_values(
 def _permuted_clusters(
     cases: Ints, permutations: int, generator: np.random.Generator
 ) -> Ints:
-    """Return the cases of clusters of one size in random orders, (permutations, clusters, cases of one).
+    """Return the cases of clusters of one size in random orders, (permutations,
+    clusters, cases of one).
 
     Whole clusters change places, and then the cases in each.
 

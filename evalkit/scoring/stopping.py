@@ -1,4 +1,5 @@
-"""Metrics that can stop a run, and their confidence sequences over its clusters in the order of its cases.
+"""Metrics that can stop a run, and their confidence sequences over its clusters in the
+order of its cases.
 
 A metric can stop a run if it is a mean of values with a known range, and each cluster's values
 depend on no other cluster. `stops` in the catalog lists them. A missing value counts as the lowest
@@ -104,7 +105,8 @@ def with_sequences(
     measures: Sequence[Statistic | Metric],
     clusters: Clusters,
 ) -> tuple[dict[str, Metric], JsonObject]:
-    """Return the metrics of a run that stops, with confidence sequences where there are any, and its table.
+    """Return the metrics of a run that stops, with confidence sequences where there are
+    any, and its table.
 
     Args:
         config: the run's config; one that does not stop has no sequences.

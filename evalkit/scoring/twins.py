@@ -1,4 +1,6 @@
-"""Twins: jobs of a sweep whose verdicts are equal, so that the settings in which they differ have no effect."""
+"""Twins: jobs of a sweep whose verdicts are equal, so that the settings in which they
+differ have no effect.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Judged(Protocol):
 
 
 def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of two or more jobs of one dataset with equal verdicts, in the order of the jobs.
+    """Return the groups of two or more jobs of one dataset with equal verdicts, in the
+    order of the jobs.
 
     Verdicts are equal if the winner, score, class, items or absence of each unit is. Their margins,
     confidences and reasons may differ. Jobs of judges with different names, and jobs without any

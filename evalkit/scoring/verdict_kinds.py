@@ -152,7 +152,9 @@ def kind_of(
     judgments: JudgmentColumns,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
 ) -> VerdictKind:
-    """Return how a run's judgments become verdicts: choices of classes, or comparisons and scores."""
+    """Return how a run's judgments become verdicts: choices of classes, or comparisons
+    and scores.
+    """
     classes = config.rubric.named_classes
     if classes is None:
         return _comparison_kind(config, cases, judgments, items)
@@ -231,7 +233,9 @@ def cascade_of(
 def calibrated(
     config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
 ) -> RunConfig:
-    """Return the config of a cascade with the thresholds that labels choose, by the judges that were asked so far."""
+    """Return the config of a cascade with the thresholds that labels choose, by the
+    judges that were asked so far.
+    """
     if not config.judge.calibrates:
         return config
     case_ids = {case.id for case in cases}
@@ -242,7 +246,9 @@ def calibrated(
 def escalated(
     config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
 ) -> frozenset[tuple[str, Unit]]:
-    """Return the pairs or responses that no judge of a cascade has decided so far, each by case id and indices."""
+    """Return the pairs or responses that no judge of a cascade has decided so far, each
+    by case id and indices.
+    """
     cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
     size = 1 if config.rubric.classes else 2
     # in the order of the cascade's units
@@ -257,7 +263,8 @@ def escalated(
 
 
 def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
-    """Return whether single responses were judged; a third-party mode is identified by the units of its judgments.
+    """Return whether single responses were judged; a third-party mode is identified by
+    the units of its judgments.
 
     Raises:
         ConfigError: if some judgments are of single responses and others are not.

@@ -1,4 +1,6 @@
-"""How large a question to a judge can be: bounds that are checked before anything is computed or sent."""
+"""How large a question to a judge can be: bounds that are checked before anything is
+computed or sent.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,9 @@ _EXAMPLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class JudgeFolder:
-    """A judge as in its folder: its config, the texts of its templates by name, and what is known about it."""
+    """A judge as in its folder: its config, the texts of its templates by name, and
+    what is known about it.
+    """
 
     config: RunConfig
     templates: Mapping[str, str]
@@ -141,7 +143,9 @@ def judge_folder(result: RunResult) -> JudgeFolder:
 
 
 def _with_chosen_thresholds(result: RunResult, tables: Json) -> RunConfig:
-    """Return the config of a run, with the thresholds that its labels chose if its judge is a cascade."""
+    """Return the config of a run, with the thresholds that its labels chose if its
+    judge is a cascade.
+    """
     if not result.config.judge.calibrates:
         return result.config
     try:

@@ -251,7 +251,9 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
         threshold: float = PASSES,
         passing: Annotated[list[str] | None, Query()] = None,
     ) -> Response:
-        """Judge an output as an assertion of promptfoo: whether it passes, its score from 0 to 1, and the reason."""
+        """Judge an output as an assertion of promptfoo: whether it passes, its score
+        from 0 to 1, and the reason.
+        """
         return reply(await service.assess(question, threshold, passing or ()))
 
     for tool in service.tools.values():

@@ -1,4 +1,6 @@
-"""A validated judge as a value: called with texts, it returns a verdict and what is known about the judge."""
+"""A validated judge as a value: called with texts, it returns a verdict and what is
+known about the judge.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +177,9 @@ class Judge:
         ]
 
     def with_config(self, config: RunConfig) -> Judge:
-        """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
+        """Return a judge with another config, whose answers have a warning; it shares
+        the budget of this one.
+        """
         # A shallow copy shares the budget and the validation; sessions and the evaluator depend
         # on the config.
         judge = copy(self)
@@ -211,7 +215,9 @@ class Judge:
         return run_async(self.once(**fields))
 
     async def once(self, **fields: Any) -> JudgeVerdict:
-        """Judge one case, and close the connections if no other call uses them; the arguments are those of a call."""
+        """Judge one case, and close the connections if no other call uses them; the
+        arguments are those of a call.
+        """
         try:
             return await self(**fields)
         finally:
@@ -272,7 +278,9 @@ class Judge:
         return QuestionSize(calls, max(1, ceil(planned / for_each)))
 
     def stop(self, why: str) -> None:
-        """Send nothing more: answers on their way are stored, and all other verdicts are missing."""
+        """Send nothing more: answers on their way are stored, and all other verdicts
+        are missing.
+        """
         self._stopped = why
         for shared in self._sessions.values():
             shared.session.stop(why)
@@ -355,7 +363,9 @@ class Judge:
     async def judged(
         self, cases: Sequence[Case]
     ) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
-        """Return the judgments and verdicts on cases with different ids; the errors are those of a call."""
+        """Return the judgments and verdicts on cases with different ids; the errors are
+        those of a call.
+        """
         loop = asyncio.get_running_loop()
         # A session that stopped on another call's error is replaced, and this question is asked
         # again; stored answers are not paid for twice.
@@ -534,7 +544,9 @@ def _with_settings(
 
 
 def _main_verdict(case: Case, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on the first unit; of a list, which has scores too, that on its first pair."""
+    """Return the verdict on the first unit; of a list, which has scores too, that on
+    its first pair.
+    """
     first, *_ = verdicts
     if len(case.responses) > 1 and len(first.unit) == 1:
         pairs = (verdict for verdict in verdicts if len(verdict.unit) == 2)

@@ -1,4 +1,6 @@
-"""In which slices of the data a judge is not to be trusted, and whether a case is in one of them."""
+"""In which slices of the data a judge is not to be trusted, and whether a case is in
+one of them.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,8 @@ def _end(end: Any) -> float | str | None:
 
 
 def searched_slices(result: RunResult) -> JsonObject | None:
-    """Return which columns of a run were searched, with the values of those that the decision names; `None` for none.
+    """Return which columns of a run were searched, with the values of those that the
+    decision names; `None` for none.
 
     The columns are those that the run's settings search.
     """

@@ -1,4 +1,6 @@
-"""A judge for agents, by the Model Context Protocol: its tools and the resource `trust`, over stdio or HTTP."""
+"""A judge for agents, by the Model Context Protocol: its tools and the resource
+`trust`, over stdio or HTTP.
+"""
 
 from __future__ import annotations
 

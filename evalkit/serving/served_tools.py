@@ -1,4 +1,6 @@
-"""The tools of a served judge: the two tools, with the validated criteria where a question names none."""
+"""The tools of a served judge: the two tools, with the validated criteria where a
+question names none.
+"""
 
 from __future__ import annotations
 

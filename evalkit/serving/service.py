@@ -1,4 +1,6 @@
-"""A judge in service: its questions, with limits on time and rate, and what a client gets if there is no answer."""
+"""A judge in service: its questions, with limits on time and rate, and what a client
+gets if there is no answer.
+"""
 
 from __future__ import annotations
 
@@ -317,7 +319,9 @@ class Service:
         return case
 
     async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return what a function returns; it runs outside the event loop, and only some at a time."""
+        """Return what a function returns; it runs outside the event loop, and only some
+        at a time.
+        """
         async with self._threads:
             return await aside(work, *arguments)
 
@@ -331,7 +335,8 @@ class Service:
             raise Refusal(422, f"--require {self._require}: {kind}: {english}")
 
     async def stop(self) -> None:
-        """Let calls in flight finish, for some seconds at most, and close the judge; nothing more is sent.
+        """Let calls in flight finish, for some seconds at most, and close the judge;
+        nothing more is sent.
 
         Each answer that has arrived is stored. Calls that are open after `grace` are counted in the
         log.
@@ -401,7 +406,9 @@ class Service:
         case: Case,
         question: Callable[[Sequence[Case]], Coroutine[Any, Any, T]],
     ) -> T:
-        """Return an answer in time; a question that is asked is answered and stored, even if nobody waits for it."""
+        """Return an answer in time; a question that is asked is answered and stored,
+        even if nobody waits for it.
+        """
         if self.stopping:
             raise Refusal(503, "the server is stopping")
         try:
@@ -464,7 +471,8 @@ class Service:
 
 
 def _config_of_request(judge: Judge, arguments: Any) -> Any:
-    """Return the judge's config with a tool's arguments; criteria that are the validated ones keep what is known.
+    """Return the judge's config with a tool's arguments; criteria that are the
+    validated ones keep what is known.
 
     Raises:
         ConfigError: If the arguments contradict the judge.

@@ -104,7 +104,9 @@ class JudgingSession:
         return escalated(self.config, cases, judgments)
 
     def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
-        """Return whether every request of some cases has a judgment, also after an error has ended the session."""
+        """Return whether every request of some cases has a judgment, also after an
+        error has ended the session.
+        """
         evaluator = self.evaluator
         # As in `judge`, but counting: how far a cascade goes depends on its answers.
         expected = 0
@@ -123,7 +125,9 @@ class JudgingSession:
         return len(judgments) >= expected
 
     def stop(self, why: str) -> None:
-        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
+        """Send nothing more: calls in flight may finish, and the rest fails with the
+        reason `why`.
+        """
         for session in self._sessions:
             session.stop(why)
 

@@ -1,4 +1,6 @@
-"""What is known about a judge, as `trust.json` states it, and when a case or an answer is outside of it."""
+"""What is known about a judge, as `trust.json` states it, and when a case or an answer
+is outside of it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ LETTERS: Final = 2_000
 
 @frozen
 class TrustWarning:
-    """A reason why an answer is not covered by the validation; `kind` is stable, `text` is in English."""
+    """A reason why an answer is not covered by the validation; `kind` is stable, `text`
+    is in English.
+    """
 
     kind: str
     text: str
@@ -349,7 +353,9 @@ def describe_trust(result: RunResult) -> JsonObject:
 
 
 def _reported(judgments: Iterable[Judgment]) -> set[tuple[str, str, str]]:
-    """Return each judge's name with what the provider reported in its answers, and the key of that."""
+    """Return each judge's name with what the provider reported in its answers, and the
+    key of that.
+    """
     return {
         (judgment.arbiter or judgment.judge, part, value)
         for judgment in judgments
@@ -379,7 +385,9 @@ def _parts(case: Case) -> dict[str, list[str]]:
 
 
 def _ranges(cases: Iterable[Case]) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
-    """Return the number of texts in each script, and the shortest and longest length of each part."""
+    """Return the number of texts in each script, and the shortest and longest length of
+    each part.
+    """
     scripts = Counter[str]()
     lengths = dict[str, tuple[int, int]]()
     for case in cases:

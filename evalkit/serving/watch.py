@@ -1,4 +1,6 @@
-"""Watch a judge: judge the same cases again, past stored answers, and test whether its answers have changed."""
+"""Watch a judge: judge the same cases again, past stored answers, and test whether its
+answers have changed.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class _Watch:
 
 
 def read_watch(folder: Path) -> tuple[Baseline, ...]:
-    """Return the baselines of the watch in a folder, oldest first; none if the folder is new or empty.
+    """Return the baselines of the watch in a folder, oldest first; none if the folder
+    is new or empty.
 
     Raises:
         ConfigError: If it has other files, or its file is missing or damaged.
@@ -88,7 +91,9 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
 
 
 def look_config(config: RunConfig, key: str) -> RunConfig:
-    """Return the config of a look: its own answers of all cases, and neither gate, tracker nor probes."""
+    """Return the config of a look: its own answers of all cases, and neither gate,
+    tracker nor probes.
+    """
     swap = config.swap
     if swap.arbiter is not None:
         # The look is a part of the content key: the same requests are asked anew instead of being
@@ -136,7 +141,8 @@ def take_look(
     reset: bool = False,
     observe: Callable[[Progress], None] | None = None,
 ) -> Baseline:
-    """Take the next look, or the rest of one that was cut, write the folder of the watch, and return the baseline.
+    """Take the next look, or the rest of one that was cut, write the folder of the
+    watch, and return the baseline.
 
     Args:
         folder: The folder of the watch.
@@ -262,7 +268,9 @@ def _restore(folder: Path, stored: Sequence[Baseline], run: Path | None) -> None
 
 
 def _error_without_answers(config: RunConfig, result: RunResult) -> ConfigError:
-    """Return the error of a look without answers: the judge's if requests were sent, or else why none was."""
+    """Return the error of a look without answers: the judge's if requests were sent, or
+    else why none was.
+    """
     failed = [
         judgment
         for judgment in result.judgments
@@ -291,7 +299,9 @@ def _with(baseline: Baseline, look: Look) -> Baseline:
 
 
 def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
-    """Return a look with the calls that one command added to it, and their cost if it is known of all."""
+    """Return a look with the calls that one command added to it, and their cost if it
+    is known of all.
+    """
     is_priced = look.cost_usd is not None and cost_usd is not None
     return replace(
         look,
@@ -301,7 +311,9 @@ def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
 
 
 def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
-    """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
+    """Return the baseline with a look that was judged, which counts if enough of its
+    requests were answered.
+    """
     why = _why_incomplete(result)
     look = replace(
         look,
@@ -337,7 +349,9 @@ def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
 
 
 def _why_incomplete(result: RunResult) -> str | None:
-    """Return why a look does not count, `None` if it does: it stopped, or too many requests failed."""
+    """Return why a look does not count, `None` if it does: it stopped, or too many
+    requests failed.
+    """
     stopped = result.manifest.get("stopped")
     if stopped is not None:
         return redact(str(stopped))

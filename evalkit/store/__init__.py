@@ -1,4 +1,5 @@
-"""Store completions: choose the backend by the scheme of `store.url`, and guard third-party backends.
+"""Store completions: choose the backend by the scheme of `store.url`, and guard
+third-party backends.
 
 A URL without a scheme is the path of an SQLite file.
 """
@@ -36,7 +37,9 @@ _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 
 
 def store_url(url: str | None) -> str:
-    """Return the store's URL: `url` if given, else `$EVALKIT_STORE`, else a file in the user's cache folder."""
+    """Return the store's URL: `url` if given, else `$EVALKIT_STORE`, else a file in the
+    user's cache folder.
+    """
     if chosen := url or os.environ.get("EVALKIT_STORE"):
         return chosen
     from platformdirs import user_cache_path
@@ -53,7 +56,9 @@ def store_location(url: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Return whether the store at a URL is an SQLite file, which processes of one machine can share."""
+    """Return whether the store at a URL is an SQLite file, which processes of one
+    machine can share.
+    """
     named = _SCHEME.match(url)
     return named is None or named[1] == "sqlite"
 
@@ -135,7 +140,9 @@ class _GuardedBackend(Guarded):
 
 
 def rescue_for(config: StoreConfig, folder: Path | None = None) -> Rescue:
-    """Return what keeps the answers that a store does not take, in a folder or else the current one."""
+    """Return what keeps the answers that a store does not take, in a folder or else the
+    current one.
+    """
     url = config.url
     # A user in a URL is not printed, as in every message.
     shown = url is None or "://" not in url or url == without_password(url)

@@ -1,4 +1,6 @@
-"""Encode completions as JSON texts and checked rows, exactly and with strict decoding, for stores and files."""
+"""Encode completions as JSON texts and checked rows, exactly and with strict decoding,
+for stores and files.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def decode(text: str | bytes) -> Completion:
 
 
 def row_digest(key: str, model: str, value: str) -> int:
-    """Return the CRC-32 of a row: databases detect damaged pages, but not changed letters in a value."""
+    """Return the CRC-32 of a row: databases detect damaged pages, but not changed
+    letters in a value.
+    """
     # With separators, so that a letter cannot move from one text to the next unnoticed.
     return crc32("\0".join((key, model, value)).encode())
 
@@ -127,7 +131,9 @@ def completions_in(
 def stored_in(
     key: object, model: object, created: object, value: object, digest: object
 ) -> StoredCompletion | None:
-    """Return the completion in a row with all that is stored about it; `None` if the row is damaged."""
+    """Return the completion in a row with all that is stored about it; `None` if the
+    row is damaged.
+    """
     try:
         completion = completion_in(key, model, value, digest)
         texts = [text.decode() for text in (key, model) if isinstance(text, bytes)]

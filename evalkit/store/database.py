@@ -64,7 +64,9 @@ class DatabaseStore(Store):
         raise NotImplementedError
 
     def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return key, model, value and digest of the rows with these keys, without waiting for a write."""
+        """Return key, model, value and digest of the rows with these keys, without
+        waiting for a write.
+        """
         raise NotImplementedError
 
     def _insert(self, rows: Sequence[Row], *, replace: bool) -> int:
@@ -84,7 +86,8 @@ class DatabaseStore(Store):
         return completions_in(self._look_up(keys), self.name)
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Store completions, each a tuple (key, model, completion), in one commit; a newer one replaces an older one.
+        """Store completions, each a tuple (key, model, completion), in one commit; a
+        newer one replaces an older one.
 
         Raises:
             StoreError: If they cannot be written, or the store is read-only; then none is stored.
@@ -155,7 +158,8 @@ class DatabaseStore(Store):
         self._change(work, name)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last `limit` completions among the last `RECENT_ROWS` rows, without damaged ones.
+        """Return a model's last `limit` completions among the last `RECENT_ROWS` rows,
+        without damaged ones.
 
         Raises:
             StoreError: If the store cannot be read.

@@ -25,7 +25,9 @@ BATCH = 1000
 
 @dataclass(slots=True)
 class ModelStats:
-    """The stored answers of one model; tokens and cost in USD as far as the provider reported them."""
+    """The stored answers of one model; tokens and cost in USD as far as the provider
+    reported them.
+    """
 
     completions: int = 0
     tokens: int = 0
@@ -114,7 +116,8 @@ def prune_damaged(store: Store) -> int:
 
 
 def export_to(store: Store, path: Path) -> tuple[int, int]:
-    """Write every readable answer as a line of JSON, and return the numbers of readable and damaged answers.
+    """Write every readable answer as a line of JSON, and return the numbers of readable
+    and damaged answers.
 
     Raises:
         StoreError: If the file cannot be written; then an existing file is unchanged.
@@ -156,7 +159,8 @@ def line_of(row: StoredCompletion) -> str:
 
 
 def import_from(store: Store, path: Path) -> tuple[int, int]:
-    """Add the answers of an exported file, and return the numbers of new and already stored answers.
+    """Add the answers of an exported file, and return the numbers of new and already
+    stored answers.
 
     Every line is checked before the first one is added. Stored answers are not replaced.
 

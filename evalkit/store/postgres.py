@@ -81,7 +81,8 @@ T = TypeVar("T")
 
 
 class _Link:
-    """One connection, opened when it is needed and again when it is lost; one thread uses it at a time.
+    """One connection, opened when it is needed and again when it is lost; one thread
+    uses it at a time.
 
     Args:
         database: What to connect to.
@@ -309,7 +310,9 @@ class PostgresStore(DatabaseStore):
             )
 
     def claim(self, key: str) -> bool:
-        """Claim a key and return whether it is claimed now; a key with the same 64-bit hash waits for it, too."""
+        """Claim a key and return whether it is claimed now; a key with the same 64-bit
+        hash waits for it, too.
+        """
         return key in self.claim_many([key])
 
     def release(self, key: str) -> None:

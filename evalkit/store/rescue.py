@@ -1,4 +1,6 @@
-"""Answers that a store could not take: paid for, so they are kept in a file that a store can take later."""
+"""Answers that a store could not take: paid for, so they are kept in a file that a
+store can take later.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Rescue:
             self._has_answers = True
 
     def explained(self, error: Exception) -> Exception:
-        """Return an error of the store with what to do about the answers in the file, any other as it is."""
+        """Return an error of the store with what to do about the answers in the file,
+        any other as it is.
+        """
         if not (self._has_answers and isinstance(error, StoreError)):
             return error
         command = f"evalkit store import {quote(str(self._file))}"

@@ -1,4 +1,5 @@
-"""Keep completions by content key in one SQLite file: paid for once, available to every later run and process.
+"""Keep completions by content key in one SQLite file: paid for once, available to every
+later run and process.
 
 Equal requests of all processes share one call: the process that claims a key makes it. A claim is a
 lock on one byte of an empty file next to the store, at an offset from the key's hash. It writes
@@ -89,7 +90,9 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
 
 
 def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
-    """Return application id, version and whether the file is empty, at one moment: it may be being created."""
+    """Return application id, version and whether the file is empty, at one moment: it
+    may be being created.
+    """
     # All three reads see the same state of the file.
     db.execute("BEGIN")
     try:
@@ -129,7 +132,9 @@ def _prepare_file(db: sqlite3.Connection) -> None:
 
 
 def _set_wal(db: sqlite3.Connection) -> None:
-    """Set WAL mode; SQLite itself does not wait for a process that creates the file at the same moment."""
+    """Set WAL mode; SQLite itself does not wait for a process that creates the file at
+    the same moment.
+    """
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -421,7 +426,9 @@ class SqliteStore(DatabaseStore):
             return self.guard(lambda: work(self._db))
 
     def _rewrite_lost_file(self) -> None:
-        """Rewrite a file that was deleted or replaced in the meantime: the connection still has its contents."""
+        """Rewrite a file that was deleted or replaced in the meantime: the connection
+        still has its contents.
+        """
         if self.read_only or _is_same(self.path, self._identity):
             return
         deleted = self._db
@@ -492,7 +499,8 @@ def _is_same(path: Path, identity: tuple[int, int]) -> bool:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a file that is not an SQLite file: SQLite would take a short one for an empty one, and overwrite it.
+    """Refuse a file that is not an SQLite file: SQLite would take a short one for an
+    empty one, and overwrite it.
 
     Raises:
         StoreError: If the file has other contents.

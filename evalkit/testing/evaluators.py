@@ -354,7 +354,9 @@ def _judgment_faults(judgment: Judgment, request: JudgeRequest) -> Iterator[str]
 
 
 def example_answer(request: JudgeRequest) -> str:
-    """Return an answer in the format of a request, or of the request that needs its answer; empty for free text."""
+    """Return an answer in the format of a request, or of the request that needs its
+    answer; empty for free text.
+    """
     answer = (request.then or request).answer
     if answer is None:
         return ""

@@ -255,7 +255,9 @@ def _states_of_run(judgments: Sequence[Judgment]) -> dict[str, Sequence[Judgment
 
 
 def _row_faults(benchmark: Benchmark) -> Iterator[str]:
-    """Yield what is wrong with the rows of its metrics, and with the metrics that its findings name."""
+    """Yield what is wrong with the rows of its metrics, and with the metrics that its
+    findings name.
+    """
     name = benchmark.name
     catalog = Catalog(benchmark.metrics)
     for row in catalog.rows:

@@ -41,7 +41,8 @@ _THREADS = 4
 
 
 def check_store(backend: StoreBackend, url: str) -> None:
-    """Check that a store backend satisfies `evalkit.core.protocols.Store`, as far as one process can test it.
+    """Check that a store backend satisfies `evalkit.core.protocols.Store`, as far as
+    one process can test it.
 
     The backend's own tests must cover the rest: after a process is killed, its completions are
     stored and its claims are released, and a damaged completion is an error and never a changed

@@ -92,7 +92,9 @@ def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
 
 
 def warm_up(config: TrackingConfig) -> None:
-    """Start a second process that imports MLflow while this one judges, unless `tracking.background` is false."""
+    """Start a second process that imports MLflow while this one judges, unless
+    `tracking.background` is false.
+    """
     if config.enabled and config.background and config.tracker == MLFLOW:
         from evalkit.tracking.background import start
 
@@ -161,7 +163,8 @@ def _check_surrounding_run(config: TrackingConfig) -> None:
 def begin_recording(
     config: TrackingConfig, result: RunResult
 ) -> Callable[[], RunResult]:
-    """Begin to record a run; return a function that waits and returns the run with its id in the manifest.
+    """Begin to record a run; return a function that waits and returns the run with its
+    id in the manifest.
 
     Args:
         config: which tracker records the run; one that cannot work in the background records it at
@@ -202,7 +205,8 @@ def _note_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResu
 def register_prompt(
     config: TrackingConfig, name: str, text: str, tags: Mapping[str, str]
 ) -> str:
-    """Register a prompt in MLflow, and return its name and version; empty if runs are not recorded there.
+    """Register a prompt in MLflow, and return its name and version; empty if runs are
+    not recorded there.
 
     Args:
         config: which tracker records runs.

@@ -1,4 +1,6 @@
-"""Which settings of a run are worth a parameter in MLflow: those that apply to it and say something."""
+"""Which settings of a run are worth a parameter in MLflow: those that apply to it and
+say something.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        """Whether the process is alive and belongs to this process, not to a parent that was forked."""
+        """Whether the process is alive and belongs to this process, not to a parent
+        that was forked.
+        """
         return self.owner == os.getpid() and self._process.poll() is None
 
     def send(self, tracker: MlflowTracker, action: str, **arguments: Any) -> Reply:
@@ -157,7 +159,9 @@ class Worker:
 
 @frozen
 class BackgroundTracker:
-    """Record runs in the recording process, or in this process if that has ended or the run is large."""
+    """Record runs in the recording process, or in this process if that has ended or the
+    run is large.
+    """
 
     recorder: Worker
     here: MlflowTracker
@@ -171,7 +175,8 @@ class BackgroundTracker:
         return self.begin(result)()
 
     def begin(self, result: RunResult) -> Callable[[], str]:
-        """Begin to record a run in the background; return a function that waits and returns the MLflow run id.
+        """Begin to record a run in the background; return a function that waits and
+        returns the MLflow run id.
 
         A run that cannot be recorded in the background is recorded at once. If the recording
         process ends first, the returned function records the run.
@@ -233,7 +238,9 @@ _starting = Lock()
 
 
 def start(uri: str) -> None:
-    """Start the recording process, unless there is one or this process has already imported MLflow."""
+    """Start the recording process, unless there is one or this process has already
+    imported MLflow.
+    """
     global _recorder
     with _starting:
         if (
@@ -247,7 +254,9 @@ def start(uri: str) -> None:
 
 
 def running() -> Worker | None:
-    """Return the recording process, or `None`; it is closed once this process has imported MLflow."""
+    """Return the recording process, or `None`; it is closed once this process has
+    imported MLflow.
+    """
     if _recorder is None or not _recorder.runs:
         return None
     if "mlflow" in sys.modules:

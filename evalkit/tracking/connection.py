@@ -1,4 +1,6 @@
-"""Locate MLflow stores by config, environment or folder, and open them quietly, with short timeouts and under locks."""
+"""Locate MLflow stores by config, environment or folder, and open them quietly, with
+short timeouts and under locks.
+"""
 
 from __future__ import annotations
 
@@ -202,7 +204,9 @@ def _describe_cause(problem: Exception) -> str:
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
-    """Hold a lock between the user's processes, so that two jobs of a sweep do not both create its parent run."""
+    """Hold a lock between the user's processes, so that two jobs of a sweep do not both
+    create its parent run.
+    """
     try:
         import fcntl
     # Windows has no fcntl: there only the check after creation removes duplicate parents
@@ -243,7 +247,8 @@ VIEW = "evalkit"
 
 
 def tracking_uri(config: TrackingConfig, folder: Path | None = None) -> str:
-    """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
+    """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI,
+    else an SQLite file in `folder`.
 
     Relative SQLite files start from `folder`, or else the current one, and are made absolute, so
     that the URI is valid in any folder.
@@ -346,7 +351,8 @@ def check_tracking(uri: str) -> None:
 
 
 def reach(uri: str, *, create: bool = False) -> None:
-    """Connect to the host of a tracking store, or begin to write its file; with `create`, a missing one is created.
+    """Connect to the host of a tracking store, or begin to write its file; with
+    `create`, a missing one is created.
 
     Raises:
         TrackingError: if it is a file store.

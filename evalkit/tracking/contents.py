@@ -51,7 +51,9 @@ class Table(TypedDict):
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Return the settings that apply as texts by flat dotted names, without unset values and secrets."""
+    """Return the settings that apply as texts by flat dotted names, without unset
+    values and secrets.
+    """
     config = {
         key: value
         for key, value in result.config.dump().items()
@@ -83,7 +85,8 @@ def param_name(key: str) -> str:
 
 
 def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
-    """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 45.
+    """Return the main metrics, each under its name and its interval under `name/low`
+    and `name/high`: at most 45.
 
     An audit has one more metric for each of its probes. First come the values of six under short
     names, which narrow columns tell apart. The metrics of a leaderboard follow, then other headline
@@ -156,7 +159,9 @@ def _ordered_names(result: RunResult, every: bool) -> list[str]:
 
 
 def _of_probes(names: Sequence[str]) -> list[str]:
-    """Return the metric of each probe that tells what the judge falls for: wrong answers, or else the shift."""
+    """Return the metric of each probe that tells what the judge falls for: wrong
+    answers, or else the shift.
+    """
     by_probe: dict[str, str] = {}
     for name in names:
         probe, _, part = name.rpartition("/")
@@ -168,7 +173,9 @@ def _of_probes(names: Sequence[str]) -> list[str]:
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of a run: hashes, mode, judge, the decision about each judge, and the tags in the config."""
+    """Return the tags of a run: hashes, mode, judge, the decision about each judge, and
+    the tags in the config.
+    """
     manifest = result.manifest
     commit = manifest.get("git_commit")
     notes = manifest.get("notes") or []
@@ -209,7 +216,9 @@ def user() -> str | None:
 
 
 def description(result: RunResult) -> dict[str, str]:
-    """Return the run's findings as the tag that MLflow shows as a description, or nothing if it has none."""
+    """Return the run's findings as the tag that MLflow shows as a description, or
+    nothing if it has none.
+    """
     path = Path(result.folder or "") / FINDINGS
     if not result.folder or not path.is_file():
         return {}
@@ -227,7 +236,9 @@ def judge(result: RunResult) -> str:
 
 
 def run_name(result: RunResult, chosen: str | None) -> str:
-    """Return the run's name: the overrides of a sweep's job, otherwise the configured name or mode and judge."""
+    """Return the run's name: the overrides of a sweep's job, otherwise the configured
+    name or mode and judge.
+    """
     sweep = result.manifest.get("sweep") or {}
     if overrides := sweep.get("overrides"):
         return without_password(", ".join(overrides))[:MAX_KEY]
@@ -301,7 +312,9 @@ def verdict_table(result: RunResult) -> Table:
 
 
 def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
-    """Return how many rows the tables `judgments` and `verdicts` omit, or `None` if they have every row."""
+    """Return how many rows the tables `judgments` and `verdicts` omit, or `None` if
+    they have every row.
+    """
     counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
     held = {name: len(table["data"]) for name, table in tables.items()}
     cut = [

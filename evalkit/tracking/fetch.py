@@ -59,7 +59,8 @@ def fetch_run(uri: str, run_id: str, into: Path) -> Path:
 
 
 def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
-    """Return the MLflow run id of each job of a sweep by the job's name; `None` if `run_id` is not a parent run.
+    """Return the MLflow run id of each job of a sweep by the job's name; `None` if
+    `run_id` is not a parent run.
 
     Raises:
         ConfigError: if the store has no such run.
@@ -159,7 +160,8 @@ _COLUMNS = ("inputs", "outputs", "expectations", "tags")
 
 
 def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
-    """Return functions that fetch `mlflow:NAME` (or a dataset's id) and `runs:/RUN_ID/PATH` from the tracking store.
+    """Return functions that fetch `mlflow:NAME` (or a dataset's id) and
+    `runs:/RUN_ID/PATH` from the tracking store.
 
     A record's columns are `id`, `inputs`, `outputs`, `expectations` and `tags`; all but `id` are
     objects. Relative stores start from the current folder. MLflow is imported only when something

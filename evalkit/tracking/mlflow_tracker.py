@@ -1,4 +1,6 @@
-"""Record finished runs in MLflow, with explicit run ids and batches; no run is active for the whole process."""
+"""Record finished runs in MLflow, with explicit run ids and batches; no run is active
+for the whole process.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ class MlflowTracker:
                     client.set_terminated(run.info.run_id, status)
 
     def renew(self, result: RunResult, run: str) -> None:
-        """Update a recorded run after its gate was decided again; results with other scores are not sent.
+        """Update a recorded run after its gate was decided again; results with other
+        scores are not sent.
 
         If the store has no such run, it was recorded elsewhere and nothing is done.
 
@@ -110,7 +113,8 @@ class MlflowTracker:
             _renew_gate(self._client(), run, result)
 
     def register(self, name: str, text: str, tags: Mapping[str, str]) -> str:
-        """Register a prompt of evalkit, and return its name and version; a text that is registered has no new version.
+        """Register a prompt of evalkit, and return its name and version; a text that is
+        registered has no new version.
 
         Raises:
             TrackingError: if it could not be sent.
@@ -162,7 +166,9 @@ class MlflowTracker:
     def _known(
         self, client: MlflowClient, experiment: str, identity: str
     ) -> tuple[str | None, bool]:
-        """Return the run with this identity and whether it is recorded; else it was only started."""
+        """Return the run with this identity and whether it is recorded; else it was
+        only started.
+        """
         started = None
         for run in find_runs(client, experiment, run_id=identity) if identity else []:
             if run.info.status == "FINISHED":
@@ -300,7 +306,9 @@ def _renew_gate(client: MlflowClient, run: str, result: RunResult) -> None:
 
 
 def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
-    """Return the id of an experiment, which is created if needed; its artifacts are stored next to an SQLite file."""
+    """Return the id of an experiment, which is created if needed; its artifacts are
+    stored next to an SQLite file.
+    """
     experiment = client.get_experiment_by_name(name) or _new_experiment(
         client, uri, name
     )
@@ -418,7 +426,8 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 def prompt_tags(
     client: MlflowClient, experiment: str, result: RunResult
 ) -> dict[str, str]:
-    """Register the templates whose content is not registered yet, and return the tags that link a run to them.
+    """Register the templates whose content is not registered yet, and return the tags
+    that link a run to them.
 
     If the server has no prompts or refuses this user, a tag says so and the run is recorded without
     them.
@@ -442,7 +451,9 @@ def prompt_tags(
 
 
 def registered_name(template: str) -> str:
-    """Return the name of a template's MLflow prompt: `en/pairwise.md.j2` is `evalkit.en.pairwise`."""
+    """Return the name of a template's MLflow prompt: `en/pairwise.md.j2` is
+    `evalkit.en.pairwise`.
+    """
     stem = template.removesuffix(".j2").removesuffix(".md").replace("/", ".")
     plain = _STRANGE.sub("-", stem)
     if plain == stem:

@@ -36,7 +36,9 @@ def _serve(
     extra_env: Mapping[str, str],
     **options: Any,
 ) -> Any:
-    """Run the server of a command in this process if it is a plain one, or start it as MLflow does."""
+    """Run the server of a command in this process if it is a plain one, or start it as
+    MLflow does.
+    """
     words = command[1:]
     # MLflow starts its jobs next to the process of its server.
     has_jobs = os.environ.get("MLFLOW_SERVER_ENABLE_JOB_EXECUTION") != "false"

@@ -44,7 +44,8 @@ def child_tags(
     started: int | None,
     under: Run | None = None,
 ) -> dict[str, str]:
-    """Return the tags that put a job's run under its sweep's parent run, which is created if needed.
+    """Return the tags that put a job's run under its sweep's parent run, which is
+    created if needed.
 
     Args:
         client: A client of the store.
@@ -68,7 +69,9 @@ def _identity(sweep: Json) -> str:
 
 
 def find_runs(client: MlflowClient, experiment: str, **tags: str) -> list[Run]:
-    """Return the experiment's runs that have all `tags` (`run_id` stands for `evalkit.run_id`), oldest first."""
+    """Return the experiment's runs that have all `tags` (`run_id` stands for
+    `evalkit.run_id`), oldest first.
+    """
     terms = [
         f"tags.`evalkit.{tag}` = '{value.replace(chr(39), '')}'"
         for tag, value in tags.items()
@@ -188,7 +191,9 @@ def _describe_parent(client: MlflowClient, parent: str, board: Json) -> None:
 
 
 def definition(board: Json) -> dict[str, str]:
-    """Return a sweep's definition: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
+    """Return a sweep's definition: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the
+    values of each swept key.
+    """
     sweep = board.get("sweep") or {}
     swept = {
         f"sweep.{key}": ", ".join(values)
@@ -222,7 +227,9 @@ def tags_of(board: Json) -> dict[str, str]:
 
 
 def best_metrics(board: Json) -> dict[str, float]:
-    """Return the best job's metrics in the leaderboard, by their names in the job's own run: short ones first."""
+    """Return the best job's metrics in the leaderboard, by their names in the job's own
+    run: short ones first.
+    """
     best = _best(board) or {"metrics": {}}
     main = dict(islice(best["metrics"].items(), MAIN))
     ends = {short: main[name].get("value") for short, name in short_names(main).items()}
@@ -239,7 +246,9 @@ def best_metrics(board: Json) -> dict[str, float]:
 
 
 def contradictions(board: Json) -> dict[str, float]:
-    """Return how often scores contradict comparisons, by the names of the two jobs if there are several pairs."""
+    """Return how often scores contradict comparisons, by the names of the two jobs if
+    there are several pairs.
+    """
     listed = (board.get("contradictions") or [])[:_CONTRADICTIONS]
     names = {row["job"]: row["name"] for row in board["rows"]}
     values: dict[str, float | None] = {}
@@ -271,7 +280,9 @@ def description(board: Json) -> str:
 
 
 def _best(board: Json) -> JsonObject | None:
-    """Return the row of the job to use, otherwise the first row, if all jobs are ranked together."""
+    """Return the row of the job to use, otherwise the first row, if all jobs are ranked
+    together.
+    """
     rows: list[JsonObject] = board["rows"]
     if (
         not board.get("by")
@@ -284,7 +295,9 @@ def _best(board: Json) -> JsonObject | None:
 
 
 def table_of(file: Path) -> str:
-    """Return the first rows of a CSV as JSON in the layout that MLflow's table view reads, numbers as numbers."""
+    """Return the first rows of a CSV as JSON in the layout that MLflow's table view
+    reads, numbers as numbers.
+    """
     with file.open(encoding="utf-8", newline="") as lines:
         reader = csv.reader(lines)
         columns = next(reader)

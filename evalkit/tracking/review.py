@@ -1,4 +1,6 @@
-"""Send labeling tasks to MLflow as traces in review queues, and read annotators' feedback as labels."""
+"""Send labeling tasks to MLflow as traces in review queues, and read annotators'
+feedback as labels.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,9 @@ class _Logged:
 
 
 def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
-    """Return texts under their titles as Markdown; a single text has no title, and texts beyond `limit` are cut."""
+    """Return texts under their titles as Markdown; a single text has no title, and
+    texts beyond `limit` are cut.
+    """
     if limit is not None:
         # room for each text, without its title
         share = limit // len(texts) - 30
@@ -339,7 +343,8 @@ def _label_schema(tracing: Any, experiment: str, result: RunResult, size: int) -
 
 
 def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
-    """Return the labels of a run's tasks in MLflow: the last feedback of each annotator on each task.
+    """Return the labels of a run's tasks in MLflow: the last feedback of each annotator
+    on each task.
 
     The annotator is the user that MLflow names as the feedback's source, or the owner of the task's
     queue on a server without sign-in.

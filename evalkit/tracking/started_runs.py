@@ -55,7 +55,8 @@ _threads: dict[str, Thread] = {}
 def shown_as_running(
     tracker: Tracker | None, config: RunConfig, folder: Path, run_id: str
 ) -> Iterator[None]:
-    """Show a run as running inside the block; an error ends it as failed, and an interruption as killed.
+    """Show a run as running inside the block; an error ends it as failed, and an
+    interruption as killed.
 
     A run that an earlier process in this folder left is ended as killed.
 

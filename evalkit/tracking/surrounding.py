@@ -21,7 +21,9 @@ _OPEN: Final = ("RUNNING", "SCHEDULED")
 
 
 def experiment_name(config: TrackingConfig) -> str:
-    """Return the experiment's name: `tracking.experiment`, else $MLFLOW_EXPERIMENT_NAME, else `evalkit`."""
+    """Return the experiment's name: `tracking.experiment`, else
+    $MLFLOW_EXPERIMENT_NAME, else `evalkit`.
+    """
     return config.experiment or os.environ.get(EXPERIMENT) or DEFAULT_EXPERIMENT
 
 

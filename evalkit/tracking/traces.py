@@ -59,7 +59,9 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
 
 
 def kind(verdict: Verdict, *, missing: bool) -> Kind:
-    """Return the most notable property of a unit; `missing` says that one of its judgments is missing."""
+    """Return the most notable property of a unit; `missing` says that one of its
+    judgments is missing.
+    """
     if missing:
         return "missing"
     if verdict.orders and verdict.orders.consistent is False:
@@ -98,7 +100,9 @@ MOST_ITEMS = 50
 def assess(
     judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str
 ) -> list[Assessment]:
-    """Return feedback by criterion, by item and overall, the verdict, the annotators' labels and the expected label."""
+    """Return feedback by criterion, by item and overall, the verdict, the annotators'
+    labels and the expected label.
+    """
     assessments = [
         *_judge_assessments(judgment, judge),
         *_verdict_assessments(verdict),
@@ -142,7 +146,9 @@ def _judge_assessments(judgment: Judgment, judge: str) -> list[Assessment]:
 
 
 def _item_assessments(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
-    """Yield the judge's answer to each checklist item with its reason, and the annotators' answers."""
+    """Yield the judge's answer to each checklist item with its reason, and the
+    annotators' answers.
+    """
     from mlflow.entities import AssessmentSource, Feedback
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or "judge")
@@ -223,7 +229,9 @@ def _annotator_assessments(
 def _labels_of(
     verdict: Verdict | None, case: Case | None
 ) -> Iterator[tuple[str, str | float]]:
-    """Yield each annotator's name with their label of a unit: a choice for a pair, or a grade for a response."""
+    """Yield each annotator's name with their label of a unit: a choice for a pair, or a
+    grade for a response.
+    """
     if verdict is None or case is None:
         return
     for annotator, label in case.labels.items():
@@ -256,7 +264,9 @@ _PREVIEW = 1_000
 
 @frozen
 class Trace:
-    """A trace to send: its identity in hexadecimal, its name in lists, and its times in milliseconds since 1970."""
+    """A trace to send: its identity in hexadecimal, its name in lists, and its times in
+    milliseconds since 1970.
+    """
 
     identity: str
     name: str
@@ -278,7 +288,9 @@ class Trace:
 def trace_info(
     trace: Trace, experiment: str, *, tags: Mapping[str, str], **details: Any
 ) -> TraceInfo:
-    """Return what MLflow stores about a trace in an experiment, with its tags and other `details`."""
+    """Return what MLflow stores about a trace in an experiment, with its tags and other
+    `details`.
+    """
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
     return TraceInfo(
@@ -533,7 +545,8 @@ RUN = "evalkit.run"
 
 
 def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str]:
-    """Add the verdict and the values by criterion to the trace or span that each case came from; a run is added once.
+    """Add the verdict and the values by criterion to the trace or span that each case
+    came from; a run is added once.
 
     Args:
         config: which MLflow store has the traces.

@@ -1,4 +1,6 @@
-"""Have the judges of a config asked about cases: one step of a run, or a question outside of one."""
+"""Have the judges of a config asked about cases: one step of a run, or a question
+outside of one.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,8 @@ async def _ask_together(
 
 
 def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None:
-    """Return the limits that workers on the store share; `None` if the run does not write to one that has them.
+    """Return the limits that workers on the store share; `None` if the run does not
+    write to one that has them.
 
     Raises:
         ConfigError: if the budget must be one of them.

@@ -1,4 +1,6 @@
-"""Describe, write and record a scored run: the last stages, of new runs and of those that are scored again."""
+"""Describe, write and record a scored run: the last stages, of new runs and of those
+that are scored again.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ _MOST_NAMED = 1_000
 
 
 def claim_default_folder(config: RunConfig) -> tuple[Path, Claim]:
-    """Claim `outputs/<date>/<time>-<mode>-<judge>` under the current folder, numbered if it is in use.
+    """Claim `outputs/<date>/<time>-<mode>-<judge>` under the current folder, numbered
+    if it is in use.
 
     Raises:
         ConfigError: if it cannot be written.

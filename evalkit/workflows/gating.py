@@ -54,7 +54,8 @@ LONGEST_NAME = 100
 
 
 def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
-    """Check that every metric and run that a gate names can exist, as far as that is known before judging.
+    """Check that every metric and run that a gate names can exist, as far as that is
+    known before judging.
 
     The metric catalog has the possible names. The cases are read once for each run to compare with,
     and once more if the name of a metric depends on them.
@@ -153,7 +154,9 @@ def _check_metric_name(
 
 
 def _names_in(cases: Iterable[Case]) -> dict[str, None]:
-    """Return the names of models, subsets and so on in the cases, as they appear in metric names."""
+    """Return the names of models, subsets and so on in the cases, as they appear in
+    metric names.
+    """
     return dict.fromkeys(slug(name) for case in cases for name in _names_of(case))
 
 
@@ -190,7 +193,8 @@ GATE = "gate"
 def apply_gate(
     config: RunConfig, result: RunResult
 ) -> tuple[RunResult, dict[str, str]]:
-    """Add the outcome of the gate to a scored run's manifest, and return it with the gate's files by name.
+    """Add the outcome of the gate to a scored run's manifest, and return it with the
+    gate's files by name.
 
     Without a gate in the config, there is neither. A missing metric or run does not raise an error,
     because the run is already paid for: the rule is undecided instead.
@@ -322,7 +326,9 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
 
 
 def unusable(config: RunConfig, metrics: Metrics) -> str | None:
-    """Report on one line that too many answers of a run are missing; `None` if enough are usable."""
+    """Report on one line that too many answers of a run are missing; `None` if enough
+    are usable.
+    """
     shares = {
         kind: metrics[f"missing/{kind}"].value or 0.0
         # All kinds before `ok`: unreadable, refused, failed, or not asked.
@@ -369,7 +375,9 @@ def title_of(manifest: Json) -> str:
 
 
 def junit(gate: Gate, title: str) -> str:
-    """Return JUnit XML with a test case per rule; an undecided rule is skipped, or failed if the gate is strict."""
+    """Return JUnit XML with a test case per rule; an undecided rule is skipped, or
+    failed if the gate is strict.
+    """
     failed = [ruling for ruling in gate.rulings if _counts_as_failed(ruling, gate)]
     skipped = [
         ruling
@@ -506,7 +514,8 @@ def write_with_gate(
     *,
     replace_run: bool = False,
 ) -> RunResult:
-    """Write a run with its files and its gate's files, and remove tables and the gate's files of an earlier scoring.
+    """Write a run with its files and its gate's files, and remove tables and the gate's
+    files of an earlier scoring.
 
     Args:
         folder: The run folder.
@@ -542,7 +551,8 @@ def write_with_gate(
 
 
 def write_step_summary(folder: str | None) -> None:
-    """Append the summary of a run's gate, if it has one, to GitHub Actions' step summary, if there is one.
+    """Append the summary of a run's gate, if it has one, to GitHub Actions' step
+    summary, if there is one.
 
     Raises:
         ConfigError: If the file cannot be written.

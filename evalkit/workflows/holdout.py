@@ -1,4 +1,5 @@
-"""Labels that are held out from a run until they prove a better judge: the split, its files, and their openings.
+"""Labels that are held out from a run until they prove a better judge: the split, its
+files, and their openings.
 
 It uses the clusters of `scoring`, the hash of `datasets` and the files of `runs`; `api` and
 `alignment` use it.
@@ -38,7 +39,8 @@ def hold_out(
     dataset: Dataset,
     container: Callable[[Iterable[Case]], Sequence[Case]],
 ) -> tuple[Dataset, Split | None, Sequence[Case]]:
-    """Return the data without the labels of test, the split, and the cases of test with their labels.
+    """Return the data without the labels of test, the split, and the cases of test with
+    their labels.
 
     Args:
         config: the run's config; without `dataset.holdout`, the data are unchanged.

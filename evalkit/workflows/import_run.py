@@ -1,4 +1,6 @@
-"""Turn imported judgments into a finished run: reread their texts if available, score and write them."""
+"""Turn imported judgments into a finished run: reread their texts if available, score
+and write them.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ UNTELLING = (
 
 @frozen
 class ImportedRun:
-    """A run of imported judgments; `texts` counts the reread ones, `differences` those with another value."""
+    """A run of imported judgments; `texts` counts the reread ones, `differences` those
+    with another value.
+    """
 
     result: RunResult
     texts: int = 0
@@ -316,7 +320,8 @@ def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
 def _spell_classes(
     config: RunConfig, classes: Classes, brought: ImportedJudgments
 ) -> ImportedJudgments:
-    """Return judgments and cases with the classes of the rubric, which a file may spell in another way.
+    """Return judgments and cases with the classes of the rubric, which a file may spell
+    in another way.
 
     Raises:
         ConfigError: If a judgment is not by class, or a class is neither in the rubric nor in
@@ -350,7 +355,9 @@ _Classed = TypeVar("_Classed", Judgment, Response)
 
 
 def _with_class(judged: _Classed, name: str | None) -> _Classed:
-    """Return a judgment or a response with a class, the same object if it has this class already."""
+    """Return a judgment or a response with a class, the same object if it has this
+    class already.
+    """
     if name == judged.class_name:
         return judged
     return replace(judged, class_name=name)
@@ -379,7 +386,9 @@ def _spell_classes_of_case(case: Case, labels: Labels) -> Case:
 
 
 def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
-    """Label cases that only have annotators' labels with the majority's choice or class, or the mean grade."""
+    """Label cases that only have annotators' labels with the majority's choice or
+    class, or the mean grade.
+    """
     cases = []
     labeled = 0
     for case in brought.cases:
@@ -395,7 +404,9 @@ def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
 
 
 def _is_split(case: Case) -> bool:
-    """Return whether annotators labeled a case, but no label has a majority; labels of a list are by pair."""
+    """Return whether annotators labeled a case, but no label has a majority; labels of
+    a list are by pair.
+    """
     return len(case.labels) > 1 and len(case.responses) <= 2 and not has_label(case)
 
 

@@ -32,7 +32,9 @@ from evalkit.workflows.stopping import in_random_order
 
 @frozen
 class Materials:
-    """The cases and the evaluator of a config, before judging; and the labels that `dataset.holdout` holds out."""
+    """The cases and the evaluator of a config, before judging; and the labels that
+    `dataset.holdout` holds out.
+    """
 
     dataset: Dataset
     evaluator: Evaluator
@@ -95,7 +97,9 @@ def _reading_options(config: RunConfig) -> dict[str, Any]:
 
 
 def _shortener(config: RunConfig) -> Callable[[Case], Case] | None:
-    """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
+    """Return what shortens cases to three quarters of the context without the answer:
+    tokens are estimated.
+    """
     if config.dataset.fit is None:
         return None
     names = (judge.label for judge in config.judge.members)

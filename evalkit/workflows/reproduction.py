@@ -1,4 +1,6 @@
-"""Reproduce a finished run from its own files, or from dataset and store, and compare every metric."""
+"""Reproduce a finished run from its own files, or from dataset and store, and compare
+every metric.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def rescore(
     replace_run: bool = False,
     reviews: Reviews | None = None,
 ) -> RunResult:
-    """Score a finished run again under other scoring settings and rewrite its folder, without judge and store.
+    """Score a finished run again under other scoring settings and rewrite its folder,
+    without judge and store.
 
     Args:
         config: the config with the new settings.

@@ -442,7 +442,9 @@ async def _judge(
 
 
 def _asked_again(judged: JudgingResult) -> dict[str, Any]:
-    """Return the manifest's entry about requests whose stored answers could not be used, if there are some."""
+    """Return the manifest's entry about requests whose stored answers could not be
+    used, if there are some.
+    """
     if not judged.again:
         return {}
     share = judged.again / max(1, judged.calls.planned)

@@ -1,4 +1,5 @@
-"""Runs that stop once a metric is known: the random order of their cases, and when they have asked enough.
+"""Runs that stop once a metric is known: the random order of their cases, and when they
+have asked enough.
 
 It scores with `scoring` and plans with the evaluator; `api`, `reproduction` and `cli` use it.
 """
@@ -40,7 +41,8 @@ def in_random_order(
     cases: Sequence[Case],
     container: Callable[[Iterable[Case]], Sequence[Case]],
 ) -> Sequence[Case]:
-    """Return the cases in a random order of their clusters, by the hash of the seed and of each cluster's first case.
+    """Return the cases in a random order of their clusters, by the hash of the seed and
+    of each cluster's first case.
 
     Args:
         config: the run's config; without `runner.stop`, the order is unchanged.
@@ -251,14 +253,17 @@ class StopRule:
 
     @property
     def cases(self) -> Sequence[Case]:
-        """The cases that are part of the run: those of the clusters up to the stop, and of at least one."""
+        """The cases that are part of the run: those of the clusters up to the stop, and
+        of at least one.
+        """
         clusters = self._look if self.settled else max(1, self.complete)
         return self._cases[: int(self._ends[clusters - 1])]
 
     def part(
         self, dataset: Dataset, judgments: Sequence[Judgment], folder: Path
     ) -> tuple[Dataset, Sequence[Judgment], JsonObject]:
-        """Return the data and judgments that are part of the run, and facts about the cases that are not.
+        """Return the data and judgments that are part of the run, and facts about the
+        cases that are not.
 
         Args:
             dataset: the data, with all cases.

@@ -1,4 +1,5 @@
-"""Sweeps: the leaderboard of a folder as JSON, CSV and HTML, and the journal with which a sweep resumes.
+"""Sweeps: the leaderboard of a folder as JSON, CSV and HTML, and the journal with which
+a sweep resumes.
 
 `sweep.json` lists the jobs by the hashes of their configs, and is closed when all of them are
 finished. A repeated sweep resumes in the newest folder that lists the same jobs, is not closed, and
@@ -121,7 +122,8 @@ class SweepTracker(Protocol):
 def leaderboard_of(
     folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None
 ) -> Leaderboard | None:
-    """Return the leaderboard of the runs in the subfolders `jobs` of `folder`; `None` if there are fewer than two.
+    """Return the leaderboard of the runs in the subfolders `jobs` of `folder`; `None`
+    if there are fewer than two.
 
     The `scoring` settings of the first job set the confidence level.
 
@@ -201,7 +203,8 @@ def _in_number_order(job: str) -> tuple[int, str]:
 
 
 def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
-    """Return the definition of a sweep: its name, its jobs, and the values of each key that differs between them.
+    """Return the definition of a sweep: its name, its jobs, and the values of each key
+    that differs between them.
 
     Raises:
         ConfigError: If a job's manifest is missing or damaged.
@@ -243,7 +246,9 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
 
 
 def _audit_files(folder: Path, names: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the files of a sweep about the audits among its jobs, by name; nothing without audits."""
+    """Return the files of a sweep about the audits among its jobs, by name; nothing
+    without audits.
+    """
     if not any((folder / job / f"{layout.DATASHEET}.json").is_file() for job in names):
         return {}
     sheet = load_room("evalkit.audit.sweep_datasheet", "the sweep's audits")
@@ -252,7 +257,8 @@ def _audit_files(folder: Path, names: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) -> None:
-    """Send a sweep's files to its parent run in MLflow, which is found by the first job that was recorded there.
+    """Send a sweep's files to its parent run in MLflow, which is found by the first job
+    that was recorded there.
 
     Args:
         folder: The sweep's folder.
@@ -277,7 +283,9 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
 
 
 def as_json(board: Leaderboard, definition: Json | None = None) -> str:
-    """Return a leaderboard as JSON: the `sweep`, the `choices`, and `rows` with their `metrics` and contrasts."""
+    """Return a leaderboard as JSON: the `sweep`, the `choices`, and `rows` with their
+    `metrics` and contrasts.
+    """
     content = {
         **({"sweep": definition} if definition else {}),
         "by": board.by,
@@ -337,7 +345,9 @@ def _standing_row(row: Standing, twins: Sequence[str]) -> JsonObject:
 
 
 def as_csv(board: Leaderboard) -> str:
-    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x, and `pareto` as 1 or 0."""
+    """Return a leaderboard's rows as CSV: `x`, `x/low` and `x/high` for each metric x,
+    and `pareto` as 1 or 0.
+    """
     spread = [f"{name}{end}" for name in board.columns for end in ("", "/low", "/high")]
     ends = ["rank/low", "rank/high", "decision", "reason"]
     columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, *ends]
@@ -392,7 +402,8 @@ def claim_sweep(folder: Path) -> tuple[Path, Claim]:
 
 
 def claim_interrupted(root: Path, hashes: Sequence[str]) -> tuple[Path, Claim] | None:
-    """Claim the newest unfinished sweep of exactly these jobs in `root/DATE/TIME` that no process has.
+    """Claim the newest unfinished sweep of exactly these jobs in `root/DATE/TIME` that
+    no process has.
 
     Returns:
         Its folder with the claim; `None` if there is none.

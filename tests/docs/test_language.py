@@ -115,28 +115,6 @@ def test_no_private_word_comes_back_in_the_code(name):
                 assert not found, f"{path.relative_to(ROOT)}:{line}: '{found[0]}'; write: {better}"
 
 
-def long_lines(source: str) -> list[int]:
-    """Return the lines of more than 100 characters; ruff's bound of 120 is for docstrings."""
-    documented = {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for line in range(node.lineno, node.end_lineno + 1)
-    }
-    lines = enumerate(source.splitlines(), 1)
-    return [number for number, line in lines if len(line) > 100 and number not in documented]
-
-
-def test_lines_of_code_have_at_most_100_characters():
-    long = "x" * 101
-    assert long_lines(f'"""{long}"""\n{long} = 1\n') == [2]
-    assert not {
-        str(path.relative_to(ROOT)): numbers
-        for path in sorted((ROOT / "evalkit").rglob("*.py"))
-        if (numbers := long_lines(path.read_text("utf-8")))
-    }
-
-
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_sentences_are_short(path):
     lines = [line for line in prose(path).split("\n\n") if not line.lstrip().startswith("|")]

@@ -1,4 +1,6 @@
-"""The definition of a benchmark: reader, scoring rule, license, citation, and importer of judgments."""
+"""The definition of a benchmark: reader, scoring rule, license, citation, and importer
+of judgments.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def shape(*columns: str) -> Shape:
 
 @frozen
 class Source:
-    """The source of a benchmark: `path` is a file or folder; `baseline` is the model to compare with.
+    """The source of a benchmark: `path` is a file or folder; `baseline` is the model to
+    compare with.
 
     `left_out` counts omitted items by kind; it is complete before the first row.
     """
@@ -120,7 +123,8 @@ class Benchmark:
     def rows(
         self, path: Path, baseline: str | None, left_out: Counter[str]
     ) -> Iterator[Placed]:
-        """Yield the canonical rows of a file or folder with their locations, and count omitted items.
+        """Yield the canonical rows of a file or folder with their locations, and count
+        omitted items.
 
         Raises:
             ForeignError: If it does not belong to the benchmark.
@@ -211,7 +215,8 @@ def foreign_row(benchmark: Benchmark, row: Row, location: str) -> ForeignError:
 
 
 def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> list[Path]:
-    """Return the file, or the files in a folder whose first row has one of `shapes` (default: the benchmark's).
+    """Return the file, or the files in a folder whose first row has one of `shapes`
+    (default: the benchmark's).
 
     Raises:
         DatasetError: If a folder has no such file.
@@ -273,7 +278,8 @@ def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
 def published_rows(
     benchmark: Benchmark, source: Source, *shapes: Shape
 ) -> Iterator[LocatedRow]:
-    """Yield the rows of all files, which must have one of `shapes` (default: the benchmark's), with their numbers.
+    """Yield the rows of all files, which must have one of `shapes` (default: the
+    benchmark's), with their numbers.
 
     Raises:
         DatasetError: If a row does not, or a folder has no such file.

@@ -96,7 +96,8 @@ class View:
 
     @property
     def passes(self) -> Codes:
-        """The winner of each order: (pairs, 2) if both orders are judged, otherwise (pairs, 1), without tie thresholds.
+        """The winner of each order: (pairs, 2) if both orders are judged, otherwise
+        (pairs, 1), without tie thresholds.
 
         For scores, there is one: the sign of their difference.
         """
@@ -117,7 +118,9 @@ class View:
         return self.outcome.passes is not None and self.outcome.passes.both
 
     def order_margins(self) -> Floats:
-        """Return each pair's margin in both orders, each the mean of its samples, (pairs, 2); NaN if not readable."""
+        """Return each pair's margin in both orders, each the mean of its samples,
+        (pairs, 2); NaN if not readable.
+        """
         columns = self.outcome.judgments
         return combine_samples(
             columns, pair_margins(self.config, columns), self.pairs, "mean"
@@ -164,13 +167,17 @@ class View:
         return by_name([slug(str(name)) for name in subset_names])
 
     def scores(self) -> Floats | None:
-        """Return each response's score before normalization, NaN if missing; `None` if there are no scores."""
+        """Return each response's score before normalization, NaN if missing; `None` if
+        there are no scores.
+        """
         if self.outcome.scores is None:
             return None
         return self.outcome.scores.raw
 
     def criterion_scores(self, name: str) -> Floats | None:
-        """Return each response's score on one criterion, the mean of its samples; `None` if it was not judged."""
+        """Return each response's score on one criterion, the mean of its samples;
+        `None` if it was not judged.
+        """
         scored = self.outcome.scores
         columns = self.outcome.ranks or self.outcome.judgments
         if scored is None or name not in columns.names:
@@ -183,7 +190,9 @@ class View:
         )
 
     def comparisons(self, case: Ints, i: Ints, j: Ints) -> Codes:
-        """Return the winner of each comparison of two responses, `i` < `j`, by score or else as judged."""
+        """Return the winner of each comparison of two responses, `i` < `j`, by score or
+        else as judged.
+        """
         scored = self.outcome.scores
         if scored is None:
             # The judged pair is looked up by its case and its two indices.
@@ -215,7 +224,9 @@ def mean(
     lost: Bools,
     **attributes: Any,
 ) -> Statistic:
-    """Return the mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows (see `Tally.mean`)."""
+    """Return the mean of values in [0, 1] `among` rows; bounds allow any value for
+    `lost` rows (see `Tally.mean`).
+    """
     return tally.mean(
         name, values, among, lost, span=(0.0, 1.0), proportion=True, **attributes
     )
@@ -231,7 +242,9 @@ def blend(
     note: str | None = None,
     why: str = "nothing to count",
 ) -> Statistic | Metric:
-    """Return the weighted mean of statistics, times `total`; undefined if one of them is, or has no value."""
+    """Return the weighted mean of statistics, times `total`; undefined if one of them
+    is, or has no value.
+    """
     # Metrics without a value are in `parts` too, and make the blend undefined.
     statistics = [part for part in parts if isinstance(part, Statistic)]
     if not statistics or len(statistics) < len(parts):
@@ -291,7 +304,9 @@ def with_all(rows: int, parts: Mapping[str, Bools]) -> dict[str, Bools]:
 
 
 def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
-    """Return the rows of each model by the suffix of its metrics' names; for a single model, all that have one."""
+    """Return the rows of each model by the suffix of its metrics' names; for a single
+    model, all that have one.
+    """
     models = by_name(list(names))
     # One model needs no suffix, but rows without a model are not its rows.
     if len(models) < 2:
@@ -337,7 +352,9 @@ def labeled_rates(
     read: Bools,
     subsets: Mapping[str, Bools] = MappingProxyType({}),
 ) -> list[Statistic]:
-    """Return the share of hits among labeled pairs, and in each subset of cases; those that were not read are lost."""
+    """Return the share of hits among labeled pairs, and in each subset of cases; those
+    that were not read are lost.
+    """
     return rates(
         name,
         view.tally,
@@ -356,7 +373,9 @@ def orders_agree(
     *,
     agree: bool = True,
 ) -> Measures:
-    """Return the share of pairs whose two orders have the same verdict, or different ones unless they `agree`."""
+    """Return the share of pairs whose two orders have the same verdict, or different
+    ones unless they `agree`.
+    """
     if not view.both:
         return [nothing(name, ONE_ORDER)]
     # True if both orders have the same winner, or different ones if those are counted.
@@ -374,7 +393,9 @@ Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
 def by_dimension(
     view: View, benchmark: str, names: Sequence[str], build: Build
 ) -> Measures:
-    """Return the metrics of `build` for scores and grades on each dimension, or why there are none."""
+    """Return the metrics of `build` for scores and grades on each dimension, or why
+    there are none.
+    """
     measures: Measures = []
     for name in names:
         where = f"{benchmark}/{name}"

@@ -87,7 +87,8 @@ class ReadReport:
 def read_answers(
     paths: Iterable[Path], index: RequestIndex, store: Store
 ) -> ReadReport:
-    """Store the answers in `paths` to requests in the index, under their content keys; return what was read.
+    """Store the answers in `paths` to requests in the index, under their content keys;
+    return what was read.
 
     A stored answer is never replaced, so files can be read in any order, and again.
 
@@ -142,7 +143,9 @@ def _store_batch(
 
 
 def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
-    """Yield each line that is not blank, with its file and number; `None` for a line that is too long."""
+    """Yield each line that is not blank, with its file and number; `None` for a line
+    that is too long.
+    """
     number = 0
     with file_errors("cannot be read", path), open_file(path) as file:
         while line := file.readline(longest):

@@ -1,4 +1,5 @@
-"""Judge through a provider's batch API: submit the requests of a round, wait, and collect, until nothing is missing.
+"""Judge through a provider's batch API: submit the requests of a round, wait, and
+collect, until nothing is missing.
 
 Each batch is a text in the store's shared state, written before the batch is created and removed
 after its answers are stored. A command that ends at any point is repeated, and goes on with these
@@ -58,7 +59,9 @@ _log = logging.getLogger("evalkit.batch")
 
 @frozen
 class PendingBatch:
-    """A batch whose answers are not stored: its requests, the most it can cost, and its id once it has one."""
+    """A batch whose answers are not stored: its requests, the most it can cost, and its
+    id once it has one.
+    """
 
     file: RequestFile
     rungs: dict[str, Rung]
@@ -68,7 +71,8 @@ class PendingBatch:
 
 
 class BatchRun:
-    """The batches of one run; `observe` is called after each look at them, `spent` is shared with other runs.
+    """The batches of one run; `observe` is called after each look at them, `spent` is
+    shared with other runs.
 
     Raises:
         ConfigError: If the store cannot be used for batches.
@@ -122,7 +126,8 @@ class BatchRun:
         self._waiting: dict[str, PendingBatch] = {}
 
     async def collect(self) -> JudgingResult | None:
-        """Submit, wait and collect until nothing can be sent; return the result of a run that a signal stopped.
+        """Submit, wait and collect until nothing can be sent; return the result of a
+        run that a signal stopped.
 
         Raises:
             ConfigError: If a batch cannot be submitted, or failed as a whole.
@@ -518,7 +523,9 @@ class BatchRun:
 
 
 def _blocked(batch: PendingBatch, error: CallError, count: int) -> ConfigError:
-    """Return the error for a batch whose answers the provider does not have, with what to do about it."""
+    """Return the error for a batch whose answers the provider does not have, with what
+    to do about it.
+    """
     resend = pasted("runner.resend", batch.batch or "")
     requests = f"the {counted(count, 'request')} without an answer"
     remedy = (

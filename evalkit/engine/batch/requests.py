@@ -82,7 +82,8 @@ class BatchTarget:
 
 @frozen
 class BatchRequest:
-    """One recorded request: its content key, its target, its rung, its place in the order of shared prefixes.
+    """One recorded request: its content key, its target, its rung, its place in the
+    order of shared prefixes.
 
     `ceiling` is the most that it can cost in USD, `None` if that is unknown.
     """
@@ -389,7 +390,9 @@ def index_of(path: Path) -> Path:
 
 
 def find_indexes(folders: Sequence[Path]) -> list[Path]:
-    """Return the index files in these folders, the newest last; other files of such a name are left out."""
+    """Return the index files in these folders, the newest last; other files of such a
+    name are left out.
+    """
     indexes: dict[Path, Path] = {}
     for path in (path for folder in folders for path in folder.glob(f"*{INDEX}")):
         with suppress(OSError), open_file(path) as file:
@@ -399,7 +402,8 @@ def find_indexes(folders: Sequence[Path]) -> list[Path]:
 
 
 def load_named(requests: Path, index: RequestIndex) -> None:
-    """Add the requests that were written to a file, to all files of one round, or that an index file lists.
+    """Add the requests that were written to a file, to all files of one round, or that
+    an index file lists.
 
     Raises:
         ConfigError: If there is no index of this file.
@@ -443,7 +447,8 @@ def write_round(
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_MEGABYTES * 10**6,
 ) -> list[tuple[RequestFile, list[BatchRequest]]]:
-    """Write a round's requests, ordered by shared prefix, and their index; return the files with their requests.
+    """Write a round's requests, ordered by shared prefix, and their index; return the
+    files with their requests.
 
     Each file has requests to one model. If there are several files, they are numbered:
     `requests-1.jsonl` and so on.

@@ -330,7 +330,9 @@ def _stop_workers(
 def add_spent(
     judged: JudgingResult, reports: Sequence[ShardReport], seconds: float
 ) -> JudgingResult:
-    """Return the result of a run with what its workers have sent and spent; a request that failed there is a retry."""
+    """Return the result of a run with what its workers have sent and spent; a request
+    that failed there is a retry.
+    """
     workers = reduce(add, (report.spend for report in reports), Spend())
     sent = workers.calls.sent
     failed = workers.calls.failed

@@ -1,4 +1,6 @@
-"""Workers that are actors of Ray: each judges one shard after the other; another one takes over if it dies."""
+"""Workers that are actors of Ray: each judges one shard after the other; another one
+takes over if it dies.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,9 @@ class RayPool(Pool):
                 self._hosts[actor] = end
 
     def _check_nodes(self) -> None:
-        """Warn if no node is left, and give up if none joins for a while; Ray would wait forever."""
+        """Warn if no node is left, and give up if none joins for a while; Ray would
+        wait forever.
+        """
         if any(node["Alive"] for node in ray.nodes()):
             self._alone = None
         elif self._alone is None:

@@ -1,4 +1,6 @@
-"""Workers that are jobs of Slurm, an array of them, submitted by submitit; or processes of this machine."""
+"""Workers that are jobs of Slurm, an array of them, submitted by submitit; or processes
+of this machine.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _EVERY = 1.0
 
 
 class ShardJob:
-    """Judges a shard in a job; one that is preempted or out of time is queued again, and the store has its answers."""
+    """Judges a shard in a job; one that is preempted or out of time is queued again,
+    and the store has its answers.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,7 +66,9 @@ class ShardJob:
         return report
 
     def _stops(self) -> int:
-        """Return how often the run asked its workers to stop; one that has removed their folder is over."""
+        """Return how often the run asked its workers to stop; one that has removed
+        their folder is over.
+        """
         if not self._folder.is_dir():
             return 2
         try:
@@ -147,7 +153,9 @@ class SlurmPool(Pool):
                 )
 
     def stop(self) -> None:
-        """Ask every job to stop: its calls in flight may finish, unless asked again; a queued one is taken out."""
+        """Ask every job to stop: its calls in flight may finish, unless asked again; a
+        queued one is taken out.
+        """
         self.queue.clear()
         self._stops += b"."
         # The length of the file is the number of stops; see `ShardJob._stops`.

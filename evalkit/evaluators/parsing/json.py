@@ -224,7 +224,9 @@ def _choose_answer(objects: list[_Found], keys: Collection[str]) -> _Found | Non
 
 
 def _has_unmatched_brace(remainder: str) -> bool:
-    """Return whether a text has an unmatched closing brace: an unescaped quotation ended an object too early."""
+    """Return whether a text has an unmatched closing brace: an unescaped quotation
+    ended an object too early.
+    """
     depth = 0
     for brace in re.findall(r"[{}]", remainder):
         depth += 1 if brace == "{" else -1
@@ -331,7 +333,9 @@ def _check_strictly(json_object: _Found, schema: Json) -> None:
 
 
 def _out_of_place(value: object, schema: Json) -> str | None:
-    """Return a name that is not in the schema at its position: a quotation may have ended the object around it."""
+    """Return a name that is not in the schema at its position: a quotation may have
+    ended the object around it.
+    """
     if isinstance(value, list):
         names = (_out_of_place(part, schema.get("items", {})) for part in value)
         return next((name for name in names if name is not None), None)
@@ -451,7 +455,9 @@ def _repair(text: str) -> JsonObject | None:
 
 
 def _is_deep(text: str) -> bool:
-    """Return whether brackets, including those in strings, are nested more deeply than in any answer."""
+    """Return whether brackets, including those in strings, are nested more deeply than
+    in any answer.
+    """
     depth = 0
     for bracket in re.finditer(r"[\[\](){}]", text):
         depth += 1 if bracket[0] in "[({" else -1
@@ -461,7 +467,8 @@ def _is_deep(text: str) -> bool:
 
 
 def _accounts_for(value: JsonObject, body: str) -> bool:
-    """Return whether each name is as frequent in `value` as in `body`, and each of its values is complete there.
+    """Return whether each name is as frequent in `value` as in `body`, and each of its
+    values is complete there.
 
     Repair may take a name from a string, and completes a value that was truncated.
     """
@@ -488,7 +495,9 @@ def _accounts_for(value: JsonObject, body: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    """Return a text without white space and backslashes, so that a decoded string equals its source."""
+    """Return a text without white space and backslashes, so that a decoded string
+    equals its source.
+    """
     return "".join(unescape(re.sub(r"\\+[nrtbf]", "", text)).replace("\\", "").split())
 
 
@@ -558,7 +567,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _folded(name: str) -> str:
-    """Return what is left of a name that was written in another case, as `snake_case`, or with escapes."""
+    """Return what is left of a name that was written in another case, as `snake_case`,
+    or with escapes.
+    """
     return unescape(name).strip().replace("_", "").casefold()
 
 

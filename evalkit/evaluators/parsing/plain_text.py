@@ -1,4 +1,6 @@
-"""Normalize texts (thinking, escapes, full-width forms), detect refusals, and read scores strictly."""
+"""Normalize texts (thinking, escapes, full-width forms), detect refusals, and read
+scores strictly.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
 
 
 def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
-    """Return the end of thinking that the chat template opened before the text; 0 if there is none."""
+    """Return the end of thinking that the chat template opened before the text; 0 if
+    there is none.
+    """
     end = 0
     for tag in tags:
         if not tag[1]:
@@ -99,7 +103,9 @@ def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
 
 
 def to_half_width(text: str) -> str:
-    """Replace full-width letters, digits, signs and square brackets by ASCII, one character each."""
+    """Replace full-width letters, digits, signs and square brackets by ASCII, one
+    character each.
+    """
     return text.translate(_HALF_WIDTH)
 
 
@@ -178,7 +184,9 @@ def unescape(text: str) -> str:
 
 
 def spells_letters(text: str) -> bool:
-    r"""Return whether JSON has escapes for plain letters or digits, such as `\u0077inner`; no model writes these."""
+    r"""Return whether JSON has escapes for plain letters or digits, such as
+    `\u0077inner`; no model writes these.
+    """
     return "\\u00" in text and _LETTER.search(text) is not None
 
 
@@ -202,7 +210,8 @@ Kind = Literal[
 
 
 class UnreadableError(Exception):
-    """A judge's text has no usable answer; it becomes the status of a judgment and is never shown to the user.
+    """A judge's text has no usable answer; it becomes the status of a judgment and is
+    never shown to the user.
 
     Args:
         kind: The kind of problem.
@@ -239,7 +248,8 @@ _BASE = re.compile(
     re.IGNORECASE,
 )
 _BASE_BEFORE = re.compile(
-    r"(?:\bscale (?:of |from )?\d+ ?(?:to|-|–) ?|\bout of |满分 ?)(?P<scale>\d+(?:\.\d+)?)[^\d\n]*\Z"
+    r"(?:\bscale (?:of |from )?\d+ ?(?:to|-|–) ?|\bout of |满分 ?)"
+    r"(?P<scale>\d+(?:\.\d+)?)[^\d\n]*\Z"
     r"|\b\d+ ?(?:to|-|–) ?(?P<named>\d+(?:\.\d+)?)(?:-point)? scale[^\d\n]*\Z",
     re.IGNORECASE,
 )
@@ -405,7 +415,8 @@ def _parse_number(text: str, scale: Scale) -> float:
 
 
 def read_class(value: object, classes: Classes) -> str:
-    """Return the class, or the abstention, if a value is a text that contains only its name, in any case.
+    """Return the class, or the abstention, if a value is a text that contains only its
+    name, in any case.
 
     Raises:
         UnreadableError: If it is anything else; the nearest name is never chosen.
@@ -429,7 +440,7 @@ _TITLE = re.compile(
 
 
 def read_winner(text: str) -> Winner:
-    """Return the winner if a text contains only a winner, such as `A`, `tie`, `Response B` or `平局`.
+    """Return the winner if a text contains only a winner, such as `A`, `tie`, or `平局`.
 
     Raises:
         UnreadableError: If it does not.

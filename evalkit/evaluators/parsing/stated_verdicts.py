@@ -1,4 +1,6 @@
-"""Read decisions in running text: verdicts, ratings, classes and checklist answers in marks, or a custom pattern."""
+"""Read decisions in running text: verdicts, ratings, classes and checklist answers in
+marks, or a custom pattern.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ _MOST = 500
 
 @frozen
 class Mark:
-    """A text in the form of a verdict: its content and its span; `open` if its content is the end of the text."""
+    """A text in the form of a verdict: its content and its span; `open` if its content
+    is the end of the text.
+    """
 
     content: str
     start: int
@@ -81,7 +85,9 @@ class Reply:
 
 @frozen
 class AnswerTask:
-    """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
+    """What an answer must decide; `scale` is the scale of a score, `classes` are those
+    to choose from.
+    """
 
     decision: Decision
     tie_allowed: bool = True
@@ -89,7 +95,8 @@ class AnswerTask:
     classes: Classes | None = None
 
     def value(self, written: object) -> float | str:
-        """Return the decision that is written: a winner's margin as shown, a score in scale units, or a class.
+        """Return the decision that is written: a winner's margin as shown, a score in
+        scale units, or a class.
 
         Raises:
             UnreadableError: If it is not one.
@@ -317,7 +324,9 @@ def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) ->
 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
-    """Return whether the text before a mark is before the same mark in `source`, ignoring white space."""
+    """Return whether the text before a mark is before the same mark in `source`,
+    ignoring white space.
+    """
     # The last few characters before the mark are compared: an echo brings its surroundings along.
     head = _flat(unescape(text[: mark.start]))
     spelling = _flat(unescape(text[mark.start : mark.end]))

@@ -1,4 +1,6 @@
-"""A Jinja sandbox with bounds: a template from a file can neither loop without end nor build texts without end."""
+"""A Jinja sandbox with bounds: a template from a file can neither loop without end nor
+build texts without end.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from evalkit.core.regular_files import read_text
 
 
 def foreign_template(path: Path, source: SourceConfig) -> str:
-    """Return the Jinja template that fills a third-party template with the same text as its authors' code.
+    """Return the Jinja template that fills a third-party template with the same text as
+    its authors' code.
 
     A Python file is parsed and never run: texts and f-strings that are assigned to names are
     templates of `str.format`. Any other file is one such template, which has an empty name.
@@ -52,7 +53,9 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
 
 
 def _texts(tree: ast.AST) -> dict[str, list[str]]:
-    """Return the texts assigned to each name, in order; the name of an f-string's value is its placeholder."""
+    """Return the texts assigned to each name, in order; the name of an f-string's value
+    is its placeholder.
+    """
     texts: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign | ast.AnnAssign):

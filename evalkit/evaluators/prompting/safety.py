@@ -1,4 +1,6 @@
-"""Neutralize texts under judgment, so that they cannot imitate a prompt's markers or control a chat."""
+"""Neutralize texts under judgment, so that they cannot imitate a prompt's markers or
+control a chat.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ _PLACED = re.compile(
 
 
 def neutralize(text: str) -> str:
-    """Return `text` with every marker and every control token of chat templates escaped, and otherwise unchanged.
+    """Return `text` with every marker and every control token of chat templates
+    escaped, and otherwise unchanged.
 
     The opening bracket becomes `&lt;` (`&#91;` if square). Opening and closing markers are found in
     any case and width, also with white space, invisible characters, attributes or look-alike
@@ -86,7 +89,9 @@ def neutralize(text: str) -> str:
 
 
 def _is_safe(text: str) -> bool:
-    """Return whether a text has no character that can begin a marker or a control token, as most texts."""
+    """Return whether a text has no character that can begin a marker or a control
+    token, as most texts.
+    """
     return (
         "<" not in text
         and "[" not in text
@@ -101,12 +106,16 @@ def _safe(text: str, bracket: re.Match[str]) -> str:
 
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the texts between markers in messages, in order; empty if a template has no markers."""
+    """Return the texts between markers in messages, in order; empty if a template has
+    no markers.
+    """
     return tuple(text for _, text in marked(messages))
 
 
 def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
-    """Yield the content of each opening marker, such as `response label="A"`, and the text after it."""
+    """Yield the content of each opening marker, such as `response label="A"`, and the
+    text after it.
+    """
     return (
         (match[1], match[3])
         for message in messages
@@ -115,7 +124,8 @@ def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
 
 
 def around_texts(content: str) -> tuple[str, str, str] | None:
-    """Split a message at its texts: what is before the first text, all up to the last marker, and the rest.
+    """Split a message at its texts: what is before the first text, all up to the last
+    marker, and the rest.
 
     Return `None` for a message without texts between markers.
     """
@@ -153,7 +163,9 @@ def _is_marker(text: str, at: int) -> bool:
 
 
 def _plain(text: str, at: int) -> str:
-    """Return the visible text from `at` on, up to a limit, with case, width and look-alikes folded."""
+    """Return the visible text from `at` on, up to a limit, with case, width and
+    look-alikes folded.
+    """
     characters: list[str] = []
     visible = 0
     for index in range(at, len(text)):

@@ -1,4 +1,6 @@
-"""Prompt templates: sandboxed Jinja2 files, found in the user's folders first and checked before a run."""
+"""Prompt templates: sandboxed Jinja2 files, found in the user's folders first and
+checked before a run.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ others."""
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """A catalog of reasons: English regular expressions and translations in which `{name}` is a group's text.
+    """A catalog of reasons: English regular expressions and translations in which
+    `{name}` is a group's text.
 
     `otherwise` replaces a reason that the catalog does not contain, so that no message mixes two
     languages.
@@ -130,7 +133,9 @@ def _compiled(source: str, name: str, path: str) -> CodeType:
 
 @lru_cache(maxsize=256)
 def _names_in(source: str, path: str) -> tuple[frozenset[str], tuple[str | None, ...]]:
-    """Return the placeholders in the text of a template and the templates that it extends or includes."""
+    """Return the placeholders in the text of a template and the templates that it
+    extends or includes.
+    """
     tree = _SYNTAX.parse(source, path)
     return frozenset(meta.find_undeclared_variables(tree)), tuple(
         meta.find_referenced_templates(tree)
@@ -141,7 +146,8 @@ _SHIPPED = "shipped/"
 
 
 class TemplateFiles(BaseLoader):
-    """Template files by name, each read once and hashed; the last of `folders` contains the shipped templates.
+    """Template files by name, each read once and hashed; the last of `folders` contains
+    the shipped templates.
 
     `recorded` is the text of templates by name. Recorded templates take precedence over files.
     """
@@ -392,7 +398,8 @@ class Prompts:
             _raise_prompt_error(error, self._files, variables)
 
     def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
-        """Return a template with everything filled in except `texts`, the placeholders that depend on the case.
+        """Return a template with everything filled in except `texts`, the placeholders
+        that depend on the case.
 
         Raises:
             PromptError: If it cannot be found or parsed.

@@ -1,4 +1,6 @@
-"""Import the results of an Anthropic message batch: answers by `custom_id`, for the cases of a dataset."""
+"""Import the results of an Anthropic message batch: answers by `custom_id`, for the
+cases of a dataset.
+"""
 
 from __future__ import annotations
 

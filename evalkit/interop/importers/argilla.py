@@ -1,4 +1,6 @@
-"""Import Argilla records as JSON, of version 1 or 2, nested or flat: responses are labels, suggestions judges."""
+"""Import Argilla records as JSON, of version 1 or 2, nested or flat: responses are
+labels, suggestions judges.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def _given(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
 
 
 def _of_old_record(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
-    """Yield the annotation of a record of text classification, and the most likely label of its prediction."""
+    """Yield the annotation of a record of text classification, and the most likely
+    label of its prediction.
+    """
     user = str(row.get("annotation_agent") or "annotator")
     status = row.get("status")
     if status == "Discarded":

@@ -1,4 +1,6 @@
-"""Import Bedrock's evaluation jobs as JSONL: each metric of the evaluator model is a judge's score."""
+"""Import Bedrock's evaluation jobs as JSONL: each metric of the evaluator model is a
+judge's score.
+"""
 
 from __future__ import annotations
 

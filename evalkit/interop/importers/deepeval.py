@@ -1,4 +1,6 @@
-"""Import DeepEval test runs and evaluation results: each test case's output with its metrics' scores from 0 to 1."""
+"""Import DeepEval test runs and evaluation results: each test case's output with its
+metrics' scores from 0 to 1.
+"""
 
 from __future__ import annotations
 

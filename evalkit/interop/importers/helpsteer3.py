@@ -1,4 +1,6 @@
-"""Import HelpSteer3's preferences: people's strengths from -3 to 3 are labels of pairs, other strengths judges'."""
+"""Import HelpSteer3's preferences: people's strengths from -3 to 3 are labels of pairs,
+other strengths judges'.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Import ICE-Score's rows (Zhuo 2024, arXiv 2304.14317): a judge's grades of several systems next to people's.
+"""Import ICE-Score's rows (Zhuo 2024, arXiv 2304.14317): a judge's grades of several
+systems next to people's.
 
 A row has `grade-SYSTEM`, people's grades from 0 to 4 by name, and `JUDGE-SYSTEM`, a judge's grade
 as text.

@@ -1,4 +1,6 @@
-"""Import Inspect's data frames of samples: the scores of model graders are judges', others labels if asked."""
+"""Import Inspect's data frames of samples: the scores of model graders are judges',
+others labels if asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import JUDGE-BENCH: human scores of instances by property, with a model's answers as judges if there are any."""
+"""Import JUDGE-BENCH: human scores of instances by property, with a model's answers as
+judges if there are any.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each instance and judge; each person's score is a label of its property."""
+    """Return a record for each instance and judge; each person's score is a label of
+    its property.
+    """
     units = []
     data = []
     for index, (_, row) in enumerate(rows_of(path)):

@@ -1,4 +1,6 @@
-"""Import Label Studio's JSON and JSON-MIN: annotators' labels, and predictions or columns of the data as judges."""
+"""Import Label Studio's JSON and JSON-MIN: annotators' labels, and predictions or
+columns of the data as judges.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ def _leaf(paths: Any) -> Any:
 
 
 def _only(content: Any) -> Any:
-    """Return the only item of a list, or of a path in a taxonomy; a cell of a table has them as JSON."""
+    """Return the only item of a list, or of a path in a taxonomy; a cell of a table has
+    them as JSON.
+    """
     if isinstance(content, str) and content[:1] in ("{", "["):
         content = json_value(content)
     # A path in a taxonomy is a list in a list.

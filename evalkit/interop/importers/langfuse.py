@@ -85,7 +85,9 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
 
 
 def _in_camel_case(row: Json) -> Json:
-    """Return a row of the SDK, whose keys are `trace_id` and `string_value`, with the keys of the API."""
+    """Return a row of the SDK, whose keys are `trace_id` and `string_value`, with the
+    keys of the API.
+    """
     renamed = {
         _SNAKE.sub(lambda match: match[1].upper(), str(name)): value
         for name, value in row.items()

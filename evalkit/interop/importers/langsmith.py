@@ -1,4 +1,6 @@
-"""Import LangSmith feedback, experiment results and runs as JSON: evaluators are judges, feedback of people labels."""
+"""Import LangSmith feedback, experiment results and runs as JSON: evaluators are
+judges, feedback of people labels.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def _data(row: Json) -> Json:
 
 
 def _feedback(row: Json) -> list[Json]:
-    """Return the feedback in a row: the row itself, results of evaluators, or statistics of a run."""
+    """Return the feedback in a row: the row itself, results of evaluators, or
+    statistics of a run.
+    """
     if "key" in row and "run_id" in row:
         return [row]
     results = row.get(_RESULTS)
@@ -100,7 +104,9 @@ def _feedback(row: Json) -> list[Json]:
 
 
 def _source_of(result: Json) -> str:
-    """Return the source of an evaluator's result; one that copies people's scores is named after them."""
+    """Return the source of an evaluator's result; one that copies people's scores is
+    named after them.
+    """
     if is_persons(str(result.get("key"))):
         return "api"
     return "model"

@@ -1,4 +1,5 @@
-"""Import LLM-Rubric's distributions over answers (Hashemi et al. 2024, ACL, arXiv 2501.00274), and annotators' answers.
+"""Import LLM-Rubric's distributions over answers (Hashemi et al. 2024, ACL, arXiv
+2501.00274), and annotators' answers.
 
 A row has the probability of each answer from 1 to 4 to one question about a dialogue. The score is
 the most likely answer; with `scoring.weighted`, it is the expected one.
@@ -116,7 +117,9 @@ def _score_cells(row: Json, question: str, location: str) -> JsonObject:
 def _grades(
     tables: list[Path], question: str
 ) -> tuple[dict[str, dict[str, float]], dict[str, JsonObject]]:
-    """Return each annotator's answer to a question, and the system, by dialogue; 0 stands for no answer."""
+    """Return each annotator's answer to a question, and the system, by dialogue; 0
+    stands for no answer.
+    """
     grades: dict[str, dict[str, float]] = {}
     systems: dict[str, JsonObject] = {}
     for file in tables:

@@ -1,4 +1,6 @@
-"""Import votes of LMArena (33k, 140k): people's votes on pairs of conversations are labels, other winners judges'."""
+"""Import votes of LMArena (33k, 140k): people's votes on pairs of conversations are
+labels, other winners judges'.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import MLflow traces, one `Trace.to_json` for each line: the root span's output, judges' and people's assessments."""
+"""Import MLflow traces, one `Trace.to_json` for each line: the root span's output,
+judges' and people's assessments.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _sniff(start: Peek) -> bool:
 
 
 def _is_flat(row: Json) -> bool:
-    """Return whether a row is a trace as `search_traces` returns it: with a column for each part."""
+    """Return whether a row is a trace as `search_traces` returns it: with a column for
+    each part.
+    """
     assessments = _parsed(row.get("assessments"))
     named = isinstance(assessments, list) and all(
         isinstance(assessment, Mapping) and "assessment_name" in assessment
@@ -49,7 +53,9 @@ def _is_flat(row: Json) -> bool:
 
 
 def _parsed(cell: Any) -> Any:
-    """Return a list or an object that a cell of a table has as a text, in JSON or as Python writes it."""
+    """Return a list or an object that a cell of a table has as a text, in JSON or as
+    Python writes it.
+    """
     if not isinstance(cell, str):
         return cell
     try:

@@ -1,4 +1,6 @@
-"""Import the output file of an OpenAI batch: completions by `custom_id`, for the cases of a dataset."""
+"""Import the output file of an OpenAI batch: completions by `custom_id`, for the cases
+of a dataset.
+"""
 
 from __future__ import annotations
 

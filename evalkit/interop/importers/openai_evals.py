@@ -1,4 +1,6 @@
-"""Import OpenAI's evaluations: output items of the Evals API, and event logs of the evals package."""
+"""Import OpenAI's evaluations: output items of the Evals API, and event logs of the
+evals package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Read OpenTelemetry spans of generative AI, in OTLP's JSON: each trace's conversation, to judge it.
+"""Read OpenTelemetry spans of generative AI, in OTLP's JSON: each trace's conversation,
+to judge it.
 
 The conversation of an agent is put together from the calls of models in its trace.
 """
@@ -143,7 +144,9 @@ def _record_of_conversation(key: str, spans: list[Json]) -> Iterator[Record]:
 
 @frozen
 class ModelCall:
-    """One call of a model: when it began, the messages that it read, those that it wrote, and its span's id in hex."""
+    """One call of a model: when it began, the messages that it read, those that it
+    wrote, and its span's id in hex.
+    """
 
     start: int
     inputs: Sequence[Json]
@@ -174,7 +177,9 @@ def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
 
 
 def hexadecimal(id_: object) -> str:
-    """Return an id of a span or a trace in hexadecimal; MLflow and some exporters write it in base64."""
+    """Return an id of a span or a trace in hexadecimal; MLflow and some exporters write
+    it in base64.
+    """
     text = str(id_ or "")
     # 16 digits are a span, 32 a trace; anything else may be base64.
     if len(text) in (16, 32) and all(

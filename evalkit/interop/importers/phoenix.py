@@ -1,4 +1,6 @@
-"""Import Phoenix annotations, as JSON of its API or as rows: LLM is a judge, HUMAN a label, CODE is counted."""
+"""Import Phoenix annotations, as JSON of its API or as rows: LLM is a judge, HUMAN a
+label, CODE is counted.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ _OF_RUN: Final = frozenset(
         *("example_id", "repetition_number", "id", "span_id", "session_id"),
     }
 )
-"""Columns of a span or a run that are Phoenix's, other than annotations and the data of the example."""
+"""Columns of a span or a run that are Phoenix's, other than annotations and the data of
+the example.
+"""
 _TEXTS: Final = {
     "prompt": ("input", "attributes.input.value"),
     "response": ("output", "attributes.output.value"),
@@ -103,7 +107,9 @@ def _data(row: Json) -> Json:
 
 
 def _in_columns(row: Json) -> list[Json]:
-    """Return the annotations in the columns of an experiment's run, or the row if it is one annotation."""
+    """Return the annotations in the columns of an experiment's run, or the row if it is
+    one annotation.
+    """
     names = [
         match["name"] for match in map(_KIND_COLUMN.fullmatch, map(str, row)) if match
     ]

@@ -1,4 +1,6 @@
-"""Import preference data with scores: the chosen response is the label, and scores of both a judge of the pair."""
+"""Import preference data with scores: the chosen response is the label, and scores of
+both a judge of the pair.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def _word_sign(row: Json, name: str) -> int | None:
 
 
 def _side(sign: int, *, turned: bool) -> str:
-    """Return the side of a pair that is preferred: 1 is the chosen response, -1 the rejected one."""
+    """Return the side of a pair that is preferred: 1 is the chosen response, -1 the
+    rejected one.
+    """
     if sign == 0:
         return "TIE"
     if (sign > 0) != turned:

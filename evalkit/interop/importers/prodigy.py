@@ -1,4 +1,6 @@
-"""Import Prodigy's annotations as JSONL: accepted choices are labels, columns of the task are judges."""
+"""Import Prodigy's annotations as JSONL: accepted choices are labels, columns of the
+task are judges.
+"""
 
 from __future__ import annotations
 
@@ -140,13 +142,17 @@ def _of_proposal(
 
 
 def _model_of(meta: Json) -> str:
-    """Return the model that proposed a label; a source is one only by its name, as texts have sources too."""
+    """Return the model that proposed a label; a source is one only by its name, as
+    texts have sources too.
+    """
     source = str(meta.get("source") or "")
     return str(meta.get("model") or (source if is_judges(source) else ""))
 
 
 def _opposites(rows: Sequence[Json]) -> dict[str, str]:
-    """Return the other label of each, if models proposed one of two in every task; empty otherwise."""
+    """Return the other label of each, if models proposed one of two in every task;
+    empty otherwise.
+    """
     sources = [
         _model_of(meta) for row in rows if isinstance(meta := row.get("meta"), Mapping)
     ]

@@ -1,4 +1,6 @@
-"""Import promptfoo results: each test's output with its assertions; the model-graded ones are the judgments."""
+"""Import promptfoo results: each test's output with its assertions; the model-graded
+ones are the judgments.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
 
 
 def _place(row: Row) -> tuple[int, int]:
-    """Return the position of a row in the config: its test and its prompt, 0 where they are not numbered."""
+    """Return the position of a row in the config: its test and its prompt, 0 where they
+    are not numbered.
+    """
     # Rows without numbers keep their order: the sort is stable.
     test, prompt = (row.get(key) for key in ("testIdx", "promptIdx"))
     return test if isinstance(test, int) else 0, prompt if isinstance(
@@ -221,14 +225,18 @@ def _provided(value: Any, key: str) -> str:
 
 
 def _name(provider: Any) -> str:
-    """Return the name of a provider: an id, an object with one, or providers by kind of which one is for texts."""
+    """Return the name of a provider: an id, an object with one, or providers by kind of
+    which one is for texts.
+    """
     if isinstance(provider, Mapping):
         return _name(provider.get("id") or provider.get("text"))
     return str(provider or "")
 
 
 def _tests(rows: Sequence[Row]) -> dict[int, Any]:
-    """Return the number of each row's test, which is that of its first repetition, or its variables."""
+    """Return the number of each row's test, which is that of its first repetition, or
+    its variables.
+    """
     first: dict[Any, Any] = {}
     tests = {}
     for row in rows:

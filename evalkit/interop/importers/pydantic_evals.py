@@ -1,4 +1,6 @@
-"""Import pydantic-evals reports as JSON: each case's output with the scores and assertions of its LLM judges."""
+"""Import pydantic-evals reports as JSON: each case's output with the scores and
+assertions of its LLM judges.
+"""
 
 from __future__ import annotations
 

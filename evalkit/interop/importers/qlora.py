@@ -1,4 +1,5 @@
-"""Import QLoRA's reviews of pairs of systems: one file per ordered pair, on Vicuna or Open Assistant questions.
+"""Import QLoRA's reviews of pairs of systems: one file per ordered pair, on Vicuna or
+Open Assistant questions.
 
 A review is 1, 2, or 3 (a tie), or (on Vicuna, against one system) a score for both answers.
 """
@@ -132,7 +133,9 @@ def _verdict(row: Json) -> JsonObject:
 
 
 def _lead(scores: list[Any]) -> float | None:
-    """Return the margin of the higher of two scores; `None` if a score is -1, that is, unreadable."""
+    """Return the margin of the higher of two scores; `None` if a score is -1, that is,
+    unreadable.
+    """
     readable = [
         score for score in map(number, scores) if score is not None and score >= 0
     ]

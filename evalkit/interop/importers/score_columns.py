@@ -1,4 +1,6 @@
-"""Import tables of metrics whose columns name evaluator and part: Azure, MLflow, Vertex, TruLens."""
+"""Import tables of metrics whose columns name evaluator and part: Azure, MLflow,
+Vertex, TruLens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import UltraFeedback: a model's ratings of several completions by aspect, without human labels."""
+"""Import UltraFeedback: a model's ratings of several completions by aspect, without
+human labels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import Weave calls as JSON: scores of evaluations are judges', annotations and reactions labels."""
+"""Import Weave calls as JSON: scores of evaluations are judges', annotations and
+reactions labels.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ _LONGEST_NAMES: Final = 120
 
 @frozen
 class Assessed:
-    """One answer: its cells (`id`, `prompt`, `response`, `metadata` …), and what raters said about it."""
+    """One answer: its cells (`id`, `prompt`, `response`, `metadata` …), and what raters
+    said about it.
+    """
 
     cells: JsonObject
     entries: tuple[Assessment, ...] = ()
@@ -77,7 +79,9 @@ class Assessed:
 
 @frozen
 class _Choice:
-    """The judges and the labels that are compared, by rater and criterion, and notes about the rest."""
+    """The judges and the labels that are compared, by rater and criterion, and notes
+    about the rest.
+    """
 
     # (rater, criterion) of each judge and each label.
     judges: tuple[tuple[str, str], ...]

@@ -338,7 +338,8 @@ def require_shared_words(
     judges: Iterable[Key],
     labels: Iterable[Key],
 ) -> None:
-    """Raise an error if judges and annotators use no class in common, which would be read as disagreement.
+    """Raise an error if judges and annotators use no class in common, which would be
+    read as disagreement.
 
     Raises:
         DatasetError: If there are both, and no class is of both.

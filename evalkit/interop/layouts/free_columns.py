@@ -1,4 +1,5 @@
-"""Find texts, judges and labels in columns that users of a tool named: the data of a labeling task, or its metadata.
+"""Find texts, judges and labels in columns that users of a tool named: the data of a
+labeling task, or its metadata.
 
 A column is a judge or a label because of its name, or because its values are the words of the
 other raters. Names alone decide for numbers.
@@ -94,7 +95,9 @@ def flat(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def text_cells(data: Json) -> JsonObject:
-    """Return the cells of a prompt, responses, a context and a reference by the usual names of columns."""
+    """Return the cells of a prompt, responses, a context and a reference by the usual
+    names of columns.
+    """
     # Names without case and spaces to the names in the data.
     folded = {str(name).casefold().replace(" ", "_"): name for name in data}
     cells: JsonObject = {}
@@ -241,7 +244,9 @@ def _criteria_of(present: Sequence[Assessment], source: Source) -> list[str]:
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
-    """Return the criteria that a column can be about: those that it names, or the user's, or all."""
+    """Return the criteria that a column can be about: those that it names, or the
+    user's, or all.
+    """
     named = [
         criterion
         for criterion in criteria
@@ -304,7 +309,9 @@ def _similar_columns(
 def _words_fit(
     selected: set[str], words: set[str], *, usual: bool, scored: bool
 ) -> bool:
-    """Return whether words of a column are those of known raters, or its name is usual for its raters."""
+    """Return whether words of a column are those of known raters, or its name is usual
+    for its raters.
+    """
     # Two or more words, all of which known raters use: the name need not say anything.
     if len(selected) > 1 and selected <= words:
         return True

@@ -44,7 +44,9 @@ _WHOLE, _LARGEST = 64_000_000, 2_000_000_000
 
 @frozen
 class Peek:
-    """The beginning of a file or folder: its first `row` if it has rows, and its `top` keys if it is an object."""
+    """The beginning of a file or folder: its first `row` if it has rows, and its `top`
+    keys if it is an object.
+    """
 
     path: Path
     row: Json = field(default_factory=dict)
@@ -119,7 +121,9 @@ def _first_row(path: Path, top: Json) -> Json:
 
 
 def _whole(path: Path, limit: int) -> bytes:
-    """Return the uncompressed bytes of a file, at most a limit, so that a small file cannot fill the memory."""
+    """Return the uncompressed bytes of a file, at most a limit, so that a small file
+    cannot fill the memory.
+    """
     with reading(path), open_bytes(path) as file:
         # One byte more than allowed shows that the file is too large.
         content = file.read(limit + 1)
@@ -238,7 +242,8 @@ def _as_exported(row: JsonObject) -> JsonObject:
 
 
 class LocatedRow(dict[str, Any]):
-    """A row, or an object in it, with its location, its file, and its number there or in the import.
+    """A row, or an object in it, with its location, its file, and its number there or
+    in the import.
 
     A missing key raises a `DatasetError` that names it and the location; see `require`.
     """
@@ -278,7 +283,9 @@ def located_rows(path: Path) -> Iterator[LocatedRow]:
 def grouped(
     rows: Iterable[LocatedRow], key: Callable[[LocatedRow], Any]
 ) -> list[list[LocatedRow]]:
-    """Return the rows of each key together, in order of first occurrence; they are held in memory."""
+    """Return the rows of each key together, in order of first occurrence; they are held
+    in memory.
+    """
     groups: dict[Any, list[LocatedRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -300,7 +307,9 @@ def require(row: Json, key: str, location: str) -> Any:
 
 
 def _line_in(row: Json, path: Path) -> str:
-    """Return `:` and the line of an object in a small JSON file; empty if the path is no file, or does not have it."""
+    """Return `:` and the line of an object in a small JSON file; empty if the path is
+    no file, or does not have it.
+    """
     decoder = json.JSONDecoder()
     with suppress(OSError, ValueError, RecursionError):
         small = path.suffix == ".json" and path.stat().st_size <= _PEEK
@@ -314,7 +323,9 @@ def _line_in(row: Json, path: Path) -> str:
 
 
 def sibling_file(path: Path, *names: str) -> Path | None:
-    """Return the first of `names` in the folder of `path`, or in one of the three folders above it."""
+    """Return the first of `names` in the folder of `path`, or in one of the three
+    folders above it.
+    """
     here = path if path.is_dir() else path.parent
     # The folder of the file, then the three above it.
     folders = [here, *list(here.resolve().parents)[:3]]
@@ -330,7 +341,9 @@ def sibling_file(path: Path, *names: str) -> Path | None:
 
 
 def text(value: Any) -> str:
-    """Return a value as text: a conversation rendered, the items of a list on separate lines, other content named."""
+    """Return a value as text: a conversation rendered, the items of a list on separate
+    lines, other content named.
+    """
     if isinstance(value, str):
         return value
     if value is None:
@@ -348,7 +361,9 @@ def text(value: Any) -> str:
 
 
 def subject(value: Any) -> Any:
-    """Return what the input or output of a task has: a completion's message, messages, or an object's only value."""
+    """Return what the input or output of a task has: a completion's message, messages,
+    or an object's only value.
+    """
     if isinstance(value, Mapping):
         choices = value.get("choices")
         # A completion of an API: the message of its first choice.
@@ -360,7 +375,9 @@ def subject(value: Any) -> Any:
 
 
 def spoken(value: Any) -> Any:
-    """Return a prompt that is the JSON of a conversation as its messages, and any other value unchanged."""
+    """Return a prompt that is the JSON of a conversation as its messages, and any other
+    value unchanged.
+    """
     # Only a list of objects may be a conversation, so that other prompts are not parsed.
     if isinstance(value, str) and value.lstrip().startswith("[{"):
         try:
@@ -454,7 +471,9 @@ def answers_in(prompt: str) -> dict[str, str]:
 
 
 def question_in(prompt: str) -> str:
-    """Return the question in a judge's prompt, or the user's turns of a conversation; empty if there is none."""
+    """Return the question in a judge's prompt, or the user's turns of a conversation;
+    empty if there is none.
+    """
     if match := _QUESTION.search(prompt):
         return match["text"]
     match = _ANSWER.search(prompt)
@@ -473,7 +492,9 @@ def reference_in(prompt: str) -> str | None:
 
 
 def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
-    """Return the cells of the question and the two answers in a judge's prompt, by the models in order."""
+    """Return the cells of the question and the two answers in a judge's prompt, by the
+    models in order.
+    """
     texts = answers_in(prompt)
     answers = {f"response_{side}": texts.get(side.upper(), "") for side in "ab"}
     return {
@@ -485,7 +506,9 @@ def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
 
 
 def _said(text: str, speaker: str) -> str:
-    """Return one side's turns in a conversation: a single text, or several with numbers; a plain text unchanged."""
+    """Return one side's turns in a conversation: a single text, or several with
+    numbers; a plain text unchanged.
+    """
     # Split by the headings of turns: [before, name, text, name, text, ...].
     parts = _TURN.split(text)
     if len(parts) == 1:

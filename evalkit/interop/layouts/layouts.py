@@ -264,7 +264,9 @@ def records_of(
 def decided(
     subject: str, value: Any, margins: Mapping[str, float] = MARGINS
 ) -> JsonObject:
-    """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
+    """Return the cells of a published decision on a pair: its margin, or that there is
+    none for such a value.
+    """
     text = str(value)
     if text in margins:
         return {"margin": margins[text]}
@@ -322,7 +324,9 @@ def _pair_answers(cells: Cells) -> tuple[Answer, ...]:
 
 
 def read_class(cell: Any, options: Options) -> str | None:
-    """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
+    """Return the class in a cell, by the user's spellings; `None` if it is empty or
+    states that there is none.
+    """
     if cell is None or (name := normalize_label(cell)) == "":
         return None
     # The user's words first: a class may be spelled `none`.
@@ -421,7 +425,9 @@ def judgment_of(
 
 
 def _margin(cells: Cells, location: str, options: Options) -> float | None:
-    """Return the margin of a pair in the order of its cells; the row's margin must not contradict its winner."""
+    """Return the margin of a pair in the order of its cells; the row's margin must not
+    contradict its winner.
+    """
     margin = _within("margin", cells, -1.0, location)
     models = (cells.get("model_a"), cells.get("model_b"))
     if (

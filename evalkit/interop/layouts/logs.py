@@ -1,4 +1,5 @@
-"""Read logs of evaluations: cases with scores by graders, of which some are judges and some are people.
+"""Read logs of evaluations: cases with scores by graders, of which some are judges and
+some are people.
 
 Columns of the metadata that are named after people are labels too.
 """
@@ -234,7 +235,8 @@ def _columns_of_people(
     people: Collection[str | None],
     options: Options,
 ) -> list[str]:
-    """Return the columns of the metadata that are labels: the user's, or those of people if no one else labels.
+    """Return the columns of the metadata that are labels: the user's, or those of
+    people if no one else labels.
 
     Raises:
         ConfigError: If the columns are about several criteria.
@@ -265,7 +267,9 @@ def _columns_of_people(
 def _with_labels(
     cells: JsonObject, index: int, columns: Mapping[str, Mapping[int, float | None]]
 ) -> JsonObject:
-    """Return the cells of a case with the labels in its metadata, where they would explain the judge by themselves."""
+    """Return the cells of a case with the labels in its metadata, where they would
+    explain the judge by themselves.
+    """
     if not columns:
         return cells
     metadata = {
@@ -334,7 +338,9 @@ def _people(parts: Sequence[Part], judges: Mapping[str, str]) -> set[str | None]
 
 
 def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
-    """Return the criteria of each judge if they differ, and otherwise nothing: a score is a mean over all criteria."""
+    """Return the criteria of each judge if they differ, and otherwise nothing: a score
+    is a mean over all criteria.
+    """
     by_judge: dict[str, dict[str, None]] = {}
     for record in records:
         by_judge.setdefault(record.said.judge, {}).update(

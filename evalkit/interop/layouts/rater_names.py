@@ -131,7 +131,9 @@ _NO_VERDICTS: Final = frozenset(
         *("explanation", "text", "guideline", "guidelines", "url", "source", "version"),
     }
 )
-"""Words of columns that measure or describe people's work, such as `human_minutes`, and are no verdict."""
+"""Words of columns that measure or describe people's work, such as `human_minutes`, and
+are no verdict.
+"""
 
 
 _CODE: Final = frozenset(
@@ -179,7 +181,9 @@ _ENDS_OF_METRICS: Final = ("scorer", "score", "metric", "evaluator")
 
 
 def is_code(name: str) -> bool:
-    """Return whether the name of a score is that of a metric without a model, such as `exact_match`."""
+    """Return whether the name of a score is that of a metric without a model, such as
+    `exact_match`.
+    """
     folded = re.sub(r"[^a-z0-9]", "", name.casefold())
     for end in _ENDS_OF_METRICS:
         folded = folded.removesuffix(end) or folded

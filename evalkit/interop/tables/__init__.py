@@ -1,1 +1,3 @@
-"""Read a table of verdicts: types of columns first, then keys, then roles; an open question is a result."""
+"""Read a table of verdicts: types of columns first, then keys, then roles; an open
+question is a result.
+"""

@@ -162,7 +162,8 @@ def _check_rankings(raws: Mapping[str, Raw], where: str) -> None:
 def _share_levels(
     raws: Mapping[str, Raw], words: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Return whether nearly all verdicts are words that another rater has too, or that recur if there is no other one.
+    """Return whether nearly all verdicts are words that another rater has too, or that
+    recur if there is no other one.
 
     Then many words are classes.
     """
@@ -205,7 +206,9 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
 
 
 def _has_many_classes(shared: set[str]) -> bool:
-    """Return whether raters share so many classes that a word of one rater is plausibly another class."""
+    """Return whether raters share so many classes that a word of one rater is plausibly
+    another class.
+    """
     meanings, _ = polarity()
     return len(shared) >= 4 and not (shared & meanings.keys())
 

@@ -209,7 +209,9 @@ class TypedColumn:
         return {text: cause for text, cause in causes.items() if text not in lowest}
 
     def _is_level(self, text: str, causes: Mapping[str, str]) -> bool:
-        """Return whether a word for no verdict is a level of a scale here, as `none` next to `minor` and `major`."""
+        """Return whether a word for no verdict is a level of a scale here, as `none`
+        next to `minor` and `major`.
+        """
         # The scale must have other levels: `none` alone has no verdict.
         levels = [word for word in self.counts if word not in causes]
         return 1 < len(levels) <= MOST_CLASSES and ordered([*levels, text]) is not None
@@ -288,7 +290,9 @@ class TypedColumn:
         return best, values
 
     def _named_levels(self) -> Mapping[str, float]:
-        """Return the numbers of levels with words, as `1 very poor`; nothing if some levels have not both."""
+        """Return the numbers of levels with words, as `1 very poor`; nothing if some
+        levels have not both.
+        """
         few = _FEWEST_LEVELS <= len(self.words) <= MOST_CLASSES
         if not few or any(map(is_model, self.words)):
             return {}
@@ -487,7 +491,9 @@ class TypedColumn:
 
 
 def _qualifies(stated: Mapping[str, Any]) -> bool:
-    """Return whether words that begin with one verdict are different classes, as `yes` and `yes, partly`."""
+    """Return whether words that begin with one verdict are different classes, as `yes`
+    and `yes, partly`.
+    """
     begun: dict[tuple[str, Any], set[str]] = {}
     for text, value in stated.items():
         # How sure a verdict is makes no other verdict of it.
@@ -531,7 +537,9 @@ def _compared(match: re.Match[str]) -> str:
 
 
 def _may_be_number(text: str) -> bool:
-    """Return whether a text can be a number in some unit: hardly any other text has to be tried in each."""
+    """Return whether a text can be a number in some unit: hardly any other text has to
+    be tried in each.
+    """
     if not _MAY_BE_NUMBER.search(text):
         return False
     return not text.isascii() or _BEGINS_NUMBER.match(text) is not None
@@ -568,7 +576,9 @@ def _stars(text: str) -> float | None:
 
 
 def _marked(text: str) -> str:
-    """Return the verdict that is marked in a text, or in brackets at its beginning; otherwise the text."""
+    """Return the verdict that is marked in a text, or in brackets at its beginning;
+    otherwise the text.
+    """
     # A text may mark its verdict twice; different marks leave it open.
     marked = {match[2] or match[3] or match[4] for match in _TAGGED.finditer(text)}
     if len(marked) == 1:

@@ -1,4 +1,6 @@
-"""The cells of a table by column, with objects opened to paths, and the rows that spreadsheets add removed."""
+"""The cells of a table by column, with objects opened to paths, and the rows that
+spreadsheets add removed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _LAST_ROWS: Final = 5
 
 @dataclass(slots=True)
 class Columns:
-    """The cells of a table by column, and where each row is from; a cell without a value is `None`."""
+    """The cells of a table by column, and where each row is from; a cell without a
+    value is `None`.
+    """
 
     cells: dict[str, list[Any]]
     places: list[str]
@@ -151,7 +155,9 @@ def _drop_rows(columns: Columns, rows: Collection[int]) -> None:
 
 
 def _drop_sums_between(columns: Columns) -> None:
-    """Drop the rows of sums between others: a word for a sum among the numbers of the first columns."""
+    """Drop the rows of sums between others: a word for a sum among the numbers of the
+    first columns.
+    """
     totals = {fold(word) for word in known_words()["names"]["total"]}
     rows = set()
     for column in [*columns.cells.values()][:_FIRST_COLUMNS]:
@@ -175,7 +181,9 @@ def _is_text(cell: Any) -> bool:
 
 
 def _drop_totals(columns: Columns) -> None:
-    """Drop the last rows that sum up a spreadsheet: their first cell says so, and most others are empty or numbers."""
+    """Drop the last rows that sum up a spreadsheet: their first cell says so, and most
+    others are empty or numbers.
+    """
     totals = {fold(word) for word in known_words()["names"]["total"]}
     # `n` and `sd` are read so only next to a sum or a mean.
     statistics = {fold(word) for word in known_words()["names"]["statistic"]}
@@ -267,7 +275,9 @@ def _is_figure(cell: Any) -> bool:
 def _opened(
     cells: Mapping[str, list[Any]], depth: int
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yield columns; one of objects as a column for each path, one of lists of words as a column for each position."""
+    """Yield columns; one of objects as a column for each path, one of lists of words as
+    a column for each position.
+    """
     for name, column in cells.items():
         if depth < _DEPTH:
             lists = _all_lists(column)
@@ -301,7 +311,9 @@ def _paths(
 
 
 def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
-    """Return the cells of a column of lists; `None` if a cell is no list, which the first cells usually show."""
+    """Return the cells of a column of lists; `None` if a cell is no list, which the
+    first cells usually show.
+    """
     lists: list[list[Any] | None] = []
     # A list may be the text of one.
     for cell in column:
@@ -336,7 +348,9 @@ def _object(cell: Any) -> dict[str, Any] | None:
 
 
 def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[Any]]:
-    """Return a column for each position of lists of few short words or numbers; nothing if a column has others."""
+    """Return a column for each position of lists of few short words or numbers; nothing
+    if a column has others.
+    """
     # Only lists of numbers and short words: texts stay in their list.
     filled = [cell for cell in column if cell is not None]
     longest = max(len(cell) for cell in filled)

@@ -14,15 +14,18 @@ _PERCENT: Final = 100
 _LEAST_PERCENT: Final = 10
 """Numbers above 1 of which none is higher than this are levels, not percentages."""
 _BELOW_CHANCE: Final = 0.1
-"""A verdict is more sure than a guess: if more numbers than this share are not, they are of a class."""
+"""A verdict is more sure than a guess: if more numbers than this share are not, they
+are of a class.
+"""
 _GROUPS: Final = ("stated", "judge", "verdict", "value", "system", "part")
 
 
 def find_confidence(parts: Parts, space: Space) -> None:
     """Give the column with the confidence in each verdict its role, in shares of 1.
 
-    Only of a single judge with classes or pairs is it clear which verdict a number is about, and its
-    name says nothing else. A probability of a class is none: it is low where the verdict is another.
+    Only of a single judge with classes or pairs is it clear which verdict a number is
+    about, and its name says nothing else. A probability of a class is none: it is low
+    where the verdict is another.
     """
     if len(parts.raters.judges) != 1 or parts.raters.criteria:
         return

@@ -1,4 +1,6 @@
-"""Questions about data that contradict their reading: opposite verdicts, positions, scales of criteria, labels."""
+"""Questions about data that contradict their reading: opposite verdicts, positions,
+scales of criteria, labels.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +211,9 @@ def _ask_for_direction(
 def _turned_to_words(
     values: Mapping[str, Any], words: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return two words as the meanings of two numbers in opposite order; nothing if there are others."""
+    """Return two words as the meanings of two numbers in opposite order; nothing if
+    there are others.
+    """
     if not len(values) == len(words) == 2 or not all(map(_is_number, values)):
         return {}
     if any(map(_is_number, words)):
@@ -247,7 +251,8 @@ def check_positions(
     mapped: Iterable[str],
     where: str,
 ) -> None:
-    """Ask whether `first` and `second` name responses or what was shown first, if both orders were shown.
+    """Ask whether `first` and `second` name responses or what was shown first, if both
+    orders were shown.
 
     Raises:
         OpenTableError: If a judge has such words, unless the user mapped them.
@@ -398,7 +403,8 @@ def _range(levels: set[Any]) -> str:
 def check_people(
     brought: ImportedJudgments, start: Peek, name: str, where: str, *, is_log: bool
 ) -> ImportedJudgments:
-    """Ask about columns named after people that a known format does not have, if it brought no labels.
+    """Ask about columns named after people that a known format does not have, if it
+    brought no labels.
 
     Args:
         brought: What was read from the file.
@@ -447,7 +453,9 @@ def check_people(
 
 
 def _is_of_people(name: str) -> bool:
-    """Return whether a name is that of a column with people's verdicts rather than of a text or of who they are."""
+    """Return whether a name is that of a column with people's verdicts rather than of a
+    text or of who they are.
+    """
     if not matches(name, "human") or not is_rater_name(name):
         return False
     texts = ("prompt", "response", "context", "reference", "id", "text")

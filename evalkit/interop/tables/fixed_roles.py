@@ -1,4 +1,6 @@
-"""Roles of columns that are no verdicts: ids, texts, systems, orders, repeats, criteria and the names of raters."""
+"""Roles of columns that are no verdicts: ids, texts, systems, orders, repeats, criteria
+and the names of raters.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Choices:
     """Whether rows are answers to judge, so that they need no verdicts."""
 
     def on_one_line(self) -> Choices:
-        """Return the choices with names of columns and words as a table has them: each on one line."""
+        """Return the choices with names of columns and words as a table has them: each
+        on one line.
+        """
         return replace(
             self,
             judges=tuple(map(one_line, self.judges)),
@@ -81,7 +85,9 @@ class Choices:
 
 
 def strength(name: str) -> tuple[str, int]:
-    """Return whose verdicts a column has by its name, `label` or `judge`, and how clearly it says so: 4 to 0."""
+    """Return whose verdicts a column has by its name, `label` or `judge`, and how
+    clearly it says so: 4 to 0.
+    """
     # A column that compares verdicts is a result, not a verdict.
     if says_agreement(name):
         return "", 0
@@ -116,7 +122,7 @@ def strength(name: str) -> tuple[str, int]:
 
 
 def _is_machine_in_role(name: str) -> bool:
-    """Return whether a name says that a machine does what people do, as `AI质检` or `ai_reviewer`."""
+    """Return whether a name says that a machine does what people do, such as `AI质检`."""
     parts = tokens(name)
     machine = any(part in _MACHINES for part in parts) or any(
         word in part for part in parts for word in _MACHINES if not word.isascii()
@@ -129,7 +135,9 @@ def _is_machine_in_role(name: str) -> bool:
 
 
 def says_agreement(name: str) -> bool:
-    """Return whether a name says that a column compares verdicts: whether they are equal, or a judge is right."""
+    """Return whether a name says that a column compares verdicts: whether they are
+    equal, or a judge is right.
+    """
     about_verdicts = matches(name, "judge") and matches(name, "verdict")
     # `judge_verdict_correct` compares a verdict with a label; `correct` alone is a
     # verdict.
@@ -143,7 +151,9 @@ def says_agreement(name: str) -> bool:
 
 
 def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether most words of a column are also those of another column, as verdicts of two raters are."""
+    """Return whether most words of a column are also those of another column, as
+    verdicts of two raters are.
+    """
     column = typed[name]
     # Raters of one scale use the same words; texts and systems share few.
     words = {fold(word) for word in column.words}
@@ -280,7 +290,9 @@ def _of_three(names: Iterable[str]) -> set[tuple[str, ...]]:
 def sided_pairs(
     typed: Mapping[str, TypedColumn], taken: set[str]
 ) -> list[tuple[str, str]]:
-    """Return the pairs of columns whose names differ only in the side, such as `score_a` and `score_b`."""
+    """Return the pairs of columns whose names differ only in the side, such as
+    `score_a` and `score_b`.
+    """
     columns_by_base: dict[tuple[str, ...], dict[str, str]] = {}
     of_three = _of_three(typed)
     for name in typed:
@@ -430,7 +442,9 @@ def _prompts(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 
 def _is_kind_of_task(name: str, column: TypedColumn) -> bool:
-    """Return whether a column such as `task` has few single words, which are kinds of tasks and not prompts."""
+    """Return whether a column such as `task` has few single words, which are kinds of
+    tasks and not prompts.
+    """
     kinds = not _KINDS_OF_TASKS.isdisjoint(tokens(name)) and column.kind == "class"
     # `coding` or `math` in a column `task`.
     return kinds and all(len(word.split()) == 1 for word in column.words)

@@ -22,7 +22,9 @@ _MARKED: Final = ("1", "true", "True", "1.0")
 
 
 def join_one_hot(parts: Parts) -> None:
-    """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column of winners."""
+    """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column
+    of winners.
+    """
     # {name without the side: {side: column}}.
     sides_by_base: dict[str, dict[str, str]] = {}
     for name, column in parts.typed.items():
@@ -55,7 +57,9 @@ def join_one_hot(parts: Parts) -> None:
 
 
 def join_votes(parts: Parts) -> None:
-    """Join counts of votes for each verdict, such as `votes.pass`, to a column of the words with most votes."""
+    """Join counts of votes for each verdict, such as `votes.pass`, to a column of the
+    words with most votes.
+    """
     words_by_base: dict[tuple[str, ...], dict[str, str]] = {}
     meanings, _ = polarity()
     verdict_words = set(meanings)
@@ -89,7 +93,9 @@ def join_votes(parts: Parts) -> None:
 def _join_share(
     parts: Parts, base: tuple[str, ...], columns: Mapping[str, str]
 ) -> None:
-    """Join votes for one word and all votes, such as `votes_yes` and `votes_total`, to the word or its opposite."""
+    """Join votes for one word and all votes, such as `votes_yes` and `votes_total`, to
+    the word or its opposite.
+    """
     meanings, _ = polarity()
     [(word, name)] = columns.items()
     totals = [
@@ -133,7 +139,9 @@ def _is_full_of_numbers(column: TypedColumn) -> bool:
 
 
 def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
-    """Return the word with most votes in a row; `None` if there are no votes, or several have most."""
+    """Return the word with most votes in a row; `None` if there are no votes, or
+    several have most.
+    """
     votes = {}
     for word, name in columns.items():
         column = parts.typed[name]
@@ -202,7 +210,9 @@ def _higher(first: float | None, second: float | None) -> str | None:
 def _one_hot(
     typed: Mapping[str, TypedColumn], sides: Mapping[str, str], row: int
 ) -> str | None:
-    """Return the winner of a row; `None` if it has no values, and empty if not exactly one is set."""
+    """Return the winner of a row; `None` if it has no values, and empty if not exactly
+    one is set.
+    """
     texts = {}
     for side, name in sides.items():
         text = typed[name].texts[row] or ""

@@ -35,7 +35,9 @@ _ID_WORDS: Final = word_group("id_word")
 
 @dataclass(slots=True)
 class Keys:
-    """The columns of a unit: its id, what else tells units apart, and what distinguishes repeats."""
+    """The columns of a unit: its id, what else tells units apart, and what
+    distinguishes repeats.
+    """
 
     unit: list[str] = field(default_factory=list)
     criterion: str | None = None
@@ -112,7 +114,9 @@ def find_keys(
 
 
 def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
-    """Return whether a column that differs between rows of one id tells units or repeats apart, or neither."""
+    """Return whether a column that differs between rows of one id tells units or
+    repeats apart, or neither.
+    """
     # In order: the first rule that fits a name or its values decides.
     if matches(name, "criterion") or matches(name, "turn"):
         return "unit" if not matches(name, "text") else ""
@@ -231,7 +235,9 @@ def _name_criterion(
 
 
 def _note_equal_rows(typed: Mapping[str, TypedColumn], keys: Keys) -> None:
-    """Note rows that are equal in every column, also in texts or numbers that hardly recur: they may be copies."""
+    """Note rows that are equal in every column, also in texts or numbers that hardly
+    recur: they may be copies.
+    """
     tell_apart = any(
         column.kind == "text" or len(column.counts) >= _NEARLY_ALL * column.total > 0
         for column in typed.values()

@@ -1,4 +1,6 @@
-"""Ask about labels that may come from a judge: copies of its verdicts, or choices made from them."""
+"""Ask about labels that may come from a judge: copies of its verdicts, or choices made
+from them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _SAME_ROWS: Final = 20
 def check_copies(
     parts: Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
 ) -> None:
-    """Ask whether a judge that equals the label in every row is a copy of it, in the same or in other words.
+    """Ask whether a judge that equals the label in every row is a copy of it, in the
+    same or in other words.
 
     Raises:
         OpenTableError: If so, unless the user named both.

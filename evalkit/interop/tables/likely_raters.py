@@ -1,4 +1,6 @@
-"""Which columns without a rater's name may be raters, by values like those of a judge or a label."""
+"""Which columns without a rater's name may be raters, by values like those of a judge
+or a label.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _VARIES: Final = 0.05
 
 
 def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether an unnamed verdict has the form of the judges' verdicts, so that it may be a label."""
+    """Return whether an unnamed verdict has the form of the judges' verdicts, so that
+    it may be a label.
+    """
     # Only open columns with a weak name: clear names are raters already.
     if raters.unused[name] != MAY_BE_VERDICT or strength(name)[1] != 1:
         return False
@@ -46,7 +50,9 @@ def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> boo
 def answers_the_same(
     name: str, typed: Mapping[str, TypedColumn], raters: Raters
 ) -> bool:
-    """Return whether a flag is named after a word of a judge, as `is_safe` next to `safe` and `unsafe`."""
+    """Return whether a flag is named after a word of a judge, as `is_safe` next to
+    `safe` and `unsafe`.
+    """
     column = typed[name]
     if column.share(column.flags) < 1:
         return False
@@ -55,7 +61,9 @@ def answers_the_same(
 
 
 def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether a column that is no rater by its name has all words of a judge, so that it may be a label."""
+    """Return whether a column that is no rater by its name has all words of a judge, so
+    that it may be a label.
+    """
     column = typed[name]
     why = raters.unused.get(name, MAY_BE_VERDICT)
     if name in raters.judges or why != MAY_BE_VERDICT:
@@ -96,7 +104,9 @@ def same_words(column: TypedColumn, twin: TypedColumn) -> bool:
 
 
 def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether a flag such as `has_error`, which varies, may be the label of judges that give flags."""
+    """Return whether a flag such as `has_error`, which varies, may be the label of
+    judges that give flags.
+    """
     column = typed[name]
     first, *further_parts = tokens(name) or ("",)
     quality = " ".join(further_parts)
@@ -117,7 +127,9 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
 
 
 def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether an unknown column has the integers of a judge's scale, so that it may be a label."""
+    """Return whether an unknown column has the integers of a judge's scale, so that it
+    may be a label.
+    """
     column = typed[name]
     if not is_score(column) or matches(name, "process"):
         return False
@@ -134,7 +146,9 @@ def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) 
 
 
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
-    """Return whether a column may be the judge of the labels: it has numbers, or words like theirs."""
+    """Return whether a column may be the judge of the labels: it has numbers, or words
+    like theirs.
+    """
     column = typed[name]
     labels = [typed[label] for label in raters.labels]
     if column.is_numeric:

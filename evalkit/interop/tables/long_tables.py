@@ -1,4 +1,6 @@
-"""Tables with a row for each verdict: which column names who judged, and a column for each rater."""
+"""Tables with a row for each verdict: which column names who judged, and a column for
+each rater.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,8 @@ def long_form(
 
 
 def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
-    """Return the column that names the unit of each row, by its values; `None` if none or several do.
+    """Return the column that names the unit of each row, by its values; `None` if none
+    or several do.
 
     Each of its values occurs with several raters, and once with each.
     """
@@ -199,7 +202,9 @@ _ARENA: Final = word_group("arena")
 def _votes_of_people(
     typed: Mapping[str, TypedColumn], taken: Mapping[str, str], choices: Choices
 ) -> LongForm | None:
-    """Return the column of votes in a table of pairs that users voted on; `None` if a judge is named."""
+    """Return the column of votes in a table of pairs that users voted on; `None` if a
+    judge is named.
+    """
     # A judge or label that the user named is not a user's vote.
     if not {"model_a", "model_b"} <= taken.keys() or choices.judges or choices.labels:
         return None
@@ -313,7 +318,8 @@ def _one_value(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> str | 
 def widened(
     columns: Columns, form: LongForm, keys: Sequence[str]
 ) -> tuple[Columns, dict[str, str]]:
-    """Return a table with a row for each unit and repeat and a column for each rater, and the rater of each new column.
+    """Return a table with a row for each unit and repeat and a column for each rater,
+    and the rater of each new column.
 
     Args:
         columns: The long table.

@@ -1,4 +1,6 @@
-"""Cells with lists of objects, such as the verdicts of several raters: as objects by name, or as rows by item."""
+"""Cells with lists of objects, such as the verdicts of several raters: as objects by
+name, or as rows by item.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def _names_raters(key: str, items: Sequence[Item]) -> bool:
 
 
 def _is_rater(key: str, items: Sequence[Item]) -> bool:
-    """Return whether a key has the rater of each object, and no other key has another rater's verdict."""
+    """Return whether a key has the rater of each object, and no other key has another
+    rater's verdict.
+    """
     others = {other for item in items for other in item if other != key}
     named = _has_names(key, items) and _names_raters(key, items)
     by_value = named and all(names_rater(str(item[key])) for item in items)
@@ -129,7 +133,8 @@ def _by_position(items: Sequence[Item]) -> dict[str, Item]:
 
 
 def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
-    """Return the column whose lists have what is judged, such as the turns of a conversation; `None` without one.
+    """Return the column whose lists have what is judged, such as the turns of a
+    conversation; `None` without one.
 
     Its objects have verdicts by their names, and no other column has.
     """
@@ -165,7 +170,8 @@ def _is_rated(name: str) -> bool:
 def rows_by_item(
     cells: Mapping[str, Sequence[Any]], units: str
 ) -> tuple[dict[str, list[Any]], list[int]]:
-    """Return columns with a row for each object of a column's lists, and the row from which each is.
+    """Return columns with a row for each object of a column's lists, and the row from
+    which each is.
 
     Args:
         cells: The columns.

@@ -138,7 +138,9 @@ def pair_space(
 
 
 def _by_side(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the winners of words that name a side within a name, or by 1 and 2 next to words for ties."""
+    """Return the winners of words that name a side within a name, or by 1 and 2 next to
+    words for ties.
+    """
     unread = [text for text in raw.words if text not in values]
     if len(raw.words) > MOST_LEVELS:
         return {}

@@ -37,7 +37,9 @@ _UNIT: Final = re.compile(
 )
 """A unit in brackets at the end of a name, in which something is measured."""
 _ABOUT_VERDICTS: Final = word_group("about_verdicts")
-"""Last words of names of columns that are about verdicts or texts, unless their values are those of a rater."""
+"""Last words of names of columns that are about verdicts or texts, unless their values
+are those of a rater.
+"""
 _NO_VERDICTS: Final = word_group("no_verdict")
 """Last words of names that say that someone judged, or in which order, and not the verdict."""
 _LABELED: Final = (("label",), ("labels",), ("annotation",), ("prediction",))
@@ -53,7 +55,9 @@ _IDENTITIES: Final = word_group("identity")
 
 
 def is_rater_name(name: str) -> bool:
-    """Return whether a name may be that of a rater: it is not of a measure, a feature or a process."""
+    """Return whether a name may be that of a rater: it is not of a measure, a feature
+    or a process.
+    """
     _, clear = strength(name)
     if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
         return False
@@ -127,7 +131,9 @@ def candidates(
 
 
 def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column named after raters has their ids, next to another column with verdicts."""
+    """Return whether a column named after raters has their ids, next to another column
+    with verdicts.
+    """
     last_part = PATH.split(name)[-1]
     if len(tokens(last_part)) > 1 or not matches(last_part, "rater") or is_model(name):
         return False
@@ -156,7 +162,9 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 
 def _has_twin_of_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a named rater gives classes that another column has, too, as verdicts of two raters are."""
+    """Return whether a named rater gives classes that another column has, too, as
+    verdicts of two raters are.
+    """
     column = typed[name]
     named = strength(name)[1] > 2
     return (
@@ -168,7 +176,9 @@ def _has_twin_of_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 
 def may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column named after a judge has a few words, which may be verdicts or names."""
+    """Return whether a column named after a judge has a few words, which may be
+    verdicts or names.
+    """
     few = 2 <= len(typed[name].words) <= MOST_CLASSES
     return few and strength(name)[0] == "judge" and is_names_of_raters(name, typed)
 
@@ -212,7 +222,9 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
 def _is_answer(
     name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
 ) -> bool:
-    """Return whether a column such as `model_answer` has answers, next to others with words that judge."""
+    """Return whether a column such as `model_answer` has answers, next to others with
+    words that judge.
+    """
     parts = tokens(PATH.split(name)[-1])
     if len(parts) < 2 or not matches(parts[-1], "response") or column.is_numeric:
         return False
@@ -232,7 +244,9 @@ def _is_answer(
 def _is_about_verdicts(
     name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
 ) -> bool:
-    """Return whether a column of words is about verdicts, as `gold_source`, or names the model that judged."""
+    """Return whether a column of words is about verdicts, as `gold_source`, or names
+    the model that judged.
+    """
     if column.is_numeric or column.share(column.flags) >= MOSTLY:
         return False
     if any("@" in word for word in column.words) and all(
@@ -249,7 +263,9 @@ def _is_about_verdicts(
 def _has_many_classes(
     name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
 ) -> bool:
-    """Return whether a named rater has many short words that recur, and nearly all are also those of another column."""
+    """Return whether a named rater has many short words that recur, and nearly all are
+    also those of another column.
+    """
     if strength(name)[1] < 3 or not 1 < len(column.words) <= _MOST_CLASSES:
         return False
     words = {fold(word) for word in column.words}
@@ -263,7 +279,9 @@ def _has_many_classes(
 
 
 def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column of people has the same name and values, as `human_success` next to `success`."""
+    """Return whether a column of people has the same name and values, as
+    `human_success` next to `success`.
+    """
     if says_agreement(name) or any(
         matches(name, group) for group in ("measured", "doubt")
     ):
@@ -279,7 +297,9 @@ def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 
 def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether people give what a name says, as `human_sentiment` next to `judge_sentiment`."""
+    """Return whether people give what a name says, as `human_sentiment` next to
+    `judge_sentiment`.
+    """
     about = _what(name)
     return any(
         matches(twin, "human") and _what(twin) == about and column.may_be_verdict
@@ -299,7 +319,9 @@ def _what(name: str) -> tuple[str, ...]:
 def _has_levels(
     name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
 ) -> bool:
-    """Return whether a column that is named as a measure has the words of another rater, as `gpt_level` may."""
+    """Return whether a column that is named as a measure has the words of another
+    rater, as `gpt_level` may.
+    """
     if says_agreement(name) or column.is_numeric or strength(name)[1] < 3:
         return False
     return matches(name, "measured") and shares_words(name, typed)
@@ -308,7 +330,9 @@ def _has_levels(
 def _has_classes(
     name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]
 ) -> bool:
-    """Return whether a column such as `matched_intent` has classes of another column, and no flags of agreement."""
+    """Return whether a column such as `matched_intent` has classes of another column,
+    and no flags of agreement.
+    """
     if not says_agreement(name) or column.is_numeric or column.flags:
         return False
     return len(column.words) > 1 and shares_words(name, typed)

@@ -1,4 +1,6 @@
-"""Judges and annotators by criterion, as `gpt_tone` and `human_tone`, and lists of verdicts by position."""
+"""Judges and annotators by criterion, as `gpt_tone` and `human_tone`, and lists of
+verdicts by position.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def check_criteria(
     choices: Choices,
     where: str,
 ) -> None:
-    """Ask for one criterion if the columns are judges and annotators by criterion, such as gpt_tone and human_tone.
+    """Ask for one criterion if the columns are judges and annotators by criterion, such
+    as gpt_tone and human_tone.
 
     Raises:
         OpenTableError: If so, with an answer for each criterion.
@@ -108,7 +111,8 @@ def chosen_stack(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -
 
 
 def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) -> None:
-    """Ask whose columns are that are named after the same criteria as a judge's, as `md_dose` next to `ai_dose`.
+    """Ask whose columns are that are named after the same criteria as a judge's, as
+    `md_dose` next to `ai_dose`.
 
     Args:
         judges: The judges' columns.
@@ -224,7 +228,9 @@ def _overlap(about: set[str], judged: set[str]) -> bool:
 
 
 def _is_opposite(about: set[str], judged: set[str]) -> bool:
-    """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
+    """Return whether only one of two names is about a fault, which the words of the
+    verdicts decide.
+    """
     # `toxicity` and `safety` are one criterion in opposite directions.
     label_is_adverse = any(begins(part, "adverse") for part in about)
     judge_is_adverse = any(begins(part, "adverse") for part in judged)

@@ -1,4 +1,6 @@
-"""Which judges and labels are dropped, because their verdicts have another form than those of the other side."""
+"""Which judges and labels are dropped, because their verdicts have another form than
+those of the other side.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
 
 
 def drop_other_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
-    """Drop words that nobody on the other side uses, as `pro` in `user_tier`, next to words that some use."""
+    """Drop words that nobody on the other side uses, as `pro` in `user_tier`, next to
+    words that some use.
+    """
     _drop_single_words(typed, raters)
     for group, opposite in (
         (raters.labels, raters.judges),
@@ -62,7 +66,9 @@ def drop_ids_of_raters(typed: Mapping[str, TypedColumn], raters: Raters) -> None
 
 
 def _drop_single_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
-    """Drop columns with one word in all rows that is no verdict, as `Kim` in `grader`, next to others."""
+    """Drop columns with one word in all rows that is no verdict, as `Kim` in `grader`,
+    next to others.
+    """
     for group in (raters.labels, raters.judges):
         several = [name for name in group if len(typed[name].words) > 1]
         if not several:

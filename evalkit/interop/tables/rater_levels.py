@@ -50,7 +50,9 @@ class Space:
 
 @dataclass(slots=True)
 class Raw:
-    """The levels of a rater: those that the user mapped, those without a verdict, and the rest with their counts."""
+    """The levels of a rater: those that the user mapped, those without a verdict, and
+    the rest with their counts.
+    """
 
     column: TypedColumn
     mapped: dict[str, str] = field(default_factory=dict)
@@ -66,7 +68,9 @@ class Raw:
 def raw_levels(
     raters: Mapping[str, TypedColumn], words: Mapping[str, str]
 ) -> dict[str, Raw]:
-    """Return the levels of each rater, by what the user mapped and what states that there is no verdict."""
+    """Return the levels of each rater, by what the user mapped and what states that
+    there is no verdict.
+    """
     mapped = {word.casefold(): meaning for word, meaning in words.items()}
     mapped |= {fold(word): meaning for word, meaning in words.items()}
     bounds = [*_bounds(words)]
@@ -107,7 +111,9 @@ def raw_levels(
 
 
 def _bounds(words: Mapping[str, str]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield the column (empty for all), the sign, the number and the meaning of words such as `>0.5`."""
+    """Yield the column (empty for all), the sign, the number and the meaning of words
+    such as `>0.5`.
+    """
     for word, meaning in words.items():
         bound = _BOUND.fullmatch(word)
         if bound is not None:
@@ -141,7 +147,9 @@ def _long_texts(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unread_words(space: Space, raws: Mapping[str, Raw]) -> list[tuple[str, str]]:
-    """Note which levels are texts without a verdict, and return the words that the space does not have."""
+    """Note which levels are texts without a verdict, and return the words that the
+    space does not have.
+    """
     unread = []
     for name, raw in raws.items():
         values = space.values[name]

@@ -357,7 +357,9 @@ def ask_about_marks(
 def _of_mark(
     mark: str, name: str, raters: Mapping[str, TypedColumn]
 ) -> tuple[str, str]:
-    """Return what the only word of a rater means and what its opposite is; nothing if that is not known."""
+    """Return what the only word of a rater means and what its opposite is; nothing if
+    that is not known.
+    """
     if fold(mark) in _MARKS:
         return "pass", "fail"
     levels = {

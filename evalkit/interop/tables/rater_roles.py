@@ -13,7 +13,8 @@ MAY_BE_VERDICT: Final = "may be a verdict"
 
 @dataclass(slots=True)
 class Raters:
-    """The judges and the labels, each with the reason, and why columns that could be raters are not used.
+    """The judges and the labels, each with the reason, and why columns that could be
+    raters are not used.
 
     `criteria` are the columns of one judge's criteria, by the name of the criterion. `stack` is how
     columns by rater and criterion become rows by criterion.

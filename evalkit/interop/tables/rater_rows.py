@@ -1,4 +1,6 @@
-"""Rows by rater, made ready: rows of measures are left out, and raters are named with what they are."""
+"""Rows by rater, made ready: rows of measures are left out, and raters are named with
+what they are.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def _is_measure(word: str) -> bool:
 
 
 def _drop_measures(parts: Parts, kind: str) -> None:
-    """Drop the rows of a column `variable` that have a measure, as `tokens` next to `judge` and `human`."""
+    """Drop the rows of a column `variable` that have a measure, as `tokens` next to
+    `judge` and `human`.
+    """
     column = parts.typed[kind]
     measures = [word for word in column.words if _is_measure(word)]
     if not measures:
@@ -59,7 +63,9 @@ def _drop_measures(parts: Parts, kind: str) -> None:
 
 
 def _is_finer(name: str, kind: str, typed: Mapping[str, TypedColumn]) -> bool:
-    """Return whether a column has the raters of which another has the kind, such as `rater_id` and `rater_type`."""
+    """Return whether a column has the raters of which another has the kind, such as
+    `rater_id` and `rater_type`.
+    """
     column = typed[name]
     if name == kind or not matches(name, "rater") or column.judges:
         return False

@@ -1,4 +1,5 @@
-"""Which columns are judges and which are labels; every other column that could be one is a question or is listed.
+"""Which columns are judges and which are labels; every other column that could be one
+is a question or is listed.
 
 A rater is a column whose name says so, or whose values judge as those of a named rater do. A
 judge's own word and its own score are one judge.
@@ -304,7 +305,9 @@ def base(name: str) -> tuple[str, ...]:
 
 
 def _one_of_each(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
-    """Keep one column of each rater that has a word and a score: the one of the type of the labels."""
+    """Keep one column of each rater that has a word and a score: the one of the type of
+    the labels.
+    """
     for group, opposite in (
         (raters.labels, raters.judges),
         (raters.judges, raters.labels),
@@ -327,7 +330,9 @@ def _keep_one(
     group: dict[str, str],
     raters: Raters,
 ) -> None:
-    """Keep one of several columns of one rater, if they are its word and its score, or say the same."""
+    """Keep one of several columns of one rater, if they are its word and its score, or
+    say the same.
+    """
     forms = {_form(typed[name]) for name in names}
     # Columns of one form that differ are two verdicts, such as two criteria, and both stay.
     if len(forms) < 2 and not _say_the_same([typed[name] for name in names]):
@@ -347,7 +352,9 @@ def _form(column: TypedColumn) -> str:
 
 
 def _say_the_same(columns: Sequence[TypedColumn]) -> bool:
-    """Return whether columns determine each other: each value of one goes with one value of the next."""
+    """Return whether columns determine each other: each value of one goes with one
+    value of the next.
+    """
     # Both ways: as many pairs of texts as texts in each column means one to one.
     first, *further_columns = columns
     for column in further_columns:
@@ -368,7 +375,9 @@ def _preferred(
     typed: Mapping[str, TypedColumn],
     opposite: Sequence[TypedColumn],
 ) -> str:
-    """Return the column that is most like those of the other raters: the same words, or else the same form."""
+    """Return the column that is most like those of the other raters: the same words, or
+    else the same form.
+    """
 
     def likeness(name: str) -> tuple[bool, bool, bool, bool]:
         column = typed[name]
@@ -420,7 +429,9 @@ def _assign_unknown(
     taken: set[str],
     where: str,
 ) -> None:
-    """Assign columns whose values judge as those of a named rater do, and ask where two readings differ."""
+    """Assign columns whose values judge as those of a named rater do, and ask where two
+    readings differ.
+    """
     judging = [name for name in unknown if judges_like(name, typed, raters)]
     # Only a judge: labels are searched among all columns, not only the unknown ones.
     if raters.judges and not raters.labels and not choices.labels:
@@ -508,7 +519,9 @@ def _ask_for_judge(
 def _as_judge_and_label(
     options: Sequence[str], typed: Mapping[str, TypedColumn]
 ) -> list[Answer]:
-    """Return an answer for each of two columns with the same words: it is the judge, and the other the label."""
+    """Return an answer for each of two columns with the same words: it is the judge,
+    and the other the label.
+    """
     first, second = options
     flags = [
         column.is_binary or column.kind == "flag"
@@ -528,7 +541,8 @@ def _as_judge_and_label(
 def _without_annotators(
     names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters, where: str
 ) -> list[str]:
-    """Return columns without those of more annotators, next to labels in columns that are only named after persons.
+    """Return columns without those of more annotators, next to labels in columns that
+    are only named after persons.
 
     Raises:
         OpenTableError: If a column may be one.
@@ -566,7 +580,9 @@ def _verdict_like(
 def _comparable(
     names: Sequence[str], typed: Mapping[str, TypedColumn]
 ) -> Sequence[str]:
-    """Return the columns that have scores as another one has, or words of another one; all if there are none."""
+    """Return the columns that have scores as another one has, or words of another one;
+    all if there are none.
+    """
     alike = [
         name
         for name in names

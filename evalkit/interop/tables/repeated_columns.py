@@ -1,4 +1,6 @@
-"""Columns with repeated verdicts of one judge: of several runs, or of a pair that was shown in both orders."""
+"""Columns with repeated verdicts of one judge: of several runs, or of a pair that was
+shown in both orders.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def stack_of_repeats(
 
 
 def runs_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each judge's runs, such as `judge_run1` and `judge_run2`, by what they have in common."""
+    """Return the columns of each judge's runs, such as `judge_run1` and `judge_run2`,
+    by what they have in common.
+    """
     by_judge: dict[tuple[str, ...], list[str]] = {}
     listed = list(names)
     numbered = _numbered_models(listed)
@@ -149,7 +153,8 @@ def orders_of(
 
     Args:
         typed: The columns.
-        compares: Whether a row has two responses, so that `verdict_1` and `verdict_2` may be orders.
+        compares: Whether a row has two responses, so that `verdict_1` and `verdict_2`
+            may be orders.
     """
     named = {tokens(name): name for name in typed}
     orders: dict[str, tuple[str, str]] = {}
@@ -224,7 +229,8 @@ def _ask_for_winners(
     *,
     compares: bool,
 ) -> None:
-    """Ask whether winners are named by the response or by what was shown first, and whether it is one judge.
+    """Ask whether winners are named by the response or by what was shown first, and
+    whether it is one judge.
 
     Raises:
         OpenTableError: If words such as A and B leave it open.

@@ -1,4 +1,6 @@
-"""Scores: numbers of all raters on one scale, or on several, of which only the order is compared."""
+"""Scores: numbers of all raters on one scale, or on several, of which only the order is
+compared.
+"""
 
 from __future__ import annotations
 
@@ -227,7 +229,8 @@ _MOST_LEVELS: Final = 11
 def _mapping(
     space: Space, coarse: Mapping[str, TypedColumn], fine: Mapping[str, TypedColumn]
 ) -> list[str]:
-    """Return the options that map the levels of a single rater to the scale of the others; empty if there are many.
+    """Return the options that map the levels of a single rater to the scale of the
+    others; empty if there are many.
 
     Either the ends of both scales are the same, or both grow in proportion if that meets more
     scores of the others. Neither is fitted, so levels can still differ.
@@ -293,7 +296,9 @@ def mixed_space(
     judges: Mapping[str, TypedColumn],
     labels: Mapping[str, TypedColumn],
 ) -> Space | None:
-    """Return the space of scores against classes: numbers of some raters, two classes or ordered words of others."""
+    """Return the space of scores against classes: numbers of some raters, two classes
+    or ordered words of others.
+    """
     if not judges or not labels:
         return None
     space = Space("response")

@@ -1,4 +1,6 @@
-"""Tables with a column for each rater and criterion, run or order, as rows by criterion, run or order."""
+"""Tables with a column for each rater and criterion, run or order, as rows by
+criterion, run or order.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def stack_of(
     labeled: Mapping[Key, Sequence[str]],
     typed: Mapping[str, TypedColumn],
 ) -> Stack | None:
-    """Return how to stack the columns of judges and labels; `None` if they have different raters or types.
+    """Return how to stack the columns of judges and labels; `None` if they have
+    different raters or types.
 
     Args:
         judged: The judges' columns by criterion.
@@ -83,7 +86,9 @@ def stack_of(
 
 
 def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each rater in the order of criteria; nothing if a rater has not all of them."""
+    """Return the columns of each rater in the order of criteria; nothing if a rater has
+    not all of them.
+    """
     columns_by_rater: dict[str, list[str]] = {}
     for key, names in columns.items():
         for name in names:
@@ -129,7 +134,8 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
 def stacked_again(
     columns: Columns, reading: TableReading, labels: Collection[str], where: str
 ) -> Columns:
-    """Return a table with rows by criterion, as in a reading; without judges if its columns are missing.
+    """Return a table with rows by criterion, as in a reading; without judges if its
+    columns are missing.
 
     Args:
         columns: The table.

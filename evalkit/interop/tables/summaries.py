@@ -1,4 +1,6 @@
-"""Tables of results rather than of cases: counts of verdicts, confusion matrices, and figures of judges."""
+"""Tables of results rather than of cases: counts of verdicts, confusion matrices, and
+figures of judges.
+"""
 
 from __future__ import annotations
 

@@ -83,7 +83,9 @@ _CHOSEN: Final = word_group("chosen")
 
 @frozen
 class Table:
-    """A table as records, with the roles of its columns, warnings about its data, and settings that describe it."""
+    """A table as records, with the roles of its columns, warnings about its data, and
+    settings that describe it.
+    """
 
     parsed: ParsedFile
     roles: tuple[Role, ...]
@@ -277,7 +279,9 @@ def _read_repeats(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
 
 
 def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
-    """Read the empty cells of raters as the user mapped them, or ask what they mean next to marks."""
+    """Read the empty cells of raters as the user mapped them, or ask what they mean
+    next to marks.
+    """
     raters = {name: parts.typed[name] for name in parts.raters.names}
     if EMPTY_CELL not in choices.words:
         # Next to marks such as x, an empty cell may mean no or not rated: only the user knows.
@@ -373,7 +377,9 @@ def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
 
 
 def _long_keys(parts: Parts, form: LongForm, by_role: Mapping[str, str]) -> list[str]:
-    """Return the columns of a long table that tell units apart: those that differ within an id and a rater."""
+    """Return the columns of a long table that tell units apart: those that differ
+    within an id and a rater.
+    """
     keys = find_keys(
         # A repeat does not tell units apart, and the rater's column would otherwise be a key.
         parts.typed,
@@ -482,7 +488,8 @@ def _number_rows(parts: Parts) -> None:
 
 
 def _systems(parts: Parts, by_role: Mapping[str, str]) -> list[str]:
-    """Return the names of the systems that wrote two responses: the values of two columns, or their names.
+    """Return the names of the systems that wrote two responses: the values of two
+    columns, or their names.
 
     A system that is on both sides is named twice.
     """
@@ -569,7 +576,8 @@ def _check_contradictions(
     choices: Choices,
     where: str,
 ) -> None:
-    """Ask about data that contradict their reading, unless a reading or the user says what they are.
+    """Ask about data that contradict their reading, unless a reading or the user says
+    what they are.
 
     Raises:
         OpenTableError: If verdicts are opposite.
@@ -591,7 +599,9 @@ def _check_contradictions(
 
 
 def _settings(parts: Parts, space: Space) -> JsonObject:
-    """Return the settings of a run of the table: its rubric, and the columns by which it is sliced."""
+    """Return the settings of a run of the table: its rubric, and the columns by which
+    it is sliced.
+    """
     settings: JsonObject = {}
     if space.rubric:
         settings["rubric"] = dict(space.rubric)

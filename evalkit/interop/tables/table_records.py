@@ -133,7 +133,9 @@ def _options(space: Space) -> Options:
 
 
 class _Judgments:
-    """The reading of a judge's verdicts; equal ones of rows that say nothing else of it are one object."""
+    """The reading of a judge's verdicts; equal ones of rows that say nothing else of it
+    are one object.
+    """
 
     def __init__(self, space: Space, options: Options) -> None:
         self._space = space

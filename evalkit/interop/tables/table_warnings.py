@@ -111,7 +111,9 @@ def _label_warnings(
 
 
 def _thresholds(parts: Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """Yield, for each judge of scores and labels of two classes, the score that separates them best."""
+    """Yield, for each judge of scores and labels of two classes, the score that
+    separates them best.
+    """
     for label in parts.raters.labels:
         grades = {value for value in verdicts[label] if value is not None}
         # A threshold separates two classes only.

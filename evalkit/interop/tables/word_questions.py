@@ -275,7 +275,9 @@ def _unknown(count: int, kind: str) -> str:
 
 
 def _begun_word(text: str, known: Sequence[str]) -> str:
-    """Return the known word that a text begins with, as `fail` in `fail (see mail)`; empty if there is none."""
+    """Return the known word that a text begins with, as `fail` in `fail (see mail)`;
+    empty if there is none.
+    """
     folded = fold(text)
     begun = [word for word in known if re.match(rf"{re.escape(fold(word))}\W", folded)]
     return max(begun, key=len, default="")
@@ -287,7 +289,8 @@ def _class_name(text: str) -> str:
 
 
 def ask_about_nothing(raws: Mapping[str, Raw], where: str) -> None:
-    """Ask whether a word such as `none`, which the judge and a person use among classes, is a class.
+    """Ask whether a word such as `none`, which the judge and a person use among
+    classes, is a class.
 
     Raises:
         OpenTableError: If there is one.
@@ -377,7 +380,9 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
 def _orders(
     meanings: Sequence[str], words: Sequence[Sequence[str]]
 ) -> list[tuple[str, ...]]:
-    """Return orders of words in which they may be the meanings of as many others, the likeliest first."""
+    """Return orders of words in which they may be the meanings of as many others, the
+    likeliest first.
+    """
     if len(meanings) <= _MOST_COMMANDS:
         orders = list(permutations(meanings))
     else:

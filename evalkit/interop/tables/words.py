@@ -1,4 +1,6 @@
-"""Known words of tables: names of columns, verdicts, missing values, models. The words are data in known_words.toml."""
+"""Known words of tables: names of columns, verdicts, missing values, models. The words
+are data in known_words.toml.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def word_group(group: str) -> frozenset[str]:
 
 
 def fold(word: str) -> str:
-    """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
+    """Return a word in the form in which words are compared: lower case, without
+    separators and brackets around it.
+    """
     # Most texts are one plain word, in which nothing below would change.
     if word.isascii() and word.isalnum():
         return word.casefold()
@@ -187,7 +191,8 @@ _SIDES: Final = (("a", "b"), ("1", "2"), ("i", "ii"), ("甲", "乙"), ("左", "�
 
 
 def named_by_side(words: Iterable[str]) -> dict[str, str]:
-    """Return A and B for two words that differ only in the side that they name, as `Antwort 1 besser` does.
+    """Return A and B for two words that differ only in the side that they name, as
+    `Antwort 1 besser` does.
 
     Without exactly two such words, nothing is returned.
     """
@@ -208,7 +213,9 @@ def named_by_side(words: Iterable[str]) -> dict[str, str]:
 
 
 def _replaced(parts: tuple[str, ...], sides: tuple[str, str]) -> tuple[str, ...] | None:
-    """Return the words of a name with the second side instead of the first one; `None` if it names no first side."""
+    """Return the words of a name with the second side instead of the first one; `None`
+    if it names no first side.
+    """
     first, second = sides
     if first not in parts or len(parts) < 2:
         return None
@@ -267,7 +274,8 @@ def ordered(words: Iterable[str], *, grades: bool = False) -> list[str] | None:
 
 
 def same_ranks(raters: Iterable[frozenset[str]]) -> dict[str, str]:
-    """Return another rater's word for words of one rank of a known scale, as `Neutral` for `Undecided`.
+    """Return another rater's word for words of one rank of a known scale, as `Neutral`
+    for `Undecided`.
 
     Args:
         raters: The words of each rater, folded; one that uses both words tells them apart.
@@ -314,7 +322,9 @@ def missing_cause(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)  # as for `missing_cause`
 def is_unclear_failure(text: str) -> bool:
-    """Return whether a word for no verdict is a verdict next to its opposite, as `failed` is next to `passed`."""
+    """Return whether a word for no verdict is a verdict next to its opposite, as
+    `failed` is next to `passed`.
+    """
     return text.strip().casefold() in _UNCLEAR_FAILURES
 
 

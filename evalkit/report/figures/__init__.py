@@ -1,4 +1,6 @@
-"""The figures of reports: SVG without a library or scripts; `figure_registry` says which a run has, in their order."""
+"""The figures of reports: SVG without a library or scripts; `figure_registry` says
+which a run has, in their order.
+"""
 
 from __future__ import annotations
 

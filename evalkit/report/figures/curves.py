@@ -52,7 +52,9 @@ def _framed(
 
 
 def reliability(curves: Json) -> Figure | None:
-    """Return accuracy by stated confidence, as stated and recalibrated; `None` if no confidence was stated."""
+    """Return accuracy by stated confidence, as stated and recalibrated; `None` if no
+    confidence was stated.
+    """
     # Bins of stated confidence; empty ones have no accuracy.
     bins = [
         point for point in curves.get("stated") or () if point["accuracy"] is not None
@@ -98,7 +100,9 @@ def reliability(curves: Json) -> Figure | None:
 
 
 def sequence(table: Json) -> Figure | None:
-    """Return the interval of the metric that stops a run by the number of clusters; `None` if it has none."""
+    """Return the interval of the metric that stops a run by the number of clusters;
+    `None` if it has none.
+    """
     points: Sequence[Json] = table.get("points") or ()
     if len(points) < 2:
         return None
@@ -141,7 +145,9 @@ def sequence(table: Json) -> Figure | None:
 
 
 def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
-    """Return the effect of each tie threshold, with the configured one marked; `None` for fewer than three."""
+    """Return the effect of each tie threshold, with the configured one marked; `None`
+    for fewer than three.
+    """
     if len(points) < 3:
         return None
     kinds = [
@@ -242,7 +248,9 @@ def _ticks(names: Sequence[str]) -> list[Markup]:
 def histogram(
     judge: Mapping[float, int], annotators: Mapping[float, int]
 ) -> Figure | None:
-    """Return the distribution of scores, next to annotators' grades if there are any; `None` without scores."""
+    """Return the distribution of scores, next to annotators' grades if there are any;
+    `None` without scores.
+    """
     if not judge:
         return None
     # The values of both, so that their bars are comparable.

@@ -24,7 +24,9 @@ class Figure:
 
 @frozen
 class Axis:
-    """Maps values from `low` to `high` to pixels from `start` to `end`; values outside are moved to the nearest end."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`; values outside
+    are moved to the nearest end.
+    """
 
     low: float
     high: float
@@ -41,7 +43,9 @@ class Axis:
         return self.start + (self.end - self.start) * ((inside - self.low) / span)
 
     def ticks(self, count: int = 4) -> list[tuple[float, str]]:
-        """Return (position, label) of about `count` round values, or none for an axis without a finite length."""
+        """Return (position, label) of about `count` round values, or none for an axis
+        without a finite length.
+        """
         step = _round_step((self.high - self.low) / count)
         if step is None:
             return []
@@ -64,7 +68,9 @@ _FINEST = 2.0**50
 
 
 def _round_step(raw: float) -> float | None:
-    """Return the smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is at least `raw`, if there is one."""
+    """Return the smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is at least
+    `raw`, if there is one.
+    """
     if not 0 < raw < inf or (power := 10.0 ** floor(log10(raw))) == 0:
         return None
     return next(
@@ -207,7 +213,9 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Mar
 
 
 def text_width(words: Words | str, size: float = 8.5) -> float:
-    """Return the most pixels that a text needs in either language, at `size` for an ASCII letter."""
+    """Return the most pixels that a text needs in either language, at `size` for an
+    ASCII letter.
+    """
     texts = (words,) if isinstance(words, str) else words
     return max(
         # Chinese characters are about 1.65 times as wide as letters.
@@ -230,7 +238,9 @@ def figure(
     words: str = "",
     wide: bool = False,
 ) -> Figure:
-    """Return a figure of elements, with the title and caption of `words`, by default those of its name."""
+    """Return a figure of elements, with the title and caption of `words`, by default
+    those of its name.
+    """
     title, caption = FIGURES[words or name]
     return Figure(
         name, title, canvas(width, height, *elements, label=title), caption, wide

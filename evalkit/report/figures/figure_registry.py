@@ -1,4 +1,6 @@
-"""Which figures the report of a run has, in their order: each comes from a function of a module of this package."""
+"""Which figures the report of a run has, in their order: each comes from a function of
+a module of this package.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ def main_figures(metrics: Metrics) -> list[Figure]:
 
 
 def _by_class(metrics: Metrics) -> list[str]:
-    """Return the names of the metrics of each class; those of more than `MOST` classes would not be read."""
+    """Return the names of the metrics of each class; those of more than `MOST` classes
+    would not be read.
+    """
     names = class_names(metrics)
     if len(names) <= MOST:
         return [f"class/{name}/{end}" for name in names for end in OF_CLASS]

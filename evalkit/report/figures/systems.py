@@ -1,4 +1,6 @@
-"""Figures of systems and of judges: ranking, cyclic verdicts, corrected rates, tokens, cost and latency."""
+"""Figures of systems and of judges: ranking, cyclic verdicts, corrected rates, tokens,
+cost and latency.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SIDE, RADIUS, NODE = 230.0, 78.0, 15.0
 
 
 def ranking(systems_table: Json) -> Figure | None:
-    """Return the systems with their ratings and intervals, or with win rates if ratings are undetermined."""
+    """Return the systems with their ratings and intervals, or with win rates if ratings
+    are undetermined.
+    """
     systems: Sequence[Json] = (systems_table.get("systems") or ())[:MOST_SYSTEMS]
     if len(systems) < 2:
         return None
@@ -156,7 +160,9 @@ WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
 
 
 def _draw_tokens(spending: Spending, cases: int, axis: Axis, y: float) -> Markup:
-    """Draw the tokens of a judge per case as two bars, end to end: the prompt's and the answer's."""
+    """Draw the tokens of a judge per case as two bars, end to end: the prompt's and the
+    answer's.
+    """
     prompt = spending.prompt_tokens / cases
     answer = spending.completion_tokens / cases
     middle = axis(prompt)
@@ -173,7 +179,9 @@ def _draw_tokens(spending: Spending, cases: int, axis: Axis, y: float) -> Markup
 
 
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
-    """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
+    """Return tokens per case, cost per case and latency of each judge; `None` if no
+    usage is known.
+    """
     used = {name: spending for name, spending in judges.items() if spending.answers}
     cases = max(1, cases)
     most = max(
@@ -229,7 +237,9 @@ def _label(spending: Spending, cases: int) -> Text:
 
 
 def corrected(metrics: Metrics) -> Figure | None:
-    """Return each rate as judged, above its correction by the labeled cases; `None` if nothing is corrected."""
+    """Return each rate as judged, above its correction by the labeled cases; `None` if
+    nothing is corrected.
+    """
     rows: list[Row] = []
     for _, judged, right in corrected_rates(metrics):
         if judged.name in RATES or is_determined(right):

@@ -1,4 +1,6 @@
-"""Figures that are tables of shaded squares: verdicts by label or by order, and metrics by slice."""
+"""Figures that are tables of shaded squares: verdicts by label or by order, and metrics
+by slice.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def confusion(table: Json) -> Figure | None:
 
 
 def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure | None:
-    """Return the verdicts of the first order against the second; `None` if pairs were shown in one order."""
+    """Return the verdicts of the first order against the second; `None` if pairs were
+    shown in one order.
+    """
     if not sum(n for (first, second), n in counted.items() if first and second):
         return None
     names = {**dict.fromkeys(CLASSES), "missing": None}
@@ -168,7 +172,9 @@ def _draw_cell(
 
 
 def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
-    """Return the values of each metric (columns) by slice (rows) as a heat map; `None` without slices."""
+    """Return the values of each metric (columns) by slice (rows) as a heat map; `None`
+    without slices.
+    """
     if not rows:
         return None
     metrics = list(dict.fromkeys(row["metric"] for row in rows))

@@ -1,4 +1,5 @@
-"""The findings of runs, sweeps and comparisons: pure functions from metrics to sentences, for reports and the terminal.
+"""The findings of runs, sweeps and comparisons: pure functions from metrics to
+sentences, for reports and the terminal.
 
 `finding_registry` says which findings a run has, and in which order. Each other module holds those
 on one subject; `decisions` has the sentence on the judge, which comes first.

@@ -1,4 +1,6 @@
-"""Findings on agreement with the labels: the numbers behind the decision, without a conclusion of their own."""
+"""Findings on agreement with the labels: the numbers behind the decision, without a
+conclusion of their own.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ PER_ORDER = "agreement/accuracy_per_order"
 
 
 def agreement_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield accuracy and kappa, and the correlation of scores, or why they are unknown; see `class_findings`."""
+    """Yield accuracy and kappa, and the correlation of scores, or why they are unknown;
+    see `class_findings`.
+    """
     if not has_classes(metrics):
         yield from agreement_numbers(metrics)
 
@@ -134,7 +138,9 @@ def _nothing(metrics: Metrics) -> Finding:
 
 
 def _numbers(metrics: Metrics, accuracy: Metric) -> list[Message]:
-    """Return accuracy, what it is made of where there are ties, its bounds where answers are missing, and kappa."""
+    """Return accuracy, what it is made of where there are ties, its bounds where
+    answers are missing, and kappa.
+    """
     ties, per_order, decided = (
         known(metrics, name) for name in ("tie_rate", PER_ORDER, DECIDED)
     )

@@ -19,7 +19,9 @@ from evalkit.scoring.decision import (
 
 
 def position_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield which position the judge prefers, and how often it keeps its verdict in the other order."""
+    """Yield which position the judge prefers, and how often it keeps its verdict in the
+    other order.
+    """
     consistency = known(metrics, "position/consistency")
     if (first := known(metrics, FIRST_RATE)) is not None:
         always = (
@@ -96,7 +98,9 @@ def _preference(rate: Metric) -> Finding:
 
 
 def _lead(metric: Metric) -> str:
-    """Return the lead of one of two outcomes in points, from its share: 0.56 against 0.44 is 12 points."""
+    """Return the lead of one of two outcomes in points, from its share: 0.56 against
+    0.44 is 12 points.
+    """
     points = [
         None if x is None else abs(200 * x - 100)
         for x in (metric.value, metric.low, metric.high)
@@ -111,7 +115,9 @@ def _lead(metric: Metric) -> str:
 
 
 def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield how often the longer answer wins; that alone is not a preference, because it may be better."""
+    """Yield how often the longer answer wins; that alone is not a preference, because
+    it may be better.
+    """
     longer = known(metrics, "length/longer_rate")
     if longer is None or length_at_label(metrics) is not None or longer.n < 2:
         return
@@ -131,7 +137,9 @@ def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 
 def length_at_label(metrics: Metrics) -> Metric | None:
-    """Return the slope of verdicts on length at equal label, `None` where the labels do not determine it."""
+    """Return the slope of verdicts on length at equal label, `None` where the labels do
+    not determine it.
+    """
     slope = known(metrics, "length/slope_at_label")
     if slope is None or side(slope, 0.0) == "unknown":
         return None

@@ -47,7 +47,9 @@ FEWEST = 10
 
 
 def claim_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield what a stated confidence is worth, whether the claim holds, and from where verdicts are right."""
+    """Yield what a stated confidence is worth, whether the claim holds, and from where
+    verdicts are right.
+    """
     for level in (90, 80, 70):
         right = known(metrics, f"calibration/right_at_{level}")
         if right is not None and right.n >= FEWEST:

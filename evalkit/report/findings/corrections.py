@@ -31,7 +31,8 @@ def corrections(metrics: Metrics, _: RunFacts | None = None) -> Iterator[Finding
 
 
 def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
-    """Yield each rate that labels correct: its key in `RATES` or its class, and the rate as judged and corrected.
+    """Yield each rate that labels correct: its key in `RATES` or its class, and the
+    rate as judged and corrected.
 
     Labels of picked cases correct none, because they do not show a rate over all cases.
     """
@@ -86,7 +87,9 @@ def _of_rates(metrics: Metrics) -> Iterator[Finding]:
 
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
-    """Return on which side of the corrected interval the judge's rate is; `None` if it is inside or labels are few."""
+    """Return on which side of the corrected interval the judge's rate is; `None` if it
+    is inside or labels are few.
+    """
     if judged.value is None:
         return None
     # The corrected interval above the judge's rate means that this rate is too low.
@@ -94,7 +97,9 @@ def _beyond(judged: Metric, right: Metric) -> str | None:
 
 
 def _of_classes(metrics: Metrics) -> Iterator[Finding]:
-    """Yield each class's rate corrected by labels, if other responses have none, with Youden's J."""
+    """Yield each class's rate corrected by labels, if other responses have none, with
+    Youden's J.
+    """
     for name, judged, right in corrected_rates(metrics):
         if not is_determined(right):
             text = gettext(

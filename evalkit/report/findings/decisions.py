@@ -1,4 +1,6 @@
-"""The decision about a judge in words, in English and Chinese: the first sentence of a run, and the limits it names."""
+"""The decision about a judge in words, in English and Chinese: the first sentence of a
+run, and the limits it names.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,9 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
 
 
 def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
-    """Return a sentence with its main limit; in a second sentence if one would be too long to read."""
+    """Return a sentence with its main limit; in a second sentence if one would be too
+    long to read.
+    """
     if not limits:
         return gettext("{finding}.", finding=text)
     sentence = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
@@ -168,7 +172,9 @@ def _trust(decision: Decision) -> Text:
 
 
 def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
-    """Return the ranges of grades and scores whose units differ, as their metric's note has them."""
+    """Return the ranges of grades and scores whose units differ, as their metric's note
+    has them.
+    """
     # The ranges are only in the metric's note.
     lean = metrics.get(f"{LEAN}score")
     note = "" if lean is None else lean.note or ""
@@ -458,7 +464,9 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
 
 
 def _without_labels(decision: Decision, metrics: Metrics) -> Text:
-    """Return how many labels would decide about a judge that is assumed, by the kind of its verdicts."""
+    """Return how many labels would decide about a judge that is assumed, by the kind of
+    its verdicts.
+    """
     if kind_of(metrics) is SCORES:
         text = gettext(
             "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
@@ -489,7 +497,9 @@ def label_count(labels: int | None) -> Message:
 
 
 def _with_range(text: Text, decision: Decision) -> Text:
-    """Return a text that asks for labels with the range of their number, and what the data has if that is less."""
+    """Return a text that asks for labels with the range of their number, and what the
+    data has if that is less.
+    """
     labels_needed = decision.labels_needed
     if labels_needed is None or labels_needed > TOO_MANY:
         return text

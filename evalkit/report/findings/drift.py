@@ -28,7 +28,9 @@ _PARTS = texts("drift_parts")
 
 
 def findings(drift: Drift) -> list[Message]:
-    """Return what a comparison shows: the conclusion first, then what changed, and how many verdicts did."""
+    """Return what a comparison shows: the conclusion first, then what changed, and how
+    many verdicts did.
+    """
     return [
         _conclusion(drift),
         *_few_shared(drift),
@@ -174,7 +176,9 @@ def _value(value: Any) -> str:
 
 
 def _verdicts(drift: Drift) -> Iterator[Message]:
-    """Yield how many verdicts changed, how many of these are noise, how scores moved, and the decision after."""
+    """Yield how many verdicts changed, how many of these are noise, how scores moved,
+    and the decision after.
+    """
     flips = drift.flips
     reversals = drift.reversals
     if flips is not None and flips.value is not None:

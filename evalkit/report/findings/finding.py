@@ -19,7 +19,9 @@ _MARKS = re.compile(r"[\\`<\[\]*_!]")
 
 @frozen
 class Finding:
-    """One sentence on one metric, in English and Chinese; `tone` says whether it is good or bad news."""
+    """One sentence on one metric, in English and Chinese; `tone` says whether it is
+    good or bad news.
+    """
 
     metric: str
     tone: Tone
@@ -43,7 +45,9 @@ class RunFacts:
 
 
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
-    """Return a finding in every language; the text on a metric can name its `rate`, `value`, `points` and `n`."""
+    """Return a finding in every language; the text on a metric can name its `rate`,
+    `value`, `points` and `n`.
+    """
     if isinstance(metric, Metric) and isinstance(text, Text):
         values = {
             "rate": percent(metric),
@@ -60,7 +64,9 @@ def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
 
 
 def as_markdown(text: str) -> str:
-    """Return a text on one line of Markdown, without links, images or HTML, which names from the data can have."""
+    """Return a text on one line of Markdown, without links, images or HTML, which names
+    from the data can have.
+    """
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
 
 

@@ -17,7 +17,9 @@ from evalkit.scoring.decision import (
 
 
 def label_words(metrics: Metrics) -> Text:
-    """Return how to name the labels: annotators' only if annotators are named or the benchmark has such labels."""
+    """Return how to name the labels: annotators' only if annotators are named or the
+    benchmark has such labels.
+    """
     benchmarks = _benchmarks(metrics)
     named = not benchmarks and any(name.startswith("human/") for name in metrics)
     if named or any(
@@ -67,7 +69,9 @@ def benchmark_finding(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 
 def _benchmarks(metrics: Metrics) -> list[Benchmark]:
-    """Return the benchmarks whose metrics a run has: at most one, unless metrics were collected from several runs."""
+    """Return the benchmarks whose metrics a run has: at most one, unless metrics were
+    collected from several runs.
+    """
     groups = dict.fromkeys(name.partition("/")[0] for name in metrics)
     benchmarks = [
         benchmark_named(group) for group in groups if group not in CATALOG.groups

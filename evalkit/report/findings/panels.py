@@ -57,7 +57,9 @@ def _effective_votes(metrics: Metrics) -> Iterator[Finding]:
 
 
 def _without_errors(metrics: Metrics) -> Iterator[Finding]:
-    """Yield that effective votes are unknown: no judge errs on some units only, or nothing has a label."""
+    """Yield that effective votes are unknown: no judge errs on some units only, or
+    nothing has a label.
+    """
     votes = metrics.get(VOTES)
     apart = known(metrics, DISAGREEMENT)
     if votes is not None and votes.note == ALIKE:

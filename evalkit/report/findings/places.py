@@ -32,7 +32,9 @@ _COEFFICIENTS: Final[Mapping[str, Text]] = {
 
 
 def slice_text(column: str, value: str) -> Text:
-    """Return a slice in words: the column and its value, or the ends of a bin; or two columns with their values."""
+    """Return a slice in words: the column and its value, or the ends of a bin; or two
+    columns with their values.
+    """
     columns = column.split(CROSS)
     values = value.split(BOTH)
     # A value that has the separator in it, too, cannot be read as two.
@@ -105,7 +107,9 @@ def stratum_values(metric: Metric) -> dict[str, object]:
 
 
 def search_findings(metrics: Metrics) -> Iterator[Finding]:
-    """Yield how many slices were tested, how bad one must be to be found, and those with too few labels."""
+    """Yield how many slices were tested, how bad one must be to be found, and those
+    with too few labels.
+    """
     tested = known(metrics, TESTED)
     if tested is None:
         return

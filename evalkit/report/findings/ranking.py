@@ -11,7 +11,9 @@ from evalkit.scoring.decision import Metrics, known
 
 
 def ranking_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
-    """Yield which system ranks first, if that is certain, and how many pairs of systems differ significantly."""
+    """Yield which system ranks first, if that is certain, and how many pairs of systems
+    differ significantly.
+    """
     ranking = run.details.get("ranking") or {}
     systems: Sequence[Json] = ranking.get("systems") or ()
     separated = known(metrics, "ranking/separated")
@@ -30,7 +32,9 @@ def ranking_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
 
 
 def _like_first(system: Json, alpha: float) -> bool:
-    """Return whether a system does not differ significantly from the first, by Holm's test over all pairs."""
+    """Return whether a system does not differ significantly from the first, by Holm's
+    test over all pairs.
+    """
     p = system.get("p_holm_of_first")
     return p is not None and p > alpha
 

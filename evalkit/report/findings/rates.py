@@ -1,4 +1,6 @@
-"""Findings on verdicts and scores: missing ones, ties, criteria that disagree, and distinct scores."""
+"""Findings on verdicts and scores: missing ones, ties, criteria that disagree, and
+distinct scores.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 
 def _one_winner(metrics: Metrics) -> Iterator[Finding]:
-    """Yield that all verdicts are the same; if all labels are of one class too, they may be right."""
+    """Yield that all verdicts are the same; if all labels are of one class too, they
+    may be right.
+    """
     kappa = metrics.get("agreement/kappa")
     # With one order, the winner may be the position. Without kappa, all labels may be
     # of one class.

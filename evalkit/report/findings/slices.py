@@ -20,7 +20,8 @@ MOST_SLICES = 3
 def slice_findings(
     metrics: Metrics, rows: Sequence[Json], confidence: float
 ) -> Iterator[Finding]:
-    """Yield which slices differ from the rest, how many were looked at, and the lowest by its shrunk estimate.
+    """Yield which slices differ from the rest, how many were looked at, and the lowest
+    by its shrunk estimate.
 
     Args:
         metrics: the metrics of the run.

@@ -1,4 +1,5 @@
-"""The findings of a sweep: first which configuration to use and why, then the numbers and names behind that.
+"""The findings of a sweep: first which configuration to use and why, then the numbers
+and names behind that.
 
 The leaderboard chooses, by the decision about each judge; nothing here decides again. That two
 configurations do not differ significantly does not make them equal.
@@ -93,7 +94,9 @@ def contest_findings(
 def dataset_name(
     board: Leaderboard, choice: Choice, datasets: Mapping[str, str]
 ) -> str:
-    """Return the name of a choice's dataset if the leaderboard has several, otherwise an empty text."""
+    """Return the name of a choice's dataset if the leaderboard has several, otherwise
+    an empty text.
+    """
     several = any(row.dataset != choice.dataset for row in board.rows)
     # A leaderboard of one dataset needs no names of datasets.
     if several:
@@ -108,7 +111,8 @@ def choice_findings(
     dataset: str = "",
     most: int = NAMED,
 ) -> list[Finding]:
-    """Return which configuration of a dataset to use and why, then which not to trust, and where answers are missing.
+    """Return which configuration of a dataset to use and why, then which not to trust,
+    and where answers are missing.
 
     Args:
         board: The leaderboard.
@@ -323,7 +327,9 @@ def _group(
 
 
 def _missing_share(row: Standing, by: str) -> float:
-    """Return the share of units without a usable answer among those that a configuration is ranked by."""
+    """Return the share of units without a usable answer among those that a
+    configuration is ranked by.
+    """
     # The metric that ranks the job counts the units without an answer.
     metric = row.metrics.get(by)
     if metric is not None and metric.missing:
@@ -467,7 +473,9 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
 def _by_side(
     ranked: Sequence[Standing], name: str, level: float
 ) -> tuple[int, list[Standing], list[Standing]]:
-    """Return how many configurations show a side of a metric, and those whose interval is above and below a level."""
+    """Return how many configurations show a side of a metric, and those whose interval
+    is above and below a level.
+    """
     metrics = [
         (row, metric)
         for row in ranked

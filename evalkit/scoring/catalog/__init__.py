@@ -1,4 +1,5 @@
-"""The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
+"""The metric catalog: name, title, definition, direction and order of every metric,
+from metrics.toml.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it.
 To add a metric, write the function that computes it, list it in `metric_registry`, and add a row
@@ -80,7 +81,9 @@ def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
 
 
 def _catalog_of_group(group: str) -> Catalog | None:
-    """Return the catalog of the metrics of a benchmark or a plug-in; `None` if the group is neither."""
+    """Return the catalog of the metrics of a benchmark or a plug-in; `None` if the
+    group is neither.
+    """
     benchmark = benchmark_named(group)
     if benchmark is not None:
         return _catalog(_rows_of(benchmark))
@@ -116,7 +119,9 @@ _MODES: Final = {
 
 
 def metric_row(name: str, entry: Json) -> MetricSpec:
-    """Return an entry of metrics.toml, or of a benchmark's facts, as a row, with the defaults of `MetricSpec`."""
+    """Return an entry of metrics.toml, or of a benchmark's facts, as a row, with the
+    defaults of `MetricSpec`.
+    """
     attributes = dict(entry)
     if (modes := attributes.get("modes")) is not None:
         attributes["modes"] = _MODES[modes] if isinstance(modes, str) else tuple(modes)
@@ -183,7 +188,9 @@ HEADINGS: Final = {group: Text(text) for group, text in _TABLE["headings"].items
 
 
 def heading(name: str) -> Text | str:
-    """Return the heading above a metric: its group's, its benchmark's, or the judge's of a panel."""
+    """Return the heading above a metric: its group's, its benchmark's, or the judge's
+    of a panel.
+    """
     match = CATALOG.find(name)
     if match is not None and match.judge is not None:
         return match.judge

@@ -1,4 +1,6 @@
-"""The metrics that evalkit no longer has, from removed.toml, and the remedy for an unknown metric."""
+"""The metrics that evalkit no longer has, from removed.toml, and the remedy for an
+unknown metric.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _removed() -> dict[str, str]:
 
 
 def _plain_names(name: str) -> Iterator[str]:
-    """Yield a name, and what it may be of: the metric of a judge or slice, whose names may have slashes."""
+    """Yield a name, and what it may be of: the metric of a judge or slice, whose names
+    may have slashes.
+    """
     yield name
     if name.startswith(("judge/", "slice/")):
         for slash in re.finditer("/", name):

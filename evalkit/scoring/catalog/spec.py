@@ -206,7 +206,8 @@ class Catalog:
         return patterns
 
     def order(self, name: str) -> tuple[int, int]:
-        """Return a sort key for tables: benchmarks, then by row, then the judges of a panel, then unknown metrics.
+        """Return a sort key for tables: benchmarks, then by row, then the judges of a
+        panel, then unknown metrics.
 
         Consecutive rows with placeholders are one block: their metrics keep the given order.
         """
@@ -238,19 +239,25 @@ class Catalog:
         return indices
 
     def better(self, name: str) -> Better | None:
-        """Return whether higher or lower values of a metric are better; `None` if neither is, or it is unknown."""
+        """Return whether higher or lower values of a metric are better; `None` if
+        neither is, or it is unknown.
+        """
         spec = self.spec(name)
         return None if spec is None else spec.better
 
     def chance(self, name: str) -> float | None:
-        """Return a metric's value for a judge that ignores the responses, if it is the same number in all runs."""
+        """Return a metric's value for a judge that ignores the responses, if it is the
+        same number in all runs.
+        """
         spec = self.spec(name)
         if spec is not None and isinstance(spec.chance, float | int):
             return spec.chance
         return None
 
     def is_headline(self, name: str) -> bool:
-        """Return whether the summary of a run shows a metric; never those of single judges of a panel."""
+        """Return whether the summary of a run shows a metric; never those of single
+        judges of a panel.
+        """
         match = self.find(name)
         return match is not None and match.judge is None and match.spec.headline
 

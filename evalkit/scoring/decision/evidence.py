@@ -44,7 +44,9 @@ LENGTH_CORRELATION = "decision/length"
 PICTURES = "pictures/omitted"
 IDENTICAL = "labels/identical"
 WEIGHTED = "labels/effective"
-"""There if cases were chosen for labels with known, unequal probabilities, which weights correct."""
+"""There if cases were chosen for labels with known, unequal probabilities, which
+weights correct.
+"""
 LABELS_NEEDED = "decision/labels_needed"
 LENGTH = "length/slope_at_label"
 SCORE_LENGTH = "length/score_slope_at_grade"
@@ -107,13 +109,17 @@ def known(metrics: Metrics, name: str) -> Metric | None:
 
 
 def one_order(metrics: Metrics) -> bool:
-    """Return whether each pair was shown in one order only, so that position and quality cannot be separated."""
+    """Return whether each pair was shown in one order only, so that position and
+    quality cannot be separated.
+    """
     first = metrics.get(FIRST)
     return first is not None and ONE_ORDER in (first.note or "")
 
 
 def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
-    """Return the metrics of one judge of a panel, without `judge/NAME/` in their names; all metrics for `None`."""
+    """Return the metrics of one judge of a panel, without `judge/NAME/` in their names;
+    all metrics for `None`.
+    """
     prefix = f"judge/{judge}/"
     if judge is None:
         return metrics
@@ -268,7 +274,9 @@ def constant_verdict(metrics: Metrics) -> tuple[str, Metric] | None:
 
 
 def labels_against(metrics: Metrics, verdict: str) -> int:
-    """Return how many labels say something else than a constant verdict of pairs, classes or items."""
+    """Return how many labels say something else than a constant verdict of pairs,
+    classes or items.
+    """
     shares = {
         "A": ("a", False),
         "B": ("a", True),

@@ -107,7 +107,9 @@ def _is_absent(metric: Metric, rate: Metric | None) -> bool:
 
 
 def _margin(kind: Kind, rate: Metric | None) -> float:
-    """Return the margin of a rate: 5 points, or a quarter of the rate; of the rarer side for pairs and items."""
+    """Return the margin of a rate: 5 points, or a quarter of the rate; of the rarer
+    side for pairs and items.
+    """
     if kind is SCORES or rate is None or rate.value is None:
         return MARGIN
     share = rate.value
@@ -168,7 +170,9 @@ def open_leans(metrics: Metrics) -> list[RateLean]:
 
 
 def _largest(limits: list[Limit]) -> Iterator[Limit]:
-    """Yield the first limit of each kind; a lean to A that is one to a system has the system's name."""
+    """Yield the first limit of each kind; a lean to A that is one to a system has the
+    system's name.
+    """
     kept = {limit.kind: limit for limit in reversed(limits)}
     system = kept.get("lean_system")
     side = kept.get("lean_a")
@@ -195,7 +199,9 @@ def _size(limit: Limit) -> float:
 
 
 def _is_shown(metric: Metric, margin: float, tested: int, confidence: float) -> bool:
-    """Return whether a lean reaches its margin, and is not 0 by its interval, adjusted for the number tested."""
+    """Return whether a lean reaches its margin, and is not 0 by its interval, adjusted
+    for the number tested.
+    """
     value = metric.value
     low = metric.low
     high = metric.high

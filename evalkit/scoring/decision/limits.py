@@ -79,7 +79,9 @@ _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
 
 
 def self_agreement(metrics: Metrics) -> list[tuple[Reason, Metric]]:
-    """Return how far both orders, and samples of a question, agree beyond chance, where there are enough of them."""
+    """Return how far both orders, and samples of a question, agree beyond chance, where
+    there are enough of them.
+    """
     kappa = metrics.get(KAPPA)
     share = known(metrics, ACCURACY)
     if (
@@ -123,7 +125,8 @@ def gaps_and_biases(
     leans: Leans,
     confidence: float,
 ) -> Iterator[Limit]:
-    """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted.
+    """Yield what limits trust besides leans: biases always, and gaps in the evidence
+    where the judge is trusted.
 
     Args:
         kind: the kind of the verdicts.
@@ -167,7 +170,8 @@ def gaps_and_biases(
 
 
 def labels_by_verdict(metrics: Metrics, confidence: float) -> Metric | None:
-    """Return the gap that shows that labels depend on verdicts; `None` if none does, or if it is weighted away.
+    """Return the gap that shows that labels depend on verdicts; `None` if none does, or
+    if it is weighted away.
 
     It is the largest of the gaps of all verdicts, so its interval is adjusted for their number
     (Bonferroni).
@@ -239,7 +243,9 @@ def _source(metrics: Metrics) -> Iterator[Limit]:
 
 
 def _follows_column(metrics: Metrics) -> Iterator[Limit]:
-    """Yield that verdicts follow a column that names the labels, too, or are worse for some of its values."""
+    """Yield that verdicts follow a column that names the labels, too, or are worse for
+    some of its values.
+    """
     follows = known(metrics, FOLLOWS)
     if follows is not None and is_label(follows):
         yield Limit("follows_column", follows, stratum(follows))
@@ -262,7 +268,9 @@ def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
 
 
 def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
-    """Yield how the scale of scores differs from that of the labels, or how differences between systems shrink."""
+    """Yield how the scale of scores differs from that of the labels, or how differences
+    between systems shrink.
+    """
     if kind is not SCORES:
         shrunk = _shrunk(kind, metrics)
         if shrunk is not None and decision.use in ("rates", "single"):
@@ -289,7 +297,8 @@ def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
 
 
 def _shrunk(kind: Kind, metrics: Metrics) -> Metric | None:
-    """Return by how much differences between systems shrink in the verdicts, if to less than `SHRINKS`.
+    """Return by how much differences between systems shrink in the verdicts, if to less
+    than `SHRINKS`.
 
     A rate by verdicts grows by Youden's J if the rate by labels grows by 1. For pairs and items, J
     is kappa where both sides are as frequent in verdicts as in labels.

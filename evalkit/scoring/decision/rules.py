@@ -78,7 +78,8 @@ from evalkit.scoring.decision.where import (
 
 
 def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
-    """Return what may be concluded about a judge from its metrics; `metrics_of` selects one judge of a panel.
+    """Return what may be concluded about a judge from its metrics; `metrics_of` selects
+    one judge of a panel.
 
     In this order: can its answers be used; does it agree with itself more than a coin; are there
     labels that can show anything; is its agreement less than chance, no better, hardly better, or
@@ -131,7 +132,9 @@ _ASKS_FOR_LABELS: Final = frozenset({"no_labels", "undecided", "lean_unclear"})
 
 
 def _with_labels_needed(decision: Decision, metrics: Metrics) -> Decision:
-    """Return a decision with how many more labels would probably decide, if a number is known that would."""
+    """Return a decision with how many more labels would probably decide, if a number is
+    known that would.
+    """
     needed = known(metrics, LABELS_NEEDED)
     if needed is None or decision.reason not in _ASKS_FOR_LABELS:
         return decision
@@ -176,7 +179,8 @@ def _order(
     leans: Leans,
     confidence: float,
 ) -> bool | None:
-    """Return whether scores put responses in the order of the labels: a rank correlation above `SUBSTANTIAL`.
+    """Return whether scores put responses in the order of the labels: a rank
+    correlation above `SUBSTANTIAL`.
 
     Of scores that follow the length of responses, it is unknown: they keep the order only where the
     labels follow length, too.
@@ -310,7 +314,9 @@ def _only_stratum(
 
 
 def _is_exact(limit: Limit) -> bool:
-    """Return whether a limit says that the judge takes the longer response with hardly an exception."""
+    """Return whether a limit says that the judge takes the longer response with hardly
+    an exception.
+    """
     return limit.kind == "always_longer" and (limit.metric.low or 0.0) >= EXACT
 
 
@@ -352,7 +358,9 @@ def _own_labels(
 def _constant(
     kind: Kind, metrics: Metrics, agreement: Metric | None
 ) -> Decision | None:
-    """Find that a judge always gives the same verdict, although enough labels say something else."""
+    """Find that a judge always gives the same verdict, although enough labels say
+    something else.
+    """
     constant = constant_verdict(metrics)
     if constant is None or constant[1].n < CONSTANT_AFTER:
         return None
@@ -430,7 +438,8 @@ def _matters(agreement: Metric) -> bool:
 
 
 def _ends(agreement: Metric, confidence: float) -> tuple[float, float, float, float]:
-    """Return the interval of the agreement, and the interval over all that missing answers could have been.
+    """Return the interval of the agreement, and the interval over all that missing
+    answers could have been.
 
     The second one covers the true value, whatever the missing answers are, with the confidence
     (Imbens and Manski 2004, Econometrica 72, 1845-1857): the wider the bounds, the nearer its
@@ -453,7 +462,9 @@ def _ends(agreement: Metric, confidence: float) -> tuple[float, float, float, fl
 
 
 def _reach(sampling: float, shift: float, confidence: float) -> float:
-    """Return how far a value can be from its estimate, by sampling error and by a shift of up to so much."""
+    """Return how far a value can be from its estimate, by sampling error and by a shift
+    of up to so much.
+    """
     if shift <= NEGLIGIBLE_SHIFT * sampling:
         return sampling
     normal = NormalDist()

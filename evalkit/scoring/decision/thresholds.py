@@ -36,8 +36,9 @@ EXACT: Final = 0.95
 """It does so with hardly an exception from this share on. Below it, the exceptions could be what it
 knows, so agreement within pairs of the same longer side decides."""
 CHOSEN: Final = 0.1
-"""Labels are no random sample if a verdict is this much more, or less, frequent among the units that
-have one, by the whole interval."""
+"""Labels are no random sample if a verdict is this much more, or less, frequent among
+the units that have one, by the whole interval.
+"""
 CONSTANT_AFTER: Final = 30
 """So many equal verdicts show that a judge gives no others, and so many verdicts without one
 difference from the labels raise the question where these come from."""

@@ -15,7 +15,9 @@ WHERE: Final = "decision/where/"
 LEAN_WHERE: Final = "decision/lean_where/"
 """Prefix of the lean in a slice whose rates are off by far more than those of other cases."""
 MISSING_WHERE: Final = "decision/missing_where/"
-"""Prefix of the share of missing answers in the slice that has far more of them than other cases."""
+"""Prefix of the share of missing answers in the slice that has far more of them than
+other cases.
+"""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
 LONGER: Final = "longer_response"
@@ -42,7 +44,9 @@ def places(metrics: Metrics, use: Use) -> Iterator[Where]:
 
 
 def stratum(metric: Metric) -> str:
-    """Return the column within whose values `WITHIN` is the agreement, or that `FOLLOWS` is about."""
+    """Return the column within whose values `WITHIN` is the agreement, or that
+    `FOLLOWS` is about.
+    """
     return str(_note(metric).get("column", "?"))
 
 
@@ -71,7 +75,8 @@ def is_label(metric: Metric) -> bool:
 
 
 def searched(metric: Metric) -> tuple[list[tuple[str, str, int]], list[str]]:
-    """Return the small slices that seem worse, each with its units, and the columns that were not searched.
+    """Return the small slices that seem worse, each with its units, and the columns
+    that were not searched.
 
     Args:
         metric: the number of slices that were tested.

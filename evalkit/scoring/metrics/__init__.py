@@ -1,1 +1,3 @@
-"""One module per subject of metrics, and `metric_registry`, the lists of the functions that compute them."""
+"""One module per subject of metrics, and `metric_registry`, the lists of the functions
+that compute them.
+"""

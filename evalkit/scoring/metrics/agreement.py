@@ -136,7 +136,9 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
 
 
 def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
-    """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and the table of their counts."""
+    """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and
+    the table of their counts.
+    """
     table = verdicts.confusion(CLASSES)
     statistics = []
     unread = table.unread
@@ -158,7 +160,9 @@ def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
 
 
 def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
-    """Return bounds on AC1: the maximum is at a vertex, since AC1 is quasi-convex; the minimum may be inside."""
+    """Return bounds on AC1: the maximum is at a vertex, since AC1 is quasi-convex; the
+    minimum may be inside.
+    """
     low, high = unread.bounds(value, unread.at_vertices(value))
     if low is None or not unread.missing.any():
         return low, high

@@ -1,4 +1,6 @@
-"""What a judge leans to: position, length, its own model family, and sides, classes and systems beyond the labels."""
+"""What a judge leans to: position, length, its own model family, and sides, classes and
+systems beyond the labels.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ NO_VERDICT = "no pair has a verdict"
 def identical_statistics(
     verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case]
 ) -> list[Statistic]:
-    """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
+    """Return `position/identical_preference`: the share of passes over identical texts
+    in which one is preferred.
+    """
     identical = np.zeros(len(verdicts.pairs), dtype=bool)
     # `start` is the row of the case's first pair; combinations are in the order of its pairs.
     for start, case in zip(verdicts.pairs.start.tolist(), cases, strict=True):
@@ -117,7 +121,9 @@ def position_statistics(
 
 
 def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `length/longer_rate`: the share of decided pairs of different lengths that the longer wins."""
+    """Return `length/longer_rate`: the share of decided pairs of different lengths that
+    the longer wins.
+    """
     longer = verdicts.pairs.longer
     winner = verdicts.winner
     unequal = (longer != TIE) & (longer != NONE)
@@ -147,7 +153,8 @@ Epidemiol. 49, 1373-1379).
 
 
 def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
-    """Return the slopes of verdicts on length, raw and at equal label, and the win rates with and without length.
+    """Return the slopes of verdicts on length, raw and at equal label, and the win
+    rates with and without length.
 
     `length/slope` is the increase in the log odds of winning for one standard deviation of log
     length ratio: the slope of a penalized logistic regression of the verdict (a tie is 1/2) on
@@ -258,7 +265,9 @@ def _why_constant(x: Floats, empty: str) -> str:
 
 
 def _scaled(values: Floats) -> Floats:
-    """Return values divided by their standard deviation, not centered, so that 0 remains equal length."""
+    """Return values divided by their standard deviation, not centered, so that 0
+    remains equal length.
+    """
     spread = float(values.std()) if len(values) else 0.0
     if spread > 1e-9:
         return np.asarray(values / spread)
@@ -308,7 +317,9 @@ _EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
 
 @cache
 def family(model: str | None) -> str | None:
-    """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
+    """Return the family of a model by its name without provider, or the name's first
+    word if it is unknown.
+    """
     # Without the provider, as in `openai/gpt-4o`.
     name = (model or "").rsplit("/", 1)[-1].lower()
     listed = _EXACT.get(name) or next(

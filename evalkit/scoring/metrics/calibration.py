@@ -60,7 +60,9 @@ def stated(verdicts: VerdictColumns) -> StatedConfidence:
 
 
 def calibration_statistics(verdicts: VerdictColumns, scale: Scale) -> list[Statistic]:
-    """Return `calibration/ece` and `calibration/brier`, which scores on a scale of levels do not have."""
+    """Return `calibration/ece` and `calibration/brier`, which scores on a scale of
+    levels do not have.
+    """
     if verdicts.passes is None and (verdicts.scores is None or not scale.real):
         return []
     pairs = stated(verdicts)
@@ -99,7 +101,8 @@ def brier_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statis
 
 
 def ece_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
-    """Return the mean distance of accuracy from mean confidence over ten bins of equal width, weighted by bin size.
+    """Return the mean distance of accuracy from mean confidence over ten bins of equal
+    width, weighted by bin size.
 
     Guo et al. 2017, arXiv 1706.04599, eq. 3. The value and its bounds are corrected for the bias of
     noise, which dominates with few cases, and the interval inverts a test (see
@@ -158,7 +161,8 @@ def recalibration(
     compared: VerdictColumns,
     clusters: Clusters,
 ) -> Tabled:
-    """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration, and reliability curves.
+    """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration,
+    and reliability curves.
 
     Clusters are assigned to five folds by the id of their first case. Each fold's confidences are
     recalibrated on the other four. The folds are not resampled. The curves, before and after
@@ -257,7 +261,8 @@ class _Pool(NamedTuple):
 
 
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
-    """Map confidence to the optimal non-decreasing accuracy, interpolated between the confidences seen.
+    """Map confidence to the optimal non-decreasing accuracy, interpolated between the
+    confidences seen.
 
     Zadrozny and Elkan 2002, KDD, 694-699; by pooling adjacent violators (Ayer et al. 1955, Ann.
     Math. Statist. 26, 641-647).

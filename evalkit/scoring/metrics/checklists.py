@@ -1,4 +1,6 @@
-"""Metrics of checklists: scores, rates of met items, agreement with annotators by item, and the halo effect."""
+"""Metrics of checklists: scores, rates of met items, agreement with annotators by item,
+and the halo effect.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
 
 
 def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
-    """Return how often the reasons for answers name turns that the judge did not see; nothing without numbered turns.
+    """Return how often the reasons for answers name turns that the judge did not see;
+    nothing without numbered turns.
 
     Args:
         items: the items of every response.
@@ -134,7 +137,9 @@ def _mean(
     low_high: Callable[[Score], tuple[float, float]],
     **attributes: Any,
 ) -> Statistic:
-    """Return a mean over responses: of those whose value is known, with the bounds of all others."""
+    """Return a mean over responses: of those whose value is known, with the bounds of
+    all others.
+    """
     low, high = np.array([low_high(score) for score in scores]).reshape(-1, 2).T
     is_scored = np.array([score.state == "scored" for score in scores], dtype=bool)
     bounded = ~np.isnan(low)
@@ -151,7 +156,9 @@ def _mean(
 
 
 def _rows_by_tag(columns: ItemColumns) -> Iterator[tuple[str, Bools]]:
-    """Yield the rows of each tag, and of each item that several cases have: those of the most frequent names."""
+    """Yield the rows of each tag, and of each item that several cases have: those of
+    the most frequent names.
+    """
     tags = _rows([{*tags} for tags in columns.tags])
     items = _rows([set() if item.numbered else {item.id} for item in columns.items])
     shared = {
@@ -177,7 +184,9 @@ def _rows(names: Sequence[set[str]]) -> dict[str, list[int]]:
 
 
 def metric_name(name: str) -> str:
-    """Return a tag or an item's id as used in names of metrics; what would be the same name is counted together."""
+    """Return a tag or an item's id as used in names of metrics; what would be the same
+    name is counted together.
+    """
     return (
         "_".join(
             "".join(
@@ -227,7 +236,8 @@ def agreement_of_items(columns: ItemColumns) -> Measures:
 
 
 def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
-    """Return `checklist/halo`: how much more the answers of a response resemble each other if asked together.
+    """Return `checklist/halo`: how much more the answers of a response resemble each
+    other if asked together.
 
     An item resembles the others if it is met where most other items of the response are met, or not
     met where most are not, in the run that asked for each item alone. The halo is the share of

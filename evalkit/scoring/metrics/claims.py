@@ -1,4 +1,6 @@
-"""Whether a judge's probabilities are what they claim, and from which one on its verdicts are right often enough."""
+"""Whether a judge's probabilities are what they claim, and from which one on its
+verdicts are right often enough.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def claim_statistics(
     scale: Scale,
     clusters: Clusters | None = None,
 ) -> Measures:
-    """Return the metrics of the claim of a judge that compares, or rewards, by its stated confidence."""
+    """Return the metrics of the claim of a judge that compares, or rewards, by its
+    stated confidence.
+    """
     if verdicts.passes is None and (verdicts.scores is None or not scale.real):
         return []
     return _claim_statistics(config, stated(verdicts), clusters)
@@ -38,7 +42,9 @@ def claim_statistics(
 def class_claim_statistics(
     config: RunConfig, classes: ClassColumns, clusters: Clusters | None = None
 ) -> Measures:
-    """Return the metrics of the claim of a judge of classes, by the probability of its verdict, or what it states."""
+    """Return the metrics of the claim of a judge of classes, by the probability of its
+    verdict, or what it states.
+    """
     if classes.probabilities is None and classes.confidence is None:
         return []
     return _claim_statistics(config, stated_classes(classes), clusters)
@@ -97,7 +103,9 @@ def _of_each_cluster(cluster: Ints) -> Bools:
 def _proved_threshold(
     pairs: StatedConfidence, chosen: Bools, target: float, level: float
 ) -> Measures:
-    """Return the lowest threshold with a proved accuracy and the share of verdicts from it on; nothing without one."""
+    """Return the lowest threshold with a proved accuracy and the share of verdicts from
+    it on; nothing without one.
+    """
     step = descending_test(
         pairs.confidence[chosen],
         pairs.right[chosen] == 0,

@@ -47,7 +47,8 @@ def class_corrections(
     clusters: Clusters,
     weights: Floats | None = None,
 ) -> Tabled:
-    """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
+    """Return the rate of each class, corrected by the inverted matrix of errors and by
+    prediction-powered inference.
 
     `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed
     rates of answers. For two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76),

@@ -1,4 +1,5 @@
-"""Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and calibration by class.
+"""Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and
+calibration by class.
 
 A missing answer could have named any class, which the bounds cover. An abstention, and a split vote
 of samples or judges, is neither missing nor a class: rates are shares of the answers that name a
@@ -38,7 +39,9 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 
 
 def class_statistics(classes: ClassColumns) -> Measures:
-    """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
+    """Return the metrics of one judge's or a panel's class verdicts, and of their
+    agreement with labels.
+    """
     labeled = LabeledClasses(classes)
     abstained = []
     if classes.abstain is not None or classes.abstained.any():
@@ -72,7 +75,9 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
 
 
 def split_class_statistics(config: RunConfig, classes: ClassColumns) -> list[Statistic]:
-    """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
+    """Return `class/split`: the share of responses whose samples, or whose judges,
+    contradict each other.
+    """
     several = config.mode.samples > 1 or classes.votes
     if several:
         return [_rate(classes, "class/split", classes.split, ~classes.missing)]
@@ -204,7 +209,9 @@ class LabeledClasses:
         ]
 
     def agreement(self) -> list[Statistic]:
-        """Return `agreement/accuracy`, `kappa`, `scott_pi`, `ac1` and `alpha`, and if ordered weighted kappas."""
+        """Return `agreement/accuracy`, `kappa`, `scott_pi`, `ac1` and `alpha`, and if
+        ordered weighted kappas.
+        """
         columns = self._columns
         unread = self.unread
         accuracy = columns.tally.rate(
@@ -328,7 +335,9 @@ NO_CHANCES = "no labeled response has a class with a probability"
 
 
 def stated_classes(columns: ClassColumns) -> StatedConfidence:
-    """Return the labeled responses with a class, and the probability of that class, or the stated confidence in it."""
+    """Return the labeled responses with a class, and the probability of that class, or
+    the stated confidence in it.
+    """
     if columns.probabilities is None and columns.confidence is not None:
         verdict = columns.confidence
         has_chances = np.asarray(np.isfinite(verdict))
@@ -349,7 +358,9 @@ def stated_classes(columns: ClassColumns) -> StatedConfidence:
 
 
 def _probability_calibration(columns: ClassColumns) -> list[Statistic]:
-    """Return the calibration of the probability of the verdict's class, and of the probability of each class."""
+    """Return the calibration of the probability of the verdict's class, and of the
+    probability of each class.
+    """
     if columns.probabilities is None:
         return []
     has_chances = np.isfinite(columns.probabilities).all(axis=1)
@@ -384,7 +395,9 @@ def _probability_calibration(columns: ClassColumns) -> list[Statistic]:
 
 
 def class_confusion(classes: ClassColumns) -> Tabled:
-    """Return the table of verdicts by label, with abstentions and missing answers; nothing without labels."""
+    """Return the table of verdicts by label, with abstentions and missing answers;
+    nothing without labels.
+    """
     verdicts, labels = (
         {name: codes == c for c, name in enumerate(classes.names)}
         for codes in (classes.verdicts, classes.labels)

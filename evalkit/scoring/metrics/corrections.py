@@ -1,4 +1,6 @@
-"""Means of a judge corrected by a labeled subset, and the interval widths that more labels would give."""
+"""Means of a judge corrected by a labeled subset, and the interval widths that more
+labels would give.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ class Target:
 
     @property
     def predicted(self) -> Floats:
-        """The judge's values, and the mean label of unanswered rows where one is missing, (rows,)."""
+        """The judge's values, and the mean label of unanswered rows where one is
+        missing, (rows,).
+        """
         missing = self.labeled & ~self.answered
         if not missing.any():
             return np.nan_to_num(self.judged)
@@ -109,7 +113,9 @@ class Target:
 
     @property
     def groups(self) -> list[tuple[Bools, float]]:
-        """The labels of each weight, (rows,), with their share of all rows; empty without several large groups."""
+        """The labels of each weight, (rows,), with their share of all rows; empty
+        without several large groups.
+        """
         weights = np.round(np.where(self.labeled, self.weight, 0.0), 9)
         values, counts = np.unique(weights[self.labeled], return_counts=True)
         if not 2 <= len(values) <= MOST_GROUPS or counts.min() < GROUP:
@@ -127,7 +133,9 @@ class Target:
 
 
 def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
-    """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
+    """Return targets whose labels have the weights of their cases, (cases,), if there
+    are weights.
+    """
     return [
         target
         if weights is None
@@ -168,7 +176,8 @@ def mean_corrections(
     clusters: Clusters,
     weights: Floats | None = None,
 ) -> Tabled:
-    """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
+    """Return the rates of A, B and TIE, or the mean score in units of the annotators'
+    grades, corrected by labels.
 
     All are corrected by prediction-powered inference, and those of two levels also by Rogan and
     Gladen.
@@ -225,7 +234,8 @@ def mean_corrections(
 
 
 def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
-    """Return for each target the mean label of all rows, estimated from labels and the judge's answers.
+    """Return for each target the mean label of all rows, estimated from labels and the
+    judge's answers.
 
     Without missing answers, the estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y,
     answers f, labeled rows L and unlabeled rows U. The k with the smallest variance is
@@ -370,7 +380,8 @@ def _parts(totals: Floats, width: int) -> list[Floats]:
 
 
 def tuning(totals: Floats) -> Floats:
-    """Return the weight k of the judge's answers, (rows,); 0 if they do not vary or every row has a label.
+    """Return the weight k of the judge's answers, (rows,); 0 if they do not vary or
+    every row has a label.
 
     With the totals of several shares side by side, it is one k for all.
     """
@@ -448,7 +459,9 @@ def label_plans(
     confidence: float,
     clusters: Clusters,
 ) -> list[JsonObject]:
-    """Return each target's means as judged, labeled and corrected, and the interval widths for more labels."""
+    """Return each target's means as judged, labeled and corrected, and the interval
+    widths for more labels.
+    """
     sums = _parts(
         powered[0].table.observed, len(powered[0].table.columns) // len(targets)
     )
@@ -513,7 +526,8 @@ def _widths_with_labels(
     confidence: float,
     clusters: Clusters,
 ) -> JsonObject:
-    """Return the widths of the intervals that a number of labels would give, with and without the judge.
+    """Return the widths of the intervals that a number of labels would give, with and
+    without the judge.
 
     The width follows from the variance of two means, with rows summed by cluster: that of y - k f
     over the labeled rows and k² times that of f over the others, with k tuned for the number of

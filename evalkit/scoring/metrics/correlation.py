@@ -36,7 +36,9 @@ counts."""
 
 @frozen
 class _GradedScores:
-    """Responses with a score `x` and a grade `y`, in case order, and the grades of responses without a score."""
+    """Responses with a score `x` and a grade `y`, in case order, and the grades of
+    responses without a score.
+    """
 
     tally: Tally
     x: Floats
@@ -81,7 +83,8 @@ class _GradedScores:
 
 
 def auc_statistic(scored: ScoreColumns) -> Statistic:
-    """Return `agreement/auc`: the area under the ROC curve of scores as predictions of the higher of two grades.
+    """Return `agreement/auc`: the area under the ROC curve of scores as predictions of
+    the higher of two grades.
 
     It is the share of pairs of a higher and a lower grade whose scores have the same order, equal
     scores counting half (Hanley and McNeil 1982, Radiology 143, 29-36).
@@ -134,7 +137,8 @@ def unbounded_note(missing: int) -> str | None:
 def correlation_statistics(
     scores: ScoreColumns, ends: tuple[float, float] | None = None
 ) -> list[Statistic]:
-    """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades,
+    pooled over all responses.
 
     They have bounds over missing scores if the `ends` of the scale are given. Without them, a
     missing score could have changed the other scores, and there are no bounds.
@@ -236,7 +240,9 @@ def _pearson(graded: _GradedScores) -> Statistic:
 
 
 def _standardized(values: Floats) -> Floats:
-    """Return values with mean 0 and deviation 1, whose sums of squares keep precision; 0 if all are equal."""
+    """Return values with mean 0 and deviation 1, whose sums of squares keep precision;
+    0 if all are equal.
+    """
     if len(values) and np.ptp(values):
         return np.asarray((values - values.mean()) / values.std())
     return np.zeros(len(values))
@@ -252,7 +258,9 @@ def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
 
 
 def pearson_r(totals: Floats) -> Floats:
-    """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN if x or y does not vary."""
+    """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN
+    if x or y does not vary.
+    """
     n, x, y, xx, yy, xy = totals.T
     # n squared times the variances: differences of large sums, so noise must be cut off.
     spread_x = n * xx - x * x
@@ -363,7 +371,9 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
 
 
 def _in_blocks(value: Callable[[Floats], Floats], size: int, weights: Floats) -> Floats:
-    """Return a value of `size` numbers for each row of weights, computed for a bounded number of rows at a time."""
+    """Return a value of `size` numbers for each row of weights, computed for a bounded
+    number of rows at a time.
+    """
     step = max(1, BLOCK // max(1, size))
     return np.concatenate(
         [
@@ -489,7 +499,8 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
 def within_statistics(
     scores: ScoreColumns, verdicts: VerdictColumns
 ) -> list[Statistic]:
-    """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean correlations within cases.
+    """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean
+    correlations within cases.
 
     Each case with at least two graded scores that are not all equal counts once. Kendall's tau is
     tau-b (Kendall 1945, Biometrika 33, 239-251). Correlations over all responses also reflect how

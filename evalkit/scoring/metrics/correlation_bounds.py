@@ -18,11 +18,11 @@ def pearson_bounds(
 ) -> Bounds:
     """Return exact bounds of Pearson's r if some scores are missing.
 
-    The largest r is found as in `_largest_r`. The smallest r, if all possible values are positive, is
-    that of a pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear
-    Programming, ch. 9): each missing score is at one end. Corners with k scores at the upper end
-    differ only in their covariance with the grades, so the relevant one has them at the k lowest
-    grades.
+    The largest r is found as in `_largest_r`. The smallest r, if all possible values
+    are positive, is that of a pseudoconcave function, and so at a corner of the box
+    (Mangasarian 1969, Nonlinear Programming, ch. 9): each missing score is at one end.
+    Corners with k scores at the upper end differ only in their covariance with the
+    grades, so the relevant one has them at the k lowest grades.
 
     Args:
         x: (n,) the scores.

@@ -26,7 +26,8 @@ def custom_statistics(
     cases: Sequence[Case],
     verdicts: Sequence[Verdict],
 ) -> list[Statistic]:
-    """Return the metrics of plug-ins that a run has: those whose parameters at least one verdict has.
+    """Return the metrics of plug-ins that a run has: those whose parameters at least
+    one verdict has.
 
     Args:
         metrics: The metrics.

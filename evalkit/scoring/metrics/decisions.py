@@ -1,4 +1,6 @@
-"""What a decision reads besides agreement: leans beyond the labels, and rates over the labeled units."""
+"""What a decision reads besides agreement: leans beyond the labels, and rates over the
+labeled units.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def decision_statistics(
 
 
 def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
-    """Yield the lean of a judge to each class, the rate of each by labels, and what is missing or split."""
+    """Yield the lean of a judge to each class, the rate of each by labels, and what is
+    missing or split.
+    """
     for code, name in enumerate(classes.names):
         yield _lean_to(classes, f"class/{name}", code)
     if not classes.labeled.any():
@@ -94,7 +98,9 @@ def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
 
 
 def item_decision_statistics(items: ItemColumns) -> Iterator[Statistic]:
-    """Yield the lean of a checklist's judge to `met`, the rate of it by labels, and what is missing."""
+    """Yield the lean of a checklist's judge to `met`, the rate of it by labels, and
+    what is missing.
+    """
     if not items.labeled.any():
         return
     yield _lean_to(items, "met", MET)
@@ -117,7 +123,9 @@ def _lean_to(units: Units, name: str, code: int) -> Statistic:
 
 
 def _sides_are_systems(cases: Sequence[Case], verdicts: VerdictColumns) -> bool:
-    """Return whether all labels name one side, and that side and the other are the same systems in each pair."""
+    """Return whether all labels name one side, and that side and the other are the same
+    systems in each pair.
+    """
     labeled = _named(verdicts)
     if labeled.sum() < FEW or len(np.unique(verdicts.truth[labeled])) > 1:
         return False
@@ -169,7 +177,8 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
 
 
 def _labeled_gap(units: Units) -> Iterator[Statistic]:
-    """Yield how much more often units with a label have a verdict than those without, of the verdict that differs most.
+    """Yield how much more often units with a label have a verdict than those without,
+    of the verdict that differs most.
 
     Labels of a random sample are not chosen by the verdict.
     """
@@ -198,7 +207,8 @@ def _label_rate_of_pairs(verdicts: VerdictColumns) -> Statistic:
 
 
 def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
-    """Return how much more often both orders name the same winner than for a judge that ignores the responses.
+    """Return how much more often both orders name the same winner than for a judge that
+    ignores the responses.
 
     Such a judge chooses the response shown first, the second or a tie with fixed probabilities
     (Scott 1955, Public Opin. Q. 19, 321-325).
@@ -252,7 +262,8 @@ def _lean(
     tally: Tally,
     why: str = UNLABELED,
 ) -> Statistic:
-    """Return the rate by verdicts over answered units minus the rate by labels over all labeled units.
+    """Return the rate by verdicts over answered units minus the rate by labels over all
+    labeled units.
 
     A user of the verdicts sees only the answered ones. If whether an answer is missing depends on
     what the answer would be, the rate over them is off, although each verdict may be right.
@@ -308,7 +319,9 @@ def _difference_of_means(totals: Floats) -> Floats:
 
 
 def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
-    """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
+    """Yield the leans to response A, to the longer response and to each system:
+    differences of win rates.
+    """
     pairs = verdicts.pairs
     tally = verdicts.tally
     # A is 1, a tie 0.5, B 0.
@@ -356,7 +369,9 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
 def _score_leans(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
 ) -> Iterator[Statistic]:
-    """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
+    """Yield the lean of scores, and of each system's scores against those of the
+    others, as shares of the scale.
+    """
     scored = verdicts.scores
     scale = Scale.of(config.rubric)
     assert scored is not None, "only scores lean on the scale"
@@ -391,7 +406,8 @@ def _score_leans(
 def score_decision_statistics(
     responses: ScoreColumns, cases: Sequence[Case], scale: Scale
 ) -> Iterator[Statistic]:
-    """Yield how much more often scores than grades are at each end of the scale, and how far scores follow length.
+    """Yield how much more often scores than grades are at each end of the scale, and
+    how far scores follow length.
 
     Args:
         responses: the scores.
@@ -436,7 +452,8 @@ def label_source_metrics(
     cases: Sequence[Case],
     answers: VerdictColumns | ClassColumns | ItemColumns,
 ) -> Iterator[Metric]:
-    """Yield `labels/identical`, the share of verdicts that equal the label, if the labels' source is in doubt.
+    """Yield `labels/identical`, the share of verdicts that equal the label, if the
+    labels' source is in doubt.
 
     It is if not one of `CONSTANT_AFTER` verdicts differs, or if `dataset.label_source` names one.
 

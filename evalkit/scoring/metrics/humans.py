@@ -80,14 +80,18 @@ class Annotations:
 
     @property
     def others(self) -> Floats:
-        """The number of other annotators who chose each class for each row's item, (labels, classes)."""
+        """The number of other annotators who chose each class for each row's item,
+        (labels, classes).
+        """
         # All labels of the item without this one: (labels, classes).
         return np.asarray(
             self.counts[self.item] - np.equal.outer(self.value, self.classes)
         )
 
     def of_others(self, power: int) -> Floats:
-        """Return the sum of a power of the other annotators' values for each row's item, (labels,)."""
+        """Return the sum of a power of the other annotators' values for each row's
+        item, (labels,).
+        """
         # Sums over the item's labels less this label's own value.
         values = self.value**power
         return np.asarray(
@@ -103,7 +107,9 @@ def annotator_statistics(
     clusters: Clusters,
     responses: ScoreColumns | None = None,
 ) -> Tabled:
-    """Return the metrics of annotators' choices or grades, and the table of annotators; empty without annotators."""
+    """Return the metrics of annotators' choices or grades, and the table of annotators;
+    empty without annotators.
+    """
     annotations = read_annotations(cases, verdicts, responses)
     if annotations is None:
         return ([], {})
@@ -180,7 +186,8 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
 def class_annotator_statistics(
     config: RunConfig, classes: ClassColumns, clusters: Clusters
 ) -> Tabled:
-    """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
+    """Return the metrics of annotators' classes, and the table of annotators; empty
+    without annotators.
 
     The judge is compared with annotators where its answers name a class.
 
@@ -231,7 +238,9 @@ def _choices_of_annotators(
 
 
 def annotator_agreement(annotations: Annotations) -> Sequence[Statistic]:
-    """Return the agreement among annotators: coefficients of choices, Krippendorff's interval alpha of grades."""
+    """Return the agreement among annotators: coefficients of choices, Krippendorff's
+    interval alpha of grades.
+    """
     tally = Tally(annotations.case, annotations.cases)
     # (items,) the number of labels.
     size = np.bincount(annotations.item, minlength=len(annotations.case))
@@ -254,7 +263,8 @@ def annotator_agreement(annotations: Annotations) -> Sequence[Statistic]:
 
 
 def leave_one_out(annotations: Annotations) -> list[Statistic]:
-    """Return the agreement of each annotator, and of the judge, with the other annotators, and the difference.
+    """Return the agreement of each annotator, and of the judge, with the other
+    annotators, and the difference.
 
     For choices it is the share equal to the most frequent choice of the others, if there is one.
     For grades it is Pearson's r with the mean of the others. The judge is compared with the same
@@ -336,7 +346,8 @@ UNBOUNDED = "missing answers are omitted and not bounded"
 
 
 def _closeness(annotations: Annotations) -> tuple[Floats, Floats, Floats]:
-    """Return by row how close judge and annotator are to the other labels, and the number of other annotators.
+    """Return by row how close judge and annotator are to the other labels, and the
+    number of other annotators.
 
     For choices it is the share of others with the same choice. For grades it is minus the root mean
     squared distance from the others' grades.
@@ -370,7 +381,8 @@ def annotator_results(
     epsilon: float,
     every: Annotations | None = None,
 ) -> Tabled:
-    """Return the metrics of annotators, and the table of each one's labels, the judge's advantage and the p-value.
+    """Return the metrics of annotators, and the table of each one's labels, the judge's
+    advantage and the p-value.
 
     The judge is compared with each annotator in closeness to the others. `human/advantage` is the
     mean over annotators of how often the judge is at least as close as the annotator.
@@ -456,7 +468,8 @@ def annotator_results(
 
 
 def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
-    """Return the p-value of the hypothesis that an annotator's label is worth `epsilon` more than the judge's.
+    """Return the p-value of the hypothesis that an annotator's label is worth `epsilon`
+    more than the judge's.
 
     It is a one-sided t-test of the clusters' mean wins of the annotator minus those of the judge.
     With one item per cluster it is the test of Calderon et al. 2025, arXiv 2501.10970, section 3.

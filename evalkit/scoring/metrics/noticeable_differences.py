@@ -61,7 +61,8 @@ def ranking_results(
     clusters: Clusters,
     judgments: JudgmentColumns,
 ) -> Tabled:
-    """Return the ranking of systems, and `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`.
+    """Return the ranking of systems, and `jnd/noise` and `jnd/labels`, both in units of
+    `tie.threshold`.
 
     The votes of several judges have no just-noticeable difference.
 
@@ -84,7 +85,8 @@ def ranking_results(
 
 
 def _margin_of_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
-    """Return the margin that noise between repeats exceeds with probability 1 - `scoring.confidence`.
+    """Return the margin that noise between repeats exceeds with probability 1 -
+    `scoring.confidence`.
 
     It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods
     Med. Res. 8, 135-160, section 4). s² is the mean variance of repeats of the same request, m the
@@ -205,7 +207,9 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
 
 
 def _margin_of_three_in_four(totals: Floats, levels: Floats) -> Floats:
-    """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
+    """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite
+    positive estimate.
+    """
     # shape (rows, levels)
     hits = totals[:, : len(levels)]
     tries = totals[:, len(levels) :]
@@ -236,7 +240,9 @@ def jnd_details(
     games: Games,
     statistics: Sequence[Statistic],
 ) -> JsonObject:
-    """Return the content of jnd.json: both estimates, and the ranking of systems under each threshold."""
+    """Return the content of jnd.json: both estimates, and the ranking of systems under
+    each threshold.
+    """
     estimates = {
         statistic.name.partition("/")[2]: round_metric(statistic.observed())
         for statistic in statistics

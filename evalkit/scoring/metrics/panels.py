@@ -1,4 +1,6 @@
-"""Several judges: whether those of a panel agree and err on the same units, and which of a cascade decide."""
+"""Several judges: whether those of a panel agree and err on the same units, and which
+of a cascade decide.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +67,18 @@ class PanelVotes:
         )
 
     def off(self, reference: Floats) -> Floats:
-        """Return the difference of each vote from a reference (units,): of codes, whether they differ."""
+        """Return the difference of each vote from a reference (units,): of codes,
+        whether they differ.
+        """
         difference = self.values - reference
         if self.numbers:
             return difference
         return np.where(np.isnan(difference), np.nan, difference != 0)
 
     def of_others(self, judges: Ints) -> Floats:
-        """Return the vote of all other judges, (units,): the most frequent code or the mean; NaN without one."""
+        """Return the vote of all other judges, (units,): the most frequent code or the
+        mean; NaN without one.
+        """
         other_values = np.delete(self.values, judges, axis=0)
         if self.numbers:
             return divide(
@@ -130,7 +136,8 @@ def panel_statistics(
 def class_panel_statistics(
     classes: ClassColumns, judges: Sequence[ClassColumns]
 ) -> list[Statistic]:
-    """Return the agreement of the judges on classes, and the correlation of their errors; abstentions are no votes.
+    """Return the agreement of the judges on classes, and the correlation of their
+    errors; abstentions are no votes.
 
     Args:
         classes: the panel's verdicts.
@@ -149,7 +156,8 @@ def vote_agreement(
     classes: Sequence[int],
     units: str,
 ) -> list[Statistic]:
-    """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
+    """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree
+    if there are at least two.
 
     Args:
         votes: the votes.
@@ -189,7 +197,8 @@ def _votes(is_read: Bools) -> JsonObject:
 
 
 def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statistic]:
-    """Return the correlation of the judges' errors, their number of effective votes, and of their disagreement.
+    """Return the correlation of the judges' errors, their number of effective votes,
+    and of their disagreement.
 
     The correlation is the mean covariance of two judges' errors over the mean variance of a
     judge's. With it, the mean of n votes has the variance of that of n / (1 + (n - 1) correlation)
@@ -278,7 +287,9 @@ def _sums(counted: Bools | Floats, x: Floats, y: Floats) -> list[Floats]:
 
 
 def _unlike(errors: Floats, judges: int) -> Floats:
-    """Return what a unit adds to the columns if only one of the judges errs, if all do, and if none does."""
+    """Return what a unit adds to the columns if only one of the judges errs, if all do,
+    and if none does.
+    """
     largest = float(np.nanmax(np.abs(errors), initial=0.0)) or 1.0
     wrong: Floats = largest * np.concatenate(
         [np.eye(judges), np.ones((1, judges)), np.zeros((1, judges))]
@@ -290,7 +301,8 @@ def _unlike(errors: Floats, judges: int) -> Floats:
 
 
 def error_correlation(totals: Floats) -> Floats:
-    """Return the mean covariance over the mean variance of totals (rows, 5 for each pair of judges); NaN without one.
+    """Return the mean covariance over the mean variance of totals (rows, 5 for each
+    pair of judges); NaN without one.
 
     They are the number of units and the sums of x, y, x² + y² and xy of the errors x and y of two
     judges.
@@ -305,7 +317,9 @@ def error_correlation(totals: Floats) -> Floats:
 
 
 def effective_votes(judges: int, totals: Floats) -> Floats:
-    """Return the number of independent votes that as many `judges` amount to, from the totals of their errors."""
+    """Return the number of independent votes that as many `judges` amount to, from the
+    totals of their errors.
+    """
     return judges / (1 + (judges - 1) * np.clip(error_correlation(totals), 0.0, 1.0))
 
 
@@ -320,7 +334,8 @@ GIVEN: Final = ", by judge.thresholds"
 def cascade_statistics(
     config: RunConfig, cascade: Cascade, answers: Units, judgments: JudgmentColumns
 ) -> Tabled:
-    """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy`, `cascade/cost_ratio`, and the deciders.
+    """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy`,
+    `cascade/cost_ratio`, and the deciders.
 
     Args:
         config: the run's config.
@@ -372,7 +387,9 @@ def _step_note(step: Step, *, fixed: bool) -> str:
 
 
 def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
-    """Return the cost of all answers, relative to that of the last judge alone at its mean cost per case asked."""
+    """Return the cost of all answers, relative to that of the last judge alone at its
+    mean cost per case asked.
+    """
     every, priced = case_totals(judgments, "cost")
     last, last_priced = case_totals(
         judgments.select(config.judge.members[-1].label), "cost"

@@ -66,7 +66,9 @@ def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
 
 
 def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
-    """Yield the cases of each size of at least three, with the winners of their pairs (cases, pairs)."""
+    """Yield the cases of each size of at least three, with the winners of their pairs
+    (cases, pairs).
+    """
     for n in np.unique(pairs.sizes[pairs.sizes >= 3]):
         case = np.flatnonzero(pairs.sizes == n)
         yield case, winners[pairs.start[case][:, None] + np.arange(n * (n - 1) // 2)]

@@ -70,7 +70,9 @@ class Games:
         return len(self) > 0
 
     def codes(self, winner: Codes) -> Ints:
-        """Return each game's index into a flat table of wins (row beats column) followed by a flat table of ties."""
+        """Return each game's index into a flat table of wins (row beats column)
+        followed by a flat table of ties.
+        """
         size = len(self.names)
         # Flat indices into a (systems, systems) table: row * systems + column.
         won = self.i * size + self.j
@@ -93,7 +95,9 @@ class Games:
 def games_of(
     cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters
 ) -> Games:
-    """Return every comparison between two named systems; pairs of one system or of an unknown one are ignored."""
+    """Return every comparison between two named systems; pairs of one system or of an
+    unknown one are ignored.
+    """
     names, system = system_codes(cases)
     lengths = np.log1p(
         flat(cases, lambda case: [len(response.text) for response in case.responses])
@@ -142,7 +146,8 @@ WORK = 4_000_000
 
 
 def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
-    """Return Elo ratings with mean 0, (sequences, systems), after sequences of games from left to right.
+    """Return Elo ratings with mean 0, (sequences, systems), after sequences of games
+    from left to right.
 
     After each game, 16 × (score - expected) moves from one system to the other, with expected =
     1/(1 + 10^((r_j - r_i)/400)) (Elo 1978, The Rating of Chessplayers, section 1.6).
@@ -184,7 +189,9 @@ def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
 def elo_over_orders(
     games: Games, *, resampled: bool, seed: int, orders: int = ORDERS
 ) -> Floats:
-    """Return the ratings after each of many random orders of all games, or of the games of resampled clusters."""
+    """Return the ratings after each of many random orders of all games, or of the games
+    of resampled clusters.
+    """
     generator = np.random.default_rng(seed)
     replay = deepcopy(generator)
     clusters, cluster_of_game = np.unique(games.cluster, return_inverse=True)
@@ -231,7 +238,8 @@ class ControlledRatings:
 
 
 def at_equal_length(games: Games) -> ControlledRatings | None:
-    """Return ratings and the effect of length, estimated jointly, or `None` if the games do not determine them.
+    """Return ratings and the effect of length, estimated jointly, or `None` if the
+    games do not determine them.
 
     The log odds of a game include the effect times the standardized difference of log lengths, the
     idea of AlpacaEval 2 (arXiv 2404.04475) for any number of systems. Errors are sandwich estimates
@@ -297,7 +305,9 @@ MODEL = (
 
 @frozen
 class Standing:
-    """The results of each system, (rows, systems): first the observed row, then one for each resample."""
+    """The results of each system, (rows, systems): first the observed row, then one for
+    each resample.
+    """
 
     rating: Floats
     tie: Floats
@@ -361,7 +371,9 @@ def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
 def rank_systems(
     games: Games, scoring: ScoringConfig
 ) -> tuple[list[Metric], JsonObject]:
-    """Return the metrics of the ranking and the content of ranking.json; empty if no two systems were compared."""
+    """Return the metrics of the ranking and the content of ranking.json; empty if no
+    two systems were compared.
+    """
     if not games.compared:
         return [], {}
     resampled = resampled_standing(games, scoring)
@@ -393,7 +405,9 @@ def rank_systems(
 def _system_metric(
     games: Games, scoring: ScoringConfig, column: str, system: int, values: Floats
 ) -> Metric:
-    """Return a system's metric from its observed value and those of the resamples, (1 + resamples,)."""
+    """Return a system's metric from its observed value and those of the resamples, (1 +
+    resamples,).
+    """
     played = (games.i == system) | (games.j == system)
     value = float(values[0])
     draws = values[1:]
@@ -431,7 +445,9 @@ def _system_metric(
 
 
 def _rating_reach(value: float, share: float) -> Bounds:
-    """Return the ratings if the share of the games were all lost, or all won, against an opponent of rating 0."""
+    """Return the ratings if the share of the games were all lost, or all won, against
+    an opponent of rating 0.
+    """
     expected = 1 / (1 + 10 ** (-value / SCALE))
     low = (1 - share) * expected
     high = low + share
@@ -443,7 +459,8 @@ def _rating_reach(value: float, share: float) -> Bounds:
 def _pairwise_p_values(
     games: Games, scoring: ScoringConfig, resampled: Standing
 ) -> Floats | None:
-    """Return Holm's p-values of equal ratings as a symmetric (systems, systems) table, `None` without ratings.
+    """Return Holm's p-values of equal ratings as a symmetric (systems, systems) table,
+    `None` without ratings.
 
     For each pair of systems it is a t-test of the difference by its standard error over resamples,
     with the degrees of freedom of the clusters. All pairs are one family (Holm 1979, Scand. J.
@@ -483,7 +500,9 @@ def _pairwise_p_values(
 def _separated_share(
     games: Games, scoring: ScoringConfig, resampled: Standing, p_values: Floats | None
 ) -> Metric:
-    """Return `ranking/separated`: the share of pairs of systems whose ratings differ by Holm's adjusted tests."""
+    """Return `ranking/separated`: the share of pairs of systems whose ratings differ by
+    Holm's adjusted tests.
+    """
     name = "ranking/separated"
     n = len(games.names) * (len(games.names) - 1) // 2
     if p_values is None:
@@ -504,7 +523,9 @@ def _separated_share(
 
 
 def by_value(values: Floats) -> Ints:
-    """Return the indices of systems from the highest value to the lowest, NaN last; equal to 6 decimals, by name."""
+    """Return the indices of systems from the highest value to the lowest, NaN last;
+    equal to 6 decimals, by name.
+    """
     return np.argsort(-np.nan_to_num(np.round(values, 6), nan=-np.inf), kind="stable")
 
 
@@ -566,7 +587,9 @@ def _metric_fields(metrics: Mapping[str, Metric]) -> JsonObject:
 
 
 def _p_value_of_first(p_values: Floats | None, system: int, first: int) -> float | None:
-    """Return the p-value of equal ratings with the first system, `None` for itself or without ratings."""
+    """Return the p-value of equal ratings with the first system, `None` for itself or
+    without ratings.
+    """
     if p_values is None or system == first:
         return None
     return round_metric(p_values[system, first])

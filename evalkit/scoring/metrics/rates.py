@@ -1,4 +1,6 @@
-"""Rates of ties, wins and missing answers, score means, cost and latency, and the effect of each tie threshold."""
+"""Rates of ties, wins and missing answers, score means, cost and latency, and the
+effect of each tie threshold.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,8 @@ def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
 
 
 def score_statistics(responses: ScoreColumns, scale: Scale) -> Measures:
-    """Return `score/mean`, the mean score of the responses in scale units before normalization, and `score/distinct`.
+    """Return `score/mean`, the mean score of the responses in scale units before
+    normalization, and `score/distinct`.
 
     Args:
         responses: the scores.
@@ -120,7 +123,9 @@ UNBOUNDED = "missing scores are not bounded: a score can be any number"
 
 
 def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
-    """Return `score/distinct`: the number of distinct scores that the judge gave, before normalization."""
+    """Return `score/distinct`: the number of distinct scores that the judge gave,
+    before normalization.
+    """
     scored_rows = scored.raw[np.isfinite(scored.raw)]
     missing = len(scored.raw) - len(scored_rows)
     if not len(scored_rows):
@@ -174,7 +179,9 @@ def prompt_statistics(judgments: JudgmentColumns) -> list[Statistic]:
 
 
 def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
-    """Return the shares of verdicts that optional settings cause; those of orders and samples are for single judges."""
+    """Return the shares of verdicts that optional settings cause; those of orders and
+    samples are for single judges.
+    """
     names = [] if config.tie.allow else ["forced_rate"]
     passes = verdicts.passes
     if passes is not None and len(config.criteria) > 1:
@@ -195,7 +202,9 @@ def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statist
 
 
 def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
-    """Return `third_pass/settled_rate`: how often a third judgment agrees with one of two disagreeing orders."""
+    """Return `third_pass/settled_rate`: how often a third judgment agrees with one of
+    two disagreeing orders.
+    """
     third = passes.third
     return verdicts.tally.rate(
         "third_pass/settled_rate",
@@ -208,7 +217,8 @@ def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
 
 
 def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Statistic]:
-    """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted winner.
+    """Return `criteria/overall_disagreement`: how often a judgment's overall winner is
+    not its weighted winner.
 
     A judgment that lacks either is missing. Formats without winners by criterion do not have the
     metric.
@@ -244,7 +254,8 @@ UNLIKELY = 0.5
 
 
 def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Statistic]:
-    """Return `weighted/rate`, `weighted/mass` and `weighted/open` if log-probabilities were requested.
+    """Return `weighted/rate`, `weighted/mass` and `weighted/open` if log-probabilities
+    were requested.
 
     They are the share of readable judgments with probabilities, and the means of `mass` and `open`
     over these judgments (see `WeightedJudgment`).
@@ -290,7 +301,8 @@ ODD = 0x5851F42D4C957F2D
 
 
 def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
-    """Return `cost/per_case` in dollars and `latency/per_case` in seconds: means over cases of their answers' totals.
+    """Return `cost/per_case` in dollars and `latency/per_case` in seconds: means over
+    cases of their answers' totals.
 
     An answer counts with its cost and latency at the time of the request, even if it is now stored,
     and once if several judgments share it. A case's answers add up, as if requested one after
@@ -325,7 +337,8 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
 
 
 def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
-    """Return the total of a column over each case's answers, and whether it is complete: some answers, all known.
+    """Return the total of a column over each case's answers, and whether it is
+    complete: some answers, all known.
 
     Args:
         judgments: the judgments; an answer that several share counts once.

@@ -1,4 +1,5 @@
-"""Votes that are fitted without labels: intervals of what depends on them, with the vote fitted again in each resample.
+"""Votes that are fitted without labels: intervals of what depends on them, with the
+vote fitted again in each resample.
 
 A verdict depends only on the pattern of the judges' votes and on the fit, so that the counts of
 each pattern and label give every share of verdicts and agreement with labels under any fit.
@@ -61,7 +62,8 @@ class FittedVote:
     def statistics(
         self, measures: Sequence[Statistic | Metric], weights: Floats | None
     ) -> list[Statistic]:
-        """Return the statistics that depend on labels and verdicts alone, with the vote fitted to each resample.
+        """Return the statistics that depend on labels and verdicts alone, with the vote
+        fitted to each resample.
 
         Args:
             measures: the run's statistics.
@@ -88,7 +90,9 @@ class FittedVote:
         table = Table.of(columns)
 
         def values(totals: Floats) -> Floats:
-            """Return the value of each statistic, (rows, statistics), with the vote fitted again."""
+            """Return the value of each statistic, (rows, statistics), with the vote
+            fitted again.
+            """
             # shape (codes, rows, patterns)
             chances = np.moveaxis(self.patterns.fit(totals[:, :patterns]), 1, 0)
             quorum = np.tile(self.quorum, len(totals))

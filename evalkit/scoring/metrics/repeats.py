@@ -73,7 +73,8 @@ def sample_statistics(config: RunConfig, single: VerdictColumns) -> list[Statist
 def class_sample_statistics(
     config: RunConfig, classes: ClassColumns, judgments: JudgmentColumns
 ) -> list[Statistic]:
-    """Return `samples/flip_rate`, `samples/unanimous` and `samples/alpha` of one judge's classes of each response.
+    """Return `samples/flip_rate`, `samples/unanimous` and `samples/alpha` of one
+    judge's classes of each response.
 
     An abstention is one of the answers that two samples can agree on.
     """
@@ -172,7 +173,9 @@ class Repeats:
         return np.asarray(self.read > 1)
 
     def mean(self, name: str, values: Floats, **attributes: Any) -> Statistic:
-        """Return the mean of numbers of questions (questions,) over those with at least two samples."""
+        """Return the mean of numbers of questions (questions,) over those with at least
+        two samples.
+        """
         return self.tally.mean(
             f"samples/{name}",
             values,

@@ -98,7 +98,9 @@ def _backward(cost: Floats, order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def knots(wins: Bools) -> list[list[int]]:
-    """Return the strongly connected components of one case with more than one response, ascending."""
+    """Return the strongly connected components of one case with more than one response,
+    ascending.
+    """
     reach = closure(wins)
     mutual = reach & reach.T
     components = []
@@ -129,7 +131,9 @@ def _best_orders(cost: Floats) -> Ints:
 
 
 def _solve(cost: Floats) -> Ints:
-    """Return the best orders of a batch of knots, (knots, k), by dynamic programming over subsets."""
+    """Return the best orders of a batch of knots, (knots, k), by dynamic programming
+    over subsets.
+    """
     batch, k, _ = cost.shape
     rows = np.arange(batch)
     # Bit v of a set stands for response v.
@@ -208,7 +212,8 @@ MAX_STEPS = 200_000
 def list_conflicts(
     cases: Sequence[Case], edges: Edges
 ) -> tuple[Ints, list[JsonObject]]:
-    """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle.
+    """Return the number of verdicts to reverse in each case, and an entry for each case
+    with a cycle.
 
     Entries are in the order of the cases.
     """
@@ -292,7 +297,9 @@ def cycles_among(
 
 
 def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
-    """Return up to `limit` simple cycles, shortest first, each starting at its smallest response."""
+    """Return up to `limit` simple cycles, shortest first, each starting at its smallest
+    response.
+    """
     walks = chain.from_iterable(
         _extend_path(wins, knot, (start,), length)
         for length in range(3, len(wins) + 1)

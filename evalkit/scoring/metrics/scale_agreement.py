@@ -23,7 +23,8 @@ RMSE_RESAMPLES = 1000
 
 
 def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
-    """Return how scores fit grades on the same scale: quadratic kappa, RMSE, slope, spread and closeness.
+    """Return how scores fit grades on the same scale: quadratic kappa, RMSE, slope,
+    spread and closeness.
 
     `agreement/slope` is that of the least-squares line of scores on grades, and `agreement/spread`
     the ratio of their standard deviations: a judge that uses half of the scale has both below 1.
@@ -181,7 +182,9 @@ def _spread_or_zero(n: Floats, sums: Floats, squares: Floats) -> Floats:
 
 
 def concordance(totals: Floats) -> Floats:
-    """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
+    """Return the concordance correlation of moments (rows, 6): n and the sums of x, y,
+    xx, yy, xy.
+    """
     n, x, y, xx, yy, xy = totals.T
     # The expected squared difference if scores and grades were paired at random, times n * n.
     at_random = n * xx + n * yy - 2 * x * y

@@ -1,4 +1,5 @@
-"""Which judges of a panel are worth their price: every subset's vote, and the choice of one without optimism.
+"""Which judges of a panel are worth their price: every subset's vote, and the choice of
+one without optimism.
 
 The best of many subsets on some labels is worse on others. So each fold of clusters is scored by
 the subset chosen on the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147),
@@ -76,7 +77,8 @@ def subset_results(
     weights: Floats | None,
     pseudo: PseudoCounts | None = None,
 ) -> tuple[list[Statistic], list[Statistic], JsonObject]:
-    """Return the cross-fitted accuracy and lead of the best subset for the money, the accuracy of each, and the table.
+    """Return the cross-fitted accuracy and lead of the best subset for the money, the
+    accuracy of each, and the table.
 
     The accuracy of a subset is named by its row in the table.
 

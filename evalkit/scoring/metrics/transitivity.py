@@ -52,7 +52,8 @@ SIMULATION_WORK = 4 * 10**8
 
 
 def chance_rate(n: int, tie_rate: Floats) -> Floats:
-    """Return P(some cycle) among `n` responses if each pair is a tie with `tie_rate` and otherwise a fair coin toss.
+    """Return P(some cycle) among `n` responses if each pair is a tie with `tie_rate`
+    and otherwise a fair coin toss.
 
     It is exact for n up to 5. Beyond, it comes from a seeded simulation of when the first cycle
     closes as random outcomes are added pair by pair, mixed exactly over the number of decided
@@ -72,7 +73,9 @@ def chance_rate(n: int, tie_rate: Floats) -> Floats:
 
 
 def chance_rate_both_ways(n: int, tie_rate: Floats) -> Floats:
-    """Return P(some cycle) among `n` responses if a tie is an edge in both directions: only the n! orders have none."""
+    """Return P(some cycle) among `n` responses if a tie is an edge in both directions:
+    only the n! orders have none.
+    """
     pairs = n * (n - 1) // 2
     orders = exp(lgamma(n + 1) - pairs * log(2))
     return np.asarray(
@@ -82,7 +85,9 @@ def chance_rate_both_ways(n: int, tie_rate: Floats) -> Floats:
 
 @cache
 def cyclic_shares(n: int) -> Floats:
-    """Return, for each number of decided pairs, the share of random outcomes among `n` responses with a cycle."""
+    """Return, for each number of decided pairs, the share of random outcomes among `n`
+    responses with a cycle.
+    """
     if n <= EXACT_SIZE:
         return enumerate_shares(n)
     return simulate_shares(n)
@@ -102,7 +107,9 @@ def enumerate_shares(n: int) -> Floats:
 
 
 def simulate_shares(n: int) -> Floats:
-    """Return the shares by adding random wins pair by pair until the first cycle, with a fixed seed."""
+    """Return the shares by adding random wins pair by pair until the first cycle, with
+    a fixed seed.
+    """
     i, j = np.triu_indices(n, 1)
     pairs = len(i)
     runs = max(200, min(20_000, SIMULATION_WORK // (n * n * pairs)))
@@ -255,7 +262,9 @@ def weak_violation(wins: Bools, tied: Bools) -> Bools:
 
 
 def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures:
-    """Return the `conflict/` metrics; for verdicts implied by scores, those on cycles of wins are 0."""
+    """Return the `conflict/` metrics; for verdicts implied by scores, those on cycles
+    of wins are 0.
+    """
     edges = edges_of(config, verdicts)
     tournaments = Tournaments.of(edges)
     weak = tournaments.rate(
@@ -329,7 +338,9 @@ def _zeta(tournaments: Tournaments) -> Statistic:
 
 
 def _against_chance(tournaments: Tournaments) -> list[Statistic]:
-    """Return the probability of a cycle at each case's size and the pooled tie rate, and the conflict rate over it."""
+    """Return the probability of a cycle at each case's size and the pooled tie rate,
+    and the conflict rate over it.
+    """
     sizes = [int(n) for n in np.unique(tournaments.size[tournaments.complete])]
     pairs = np.where(tournaments.complete, tournaments.pairs, 0)
     random = chance_rate_both_ways if tournaments.both_ways else chance_rate
@@ -398,7 +409,8 @@ def cycle_results(
     compared: VerdictColumns,
     judgments: JudgmentColumns,
 ) -> Tabled:
-    """Return the metrics of the verdicts to reverse and of cycles by criterion, and the content of conflicts.json.
+    """Return the metrics of the verdicts to reverse and of cycles by criterion, and the
+    content of conflicts.json.
 
     `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a
     cycle. With several criteria, `conflict/rate/<criterion>` is about the sign of each one's

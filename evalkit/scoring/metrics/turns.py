@@ -1,4 +1,5 @@
-"""Turns and steps of conversations: agreement by position, the first failure, and outcome against process.
+"""Turns and steps of conversations: agreement by position, the first failure, and
+outcome against process.
 
 A conversation is judged in parts, each a case of its own. Whether a part fails follows from its
 verdict and its label by one rule: a class other than `rubric.positive`, a score below the middle of
@@ -113,7 +114,8 @@ class Parts:
         return Tally(self.case[self.start], self.cases)
 
     def first_failures(self, passed: Codes) -> Ints:
-        """Return the number of each conversation's first part that fails, NEVER if all pass, or UNKNOWN.
+        """Return the number of each conversation's first part that fails, NEVER if all
+        pass, or UNKNOWN.
 
         It is unknown if a part up to it is, or is not among the cases.
 
@@ -150,7 +152,8 @@ class Parts:
         )
 
     def outcomes(self, passed: Codes) -> tuple[Codes, Codes]:
-        """Return of each conversation whether all parts but the last pass, and whether the last does.
+        """Return of each conversation whether all parts but the last pass, and whether
+        the last does.
 
         Args:
             passed: (cases,) PASS, FAIL or UNKNOWN.
@@ -332,7 +335,8 @@ def _checklist_passes(columns: ItemColumns) -> Passes:
 
 
 def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
-    """Return the agreement in the first and the second half of conversations, and its slope within conversations.
+    """Return the agreement in the first and the second half of conversations, and its
+    slope within conversations.
 
     The slope is that of a regression with a level for each conversation (Wooldridge 2010,
     Econometric Analysis of Cross Section and Panel Data, section 10.5), so that longer
@@ -406,7 +410,9 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
 
 
 def _first_failures(parts: Parts, passes: Passes) -> list[Statistic]:
-    """Return how often the first failure is that of the labels, and how the last part compares with those before it."""
+    """Return how often the first failure is that of the labels, and how the last part
+    compares with those before it.
+    """
     tally = parts.tally
     note = passes.rule if passes.has_rule else None
     judged = parts.first_failures(passes.verdicts)

@@ -1,4 +1,6 @@
-"""Coefficients of verdicts and labels, from verdicts as objects, so that jobs are resampled together."""
+"""Coefficients of verdicts and labels, from verdicts as objects, so that jobs are
+resampled together.
+"""
 
 from __future__ import annotations
 

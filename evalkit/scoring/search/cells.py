@@ -1,4 +1,6 @@
-"""The value of a case in a column: of the data, computed from the case, or of two columns at once."""
+"""The value of a case in a column: of the data, computed from the case, or of two
+columns at once.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def cell_of(case: Case, column: str) -> Any:
 
 
 def computed_cell(case: Case, column: str) -> Any:
-    """Return the value of a case in a column that is computed from it; `None` for another column."""
+    """Return the value of a case in a column that is computed from it; `None` for
+    another column.
+    """
     if column == LENGTH and case.responses:
         return mean_length(case)
     if column == PROMPT_LENGTH and case.prompt:

@@ -126,7 +126,8 @@ class SearchedColumns:
 def searched_columns(
     cases: Sequence[Case], listed: Sequence[str] = (), *, only_listed: bool = False
 ) -> SearchedColumns:
-    """Return the columns with few values, those with numbers or dates in bins, and the length of responses.
+    """Return the columns with few values, those with numbers or dates in bins, and the
+    length of responses.
 
     The columns of `scoring.slices` are always among them. No others are ids, values by which labels
     were sampled, or what a judge or an annotator says.
@@ -239,7 +240,9 @@ def searched_columns(
 
 
 def _absent(slices: Slices) -> Slices | None:
-    """Return the slice of the cases that have no value in a column of the data; `None` if all have one."""
+    """Return the slice of the cases that have no value in a column of the data; `None`
+    if all have one.
+    """
     # shape (cases, 1)
     present = np.asarray(slices.members.any(axis=1))
     absent = ~present[:, None]
@@ -249,7 +252,9 @@ def _absent(slices: Slices) -> Slices | None:
 
 
 def _with_absent(slices: Slices) -> Slices:
-    """Return a column with the cases that have no value as one more slice; unchanged if all have one."""
+    """Return a column with the cases that have no value as one more slice; unchanged if
+    all have one.
+    """
     absent = _absent(slices)
     if absent is None:
         return slices
@@ -285,13 +290,17 @@ def _crossed(columns: Sequence[Slices]) -> Iterator[Slices]:
 
 
 def _narrower(column: str, cells: Sequence[Any]) -> Slices:
-    """Return numbers or dates in bins so narrow that most verdicts by a threshold are alike in each."""
+    """Return numbers or dates in bins so narrow that most verdicts by a threshold are
+    alike in each.
+    """
     bins = min(NARROW_BINS, max(BINS, len(cells) // PER_BIN))
     return slices_of_values(column, cells, bins)
 
 
 def _systems(case: Case) -> str | None:
-    """Return both systems of a pair in their order; `None` if one is unknown, or for another number of them."""
+    """Return both systems of a pair in their order; `None` if one is unknown, or for
+    another number of them.
+    """
     names = [response.model for response in case.responses if response.model]
     if not len(names) == len(case.responses) == 2:
         return None
@@ -299,7 +308,9 @@ def _systems(case: Case) -> str | None:
 
 
 def _longer(case: Case) -> str | None:
-    """Return which response of a pair is the longer one; `None` if they are equally long, or no pair."""
+    """Return which response of a pair is the longer one; `None` if they are equally
+    long, or no pair.
+    """
     if len(case.responses) != 2:
         return None
     first, second = (len(response.text) for response in case.responses)
@@ -351,7 +362,9 @@ def _is_of_ids(name: str) -> bool:
 
 
 def _named_by_number(column: str, cells: Sequence[Any]) -> Slices | None:
-    """Return the slices of ids that are numbers, which measure nothing; `None` if they are of each case, or many."""
+    """Return the slices of ids that are numbers, which measure nothing; `None` if they
+    are of each case, or many.
+    """
     # Numbers in lists are names.
     listed = [cell if isinstance(cell, list | tuple) else [cell] for cell in cells]
     try:

@@ -1,4 +1,6 @@
-"""The search over checklist items: each item is a row, so that items and their tags are columns, too."""
+"""The search over checklist items: each item is a row, so that items and their tags are
+columns, too.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class SearchRows:
 def by_item(
     items: ItemColumns, by_case: SearchRows, weights: LabelWeights | None
 ) -> SearchRows | None:
-    """Return a row for each item; `None` if nothing is to be searched by item, or there are too many.
+    """Return a row for each item; `None` if nothing is to be searched by item, or there
+    are too many.
 
     Args:
         items: the items of a judge.
@@ -109,7 +112,9 @@ def _columns_of(items: ItemColumns) -> list[Slices]:
 
 
 def _responses(items: ItemColumns) -> Iterator[Slices]:
-    """Yield the responses as strata, if they have several items each: a judge may answer all of one alike."""
+    """Yield the responses as strata, if they have several items each: a judge may
+    answer all of one alike.
+    """
     numbers, of_row = np.unique(items.response, return_inverse=True)
     rows = len(of_row)
     if len(numbers) < 2 or 2 * len(numbers) > rows or rows * len(numbers) > MOST_CELLS:

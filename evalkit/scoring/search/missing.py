@@ -68,7 +68,9 @@ def missing_in(
 
 
 def _counts(statistics: Mapping[str, Statistic]) -> tuple[Floats, Floats] | None:
-    """Return the labeled units of each case, and those without a verdict; `None` if a case has several of them."""
+    """Return the labeled units of each case, and those without a verdict; `None` if a
+    case has several of them.
+    """
     for name, statistic in statistics.items():
         # Verdicts, their number, labels, and their number: a lean where some verdict is missing.
         if name.startswith(LEAN) and len(statistic.table.columns) == 4:

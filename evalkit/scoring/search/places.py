@@ -30,10 +30,11 @@ MONOTONE: Final = 0.88
 
 
 def places(outcomes: Outcomes, cases: int) -> Slices | None:
-    """Return the parts of the data that follow one another as slices of a column; `None` if they show nothing.
+    """Return the parts of the data that follow one another as slices of a column;
+    `None` if they show nothing.
 
-    They do not if rows are few, or are sorted by what the judge said or by whether it is right: then
-    wrong verdicts are together whatever the judge is like.
+    They do not if rows are few, or are sorted by what the judge said or by whether it
+    is right: then wrong verdicts are together whatever the judge is like.
 
     Args:
         outcomes: verdicts next to labels.
@@ -92,7 +93,9 @@ def _is_sorted(outcomes: Outcomes) -> bool:
 
 
 def _is_above_median(values: Floats) -> Floats:
-    """Return 1 for values above the median, and 0 for others; if none is above it, those equal to it are 1."""
+    """Return 1 for values above the median, and 0 for others; if none is above it,
+    those equal to it are 1.
+    """
     middle = np.median(values)
     above: Bools = values > middle
     if not above.any():

@@ -20,7 +20,8 @@ ERROR: Final = "slices/found_error/"
 
 
 def power_metrics(outcomes: Outcomes, tested: FamilyTest) -> dict[str, Metric]:
-    """Return, for slices of some sizes, the accuracy below which one is found with probability `POWER`.
+    """Return, for slices of some sizes, the accuracy below which one is found with
+    probability `POWER`.
 
     For scores it is the mean error, in multiples of that of all responses, above which one is
     found.
@@ -46,7 +47,9 @@ def power_metrics(outcomes: Outcomes, tested: FamilyTest) -> dict[str, Metric]:
 
 
 def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
-    """Return the accuracy of a slice whose wrong verdicts exceed the critical value often enough."""
+    """Return the accuracy of a slice whose wrong verdicts exceed the critical value
+    often enough.
+    """
     total = outcomes.units.sum()
     usual = outcomes.wrong.sum() / total
     if not 0 < usual < 1:
@@ -91,7 +94,9 @@ def _at_least(least: int, size: int, rates: Floats) -> Floats:
 
 
 def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
-    """Return the mean error of a slice that exceeds the critical value often enough, in multiples of the usual one."""
+    """Return the mean error of a slice that exceeds the critical value often enough, in
+    multiples of the usual one.
+    """
     total = outcomes.units.sum()
     usual = outcomes.wrong.sum() / total
     if usual <= 0:

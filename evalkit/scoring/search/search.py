@@ -174,7 +174,9 @@ def _name(slices: _FlatSlices, index: int) -> str:
 
 
 def _is_beyond(inside: Metric, outside: Metric) -> bool:
-    """Return whether a lean in a slice is farther from 0 than elsewhere, by the margin and by whole intervals."""
+    """Return whether a lean in a slice is farther from 0 than elsewhere, by the margin
+    and by whole intervals.
+    """
     ends = (inside.low, inside.high, outside.low, outside.high)
     if inside.value is None or outside.value is None or None in ends:
         return False
@@ -209,7 +211,8 @@ class _Judge:
     clusters: Clusters
 
     def within(self, columns: Sequence[Slices]) -> dict[str, Metric]:
-        """Return the lowest agreement within strata, and the column that the verdicts may follow alone.
+        """Return the lowest agreement within strata, and the column that the verdicts
+        may follow alone.
 
         The interval is that of the lowest of so many. The systems count without any column, too.
 
@@ -283,7 +286,9 @@ class _Judge:
         return metrics
 
     def unanswered(self, slices: _FlatSlices) -> dict[str, Metric]:
-        """Return the slice in which most answers are missing, if chance does not explain it; nothing for clusters."""
+        """Return the slice in which most answers are missing, if chance does not
+        explain it; nothing for clusters.
+        """
         if self.clusters.count < self.clusters.cases:
             return {}
         found = missing_in(self.statistics, slices.members, self.scoring.confidence)
@@ -297,7 +302,8 @@ class _Judge:
     def _shifted(
         self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools
     ) -> dict[str, Metric]:
-        """Return the lean of the slice in which rates are off by far more than elsewhere, if one is shown to be.
+        """Return the lean of the slice in which rates are off by far more than
+        elsewhere, if one is shown to be.
 
         Corrected rates of all cases are right all the same, and those of the slice are not.
         """
@@ -330,7 +336,9 @@ class _Judge:
     def _differing(
         self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools
     ) -> list[int]:
-        """Return the slices that are shown to be worse, worst first; a place only for what no column shows."""
+        """Return the slices that are shown to be worse, worst first; a place only for
+        what no column shows.
+        """
         differs = tested.enough & (tested.p <= 1 - self.scoring.confidence + 1e-12)
         order = np.argsort(-tested.statistic, kind="stable")
         indices = [int(index) for index in order[differs[order]]]
@@ -352,7 +360,9 @@ class _Judge:
         return [*named, *placed, *only_placed]
 
     def _goes_with(self, slice_: Bools, place: Bools, remaining: Bools) -> bool:
-        """Return whether a slice is worse only in a place, which is worse outside the slice, too, if any of it is."""
+        """Return whether a slice is worse only in a place, which is worse outside the
+        slice, too, if any of it is.
+        """
         both = self._excess(slice_ & place & remaining)
         elsewhere = self._excess(slice_ & ~place & remaining)
         others = self._excess(place & ~slice_ & remaining)
@@ -361,7 +371,9 @@ class _Judge:
         return others is None or both <= 2 * others
 
     def _excess(self, rows: Bools) -> float | None:
-        """Return the errors of a unit beyond those that labels explain, in some rows; `None` for few units."""
+        """Return the errors of a unit beyond those that labels explain, in some rows;
+        `None` for few units.
+        """
         units = self._units(rows)
         if units < FEW:
             return None
@@ -369,7 +381,9 @@ class _Judge:
         return float(self.outcomes.residuals[inside].sum()) / units
 
     def _varying(self, slices: _FlatSlices) -> dict[str, Metric]:
-        """Return the column between whose small groups the judge is not equally good; nothing for clusters."""
+        """Return the column between whose small groups the judge is not equally good;
+        nothing for clusters.
+        """
         if self.clusters.count < self.clusters.cases:
             return {}
         return varying(
@@ -390,7 +404,9 @@ class _Judge:
     def _worst(
         self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools, use: Use
     ) -> tuple[int, Use, Statistic] | None:
-        """Return the slice that differs most and allows less than a use, what it allows, and why."""
+        """Return the slice that differs most and allows less than a use, what it
+        allows, and why.
+        """
         differing = self._differing(slices, tested, remaining)
         for index in differing:
             members = slices.members[:, index] & remaining
@@ -406,7 +422,9 @@ class _Judge:
         return None
 
     def _is_weak(self, rows: Bools, use: Use) -> bool:
-        """Return whether enough units are in some rows, given as a mask, and they allow less than a use."""
+        """Return whether enough units are in some rows, given as a mask, and they allow
+        less than a use.
+        """
         are_enough = self._units(rows) >= FEW
         return are_enough and self._allows_less(rows, use)
 
@@ -488,7 +506,9 @@ class _Judge:
         return metrics
 
     def _small(self, slices: _FlatSlices, tested: FamilyTest) -> list[int]:
-        """Return the slices without enough labels that seem worse, by a test of all of them (Bonferroni)."""
+        """Return the slices without enough labels that seem worse, by a test of all of
+        them (Bonferroni).
+        """
         outcomes = self.outcomes
         # Pairs of columns have many small slices, which would hide those of the columns.
         simple = np.arange(len(slices.of)) < slices.simple

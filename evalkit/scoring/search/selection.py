@@ -104,7 +104,8 @@ def choices_text(choices: Choices) -> str:
 
 
 def limited_to_rest(where: Iterable[Where], demanded: Use, choices: Choices) -> str:
-    """Return the setting that limits a gate to the cases in which a judge can be used as wanted; empty if none does.
+    """Return the setting that limits a gate to the cases in which a judge can be used
+    as wanted; empty if none does.
 
     A gate is limited to cases, so it cannot leave items of their checklists out.
 

@@ -35,9 +35,11 @@ DETERMINED: Final = 0.95
 """Verdicts follow a column that is another label, or has many values, if the interval of the share
 that are the usual one of their value reaches this."""
 REDUCED: Final = 0.5
-"""Verdicts may follow nothing but a column, with some noise, if it avoids more than this share of the
-errors of naming the most frequent verdict everywhere (Goodman and Kruskal 1954, J. Am. Stat. Assoc.
-49, 732-764: lambda), or explains more than this share of the variance of scores."""
+"""Verdicts may follow nothing but a column, with some noise, if it avoids more than
+this share of the errors of naming the most frequent verdict everywhere (Goodman and
+Kruskal 1954, J. Am. Stat. Assoc. 49, 732-764: lambda), or explains more than this share
+of the variance of scores.
+"""
 PER_VALUE: Final = 5
 """With fewer units for each value, a column must determine nearly all verdicts."""
 COVERED: Final = 0.5
@@ -66,8 +68,8 @@ class Followed:
 
     Attributes:
         slices: the column.
-        share: the share of verdicts that are the usual one of their value, or of the variance of scores
-            that the column explains.
+        share: the share of verdicts that are the usual one of their value, or of the
+            variance of scores that the column explains.
         n: the number of labeled units with a value.
         is_label: whether the column is shown to name the label as well, and may be another label.
     """
@@ -89,11 +91,11 @@ def followed(
 ) -> Followed | None:
     """Return how far a column determines the verdicts.
 
-    It is `None` if it determines few of them, or if a case has several values. Of a column that names the
-    label as well, or has many values, it must be nearly all.
+    It is `None` if it determines few of them, or if a case has several values. Of a
+    column that names the label as well, or has many values, it must be nearly all.
 
-    The usual verdict of a unit is the most frequent one of the *other* units with its value, so that a
-    column with a value for each unit determines nothing.
+    The usual verdict of a unit is the most frequent one of the *other* units with its
+    value, so that a column with a value for each unit determines nothing.
 
     Args:
         slices: the values of the column.
@@ -192,7 +194,8 @@ def _explained(slices: Slices, by_stratum: Floats, units: float) -> Followed | N
 
 
 def _share_of_variance(sums: Floats) -> float:
-    """Return the share of a variance that strata explain, adjusted for their number; 0 without variance.
+    """Return the share of a variance that strata explain, adjusted for their number; 0
+    without variance.
 
     Args:
         sums: (strata, 3) the number of units, their sum, and their sum of squares.
@@ -222,8 +225,8 @@ def agreement_within(
     Args:
         slices: the values of the column.
         agreement: kappa, or the correlation of scores and grades.
-        is_followed: whether the column determines the verdicts, so that it counts even where it names
-            the label.
+        is_followed: whether the column determines the verdicts, so that it counts even
+            where it names the label.
     """
     members = slices.members
     values_of_case = members.sum(axis=1)

@@ -1,4 +1,6 @@
-"""Whether a judge is worse for some values of a column of which each has too few labels to be a slice."""
+"""Whether a judge is worse for some values of a column of which each has too few labels
+to be a slice.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ DRAWS: Final = 999
 def varying(
     columns: Sequence[Slices], outcomes: Outcomes, confidence: float, seed: int
 ) -> dict[str, Metric]:
-    """Return the column between whose small groups the share of wrong verdicts differs most, if one is shown to.
+    """Return the column between whose small groups the share of wrong verdicts differs
+    most, if one is shown to.
 
     Wrong verdicts of a value, beyond those that its labels explain, have a sum R. If verdicts are
-    wrong independently of the value, the sum over values of R^2 / units is that of verdicts permuted
-    within each label, which is an exact test (Bonferroni for several columns). The variance between
-    values is what R^2 has more than its units explain (DerSimonian and Laird 1986, Control. Clin.
-    Trials 7, 177-188).
+    wrong independently of the value, the sum over values of R^2 / units is that of
+    verdicts permuted within each label, which is an exact test (Bonferroni for several
+    columns). The variance between values is what R^2 has more than its units explain
+    (DerSimonian and Laird 1986, Control. Clin. Trials 7, 177-188).
 
     Args:
         columns: the columns.

@@ -1,1 +1,3 @@
-"""Pure statistics: arrays, clusters and their resamples, tests of paired runs, regressions; no verdicts."""
+"""Pure statistics: arrays, clusters and their resamples, tests of paired runs,
+regressions; no verdicts.
+"""

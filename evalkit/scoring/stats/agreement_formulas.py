@@ -35,7 +35,9 @@ def _labels(table: Floats) -> Floats:
 
 
 def _verdicts(table: Floats) -> Floats:
-    """Return the number of verdicts of each class, (rows, classes): a column of a matrix is a verdict."""
+    """Return the number of verdicts of each class, (rows, classes): a column of a
+    matrix is a verdict.
+    """
     verdicts = table.sum(axis=1)
     return np.asarray(verdicts)
 
@@ -66,7 +68,9 @@ def kappa(totals: Floats) -> Floats:
 
 
 def distances(k: int, power: int = 1) -> Floats:
-    """Return the distances between ordered classes (k, k): of their places, or with `power` 2 the squares."""
+    """Return the distances between ordered classes (k, k): of their places, or with
+    `power` 2 the squares.
+    """
     positions = np.arange(k)
     differences = np.subtract.outer(positions, positions)
     steps = np.abs(differences) ** power
@@ -148,7 +152,8 @@ def alpha_of_pi(pi: Floats, n: Floats) -> Floats:
 
 
 def matthews(totals: Floats) -> Floats:
-    """Return Matthews' correlation coefficient, for more than two classes R_K; NaN if labels or verdicts are all equal.
+    """Return Matthews' correlation coefficient, for more than two classes R_K; NaN if
+    labels or verdicts are all equal.
 
     Matthews 1975, Biochim. Biophys. Acta 405, 442-451; Gorodkin 2004, Comput. Biol. Chem. 28,
     367-374.
@@ -175,7 +180,9 @@ def recalls(totals: Floats) -> Floats:
 
 
 def f1_scores(totals: Floats) -> Floats:
-    """Return the F1 score of each class, (rows, classes); NaN for a class without labels and verdicts."""
+    """Return the F1 score of each class, (rows, classes); NaN for a class without
+    labels and verdicts.
+    """
     table = matrices(totals)
     hits = np.diagonal(table, axis1=1, axis2=2)
     both = _labels(table) + _verdicts(table)
@@ -183,7 +190,9 @@ def f1_scores(totals: Floats) -> Floats:
 
 
 def _share(right: int, wrong: int, totals: Floats) -> Floats:
-    """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of itself and another."""
+    """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of
+    itself and another.
+    """
     counted = totals[:, right]
     other_side = totals[:, wrong]
     return divide(counted, counted + other_side)

@@ -23,7 +23,9 @@ DECIMALS = 12
 
 
 def round_metric(value: float) -> float | None:
-    """Return `value` as a float rounded to 12 decimals and never -0.0, or `None` if it is not finite."""
+    """Return `value` as a float rounded to 12 decimals and never -0.0, or `None` if it
+    is not finite.
+    """
     if not isfinite(value):
         return None
     rounded = round(float(value), DECIMALS)
@@ -112,7 +114,9 @@ def _median_by_group(group: Ints, values: Floats, size: int) -> Floats:
 
 
 def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
-    """Return the runs of equal values as (group, value, length), for values sorted by group and value."""
+    """Return the runs of equal values as (group, value, length), for values sorted by
+    group and value.
+    """
     # Whether a value begins a run: its group or its value differs from the one before.
     new = np.ones(len(values), dtype=bool)
     changes_group = group[1:] != group[:-1]
@@ -127,7 +131,8 @@ def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
 def bisect(
     beyond: Callable[[float], bool], inside: float, outside: float, steps: int
 ) -> tuple[float, float]:
-    """Return the numbers, closer by half with each step, between which a monotonic condition begins to hold.
+    """Return the numbers, closer by half with each step, between which a monotonic
+    condition begins to hold.
 
     Args:
         beyond: the condition.

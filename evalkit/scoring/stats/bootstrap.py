@@ -78,7 +78,9 @@ def measure_with_draws(
     *,
     paired: bool = True,
 ) -> tuple[dict[str, Metric], Floats]:
-    """Return the metrics as `measure` does, and the value of each statistic (rows) in each resample (columns)."""
+    """Return the metrics as `measure` does, and the value of each statistic (rows) in
+    each resample (columns).
+    """
     parts = [part for statistic in statistics for part in statistic.parts()]
     # statistics by resamples; below them the parts of those with gaps
     rows = resample([*statistics, *parts], scoring, clusters, paired=paired)
@@ -105,7 +107,9 @@ def _special_interval(
     scoring: ScoringConfig,
     clusters: Clusters,
 ) -> Metric:
-    """Return the metric with a special interval where percentiles of resamples are not accurate enough."""
+    """Return the metric with a special interval where percentiles of resamples are not
+    accurate enough.
+    """
     value = metric.value
     if value is None:
         return metric
@@ -174,7 +178,9 @@ def _pseudo_interval(
     scoring: ScoringConfig,
     clusters: Clusters,
 ) -> tuple[float, float] | None:
-    """Return the interval with pseudo-counts; `None` if too many resamples are undefined, or clusters too different."""
+    """Return the interval with pseudo-counts; `None` if too many resamples are
+    undefined, or clusters too different.
+    """
     columns = statistic.table.columns
     sums = (
         columns
@@ -215,7 +221,8 @@ def resample(
     *,
     paired: bool = False,
 ) -> Floats:
-    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the clusters (columns).
+    """Return the value of each statistic (rows) in each of `scoring.bootstrap`
+    resamples of the clusters (columns).
 
     Many clusters of a few kinds are resampled by kind: how often each kind is sampled is
     multinomial.
@@ -268,7 +275,8 @@ def resample(
 def _distinct_columns(
     tables: Mapping[int, Table],
 ) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
-    """Return the distinct columns of all tables, and the positions of each table's columns among them.
+    """Return the distinct columns of all tables, and the positions of each table's
+    columns among them.
 
     Statistics share much of what they count: fewer than half of the columns of a large run are
     distinct.
@@ -326,7 +334,8 @@ def as_metric(
     scoring: ScoringConfig,
     clusters: Clusters,
 ) -> Metric:
-    """Return a statistic's observed value as a Metric, with its interval from its values in resamples.
+    """Return a statistic's observed value as a Metric, with its interval from its
+    values in resamples.
 
     Args:
         statistic: the statistic.
@@ -392,7 +401,9 @@ def _interval(
 def _interval_of_unvarying(
     statistic: Statistic, value: float, n: int, units: str, confidence: float
 ) -> _Interval:
-    """Return the values that a statistic without variation could have if some of n units differed."""
+    """Return the values that a statistic without variation could have if some of n
+    units differed.
+    """
     low, high = statistic.bounds(unlike_share(n, confidence), value)
     if low is None or high is None:
         return None, None, f"{UNVARYING}, and without limits: no interval"
@@ -408,7 +419,9 @@ def _resampled_interval(
     units: str,
     confidence: float,
 ) -> _Interval:
-    """Return the percentiles of resamples, (resamples,), wider for few units and for unseen values."""
+    """Return the percentiles of resamples, (resamples,), wider for few units and for
+    unseen values.
+    """
     tail = tail_of(n, confidence)
     low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
     if n <= FEWEST:

@@ -1,4 +1,6 @@
-"""Intervals where percentiles of resamples are invalid: sums of absolute values, means near a bound, no variation."""
+"""Intervals where percentiles of resamples are invalid: sums of absolute values, means
+near a bound, no variation.
+"""
 
 from __future__ import annotations
 
@@ -294,7 +296,9 @@ class PseudoCounts:
 
     @classmethod
     def matrix(cls, k: int, per_label: float) -> PseudoCounts:
-        """Return pseudo-clusters of flat confusion matrices of `k` classes: of `per_label` by label, half are right."""
+        """Return pseudo-clusters of flat confusion matrices of `k` classes: of
+        `per_label` by label, half are right.
+        """
         right = per_label / 2
         wrong = per_label / 2 / (k - 1)
         # (labels, verdicts)
@@ -308,7 +312,8 @@ class PseudoCounts:
         seed: int,
         value: Callable[[Floats], Floats] | None = None,
     ) -> Floats | None:
-        """Return resampled totals (resamples, columns); `None` if more than `FEW` clusters differ from all others.
+        """Return resampled totals (resamples, columns); `None` if more than `FEW`
+        clusters differ from all others.
 
         Args:
             columns: the sums of each cluster, each (clusters,).
@@ -392,7 +397,8 @@ class PseudoCounts:
 
 
 def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:
-    """Return the first row of each kind, whose rows are equal in all columns, and the number of its rows.
+    """Return the first row of each kind, whose rows are equal in all columns, and the
+    number of its rows.
 
     Their fingerprints are equal, and else almost surely differ.
     """

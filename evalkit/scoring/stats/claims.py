@@ -1,4 +1,6 @@
-"""Test whether probabilities are what they claim: outcomes against the probabilities that were stated for them."""
+"""Test whether probabilities are what they claim: outcomes against the probabilities
+that were stated for them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clusters of cases, the unit of resampling: cases of one cluster, such as those with the same prompt, are dependent.
+"""Clusters of cases, the unit of resampling: cases of one cluster, such as those with
+the same prompt, are dependent.
 
 The cluster bootstrap samples whole clusters with replacement (Davison and Hinkley 1997, Bootstrap
 Methods and their Application, section 3.8; Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90,
@@ -173,7 +174,9 @@ class Clusters:
         return np.asarray(weights[:, self.number])
 
     def draw(self, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:
-        """Yield (rows, weights): how often each cluster is sampled in each resample, in bounded chunks."""
+        """Yield (rows, weights): how often each cluster is sampled in each resample, in
+        bounded chunks.
+        """
         generator = np.random.default_rng(seed)
         count = self.count
         # Resamples in a chunk. `to_cases` widens rows to cases, so the larger number counts.

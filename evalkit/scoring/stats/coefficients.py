@@ -1,4 +1,5 @@
-"""Coefficients of confusion matrices of any number of classes, their bounds over missing verdicts, and alpha.
+"""Coefficients of confusion matrices of any number of classes, their bounds over
+missing verdicts, and alpha.
 
 A flat confusion matrix is (rows, classes²): labels by row, verdicts by column. Bounds answer what a
 coefficient would be if every missing verdict had named a class. The matrices that this can give
@@ -99,7 +100,8 @@ class Confusion:
 
     @classmethod
     def among(cls, counts: Floats, tally: Tally) -> Confusion:
-        """Return the confusion matrix of any two values of a unit: half of Krippendorff's (2011) coincidences.
+        """Return the confusion matrix of any two values of a unit: half of
+        Krippendorff's (2011) coincidences.
 
         Args:
             counts: (units, classes) how many values of each unit are of each class.
@@ -125,7 +127,9 @@ class Confusion:
     def coefficients(
         self, group: str, raters: Raters, **attributes: Any
     ) -> list[Statistic]:
-        """Return the coefficients that raters have, as metrics of a group; for attributes see `statistic`."""
+        """Return the coefficients that raters have, as metrics of a group; for
+        attributes see `statistic`.
+        """
         statistics = []
         for name, coefficient in coefficients_of(raters).items():
             # What is missing among several values of a unit is not known.
@@ -188,7 +192,9 @@ class Confusion:
 def counts_by_label(
     labels: Mapping[str, Bools], verdicts: Mapping[str, Bools]
 ) -> JsonObject:
-    """Return {"labels": {label: {verdict: count}}} of which rows have each label and each verdict."""
+    """Return {"labels": {label: {verdict: count}}} of which rows have each label and
+    each verdict.
+    """
     return {
         "labels": {
             label: {
@@ -224,13 +230,16 @@ class Unread:
         return np.asarray(read + self.missing)
 
     def bounds(self, value: Callable[[Floats], Floats], limits: Bounds) -> Bounds:
-        """Return bounds `limits` widened to hold the value of the verdicts that were read, if it is defined."""
+        """Return bounds `limits` widened to hold the value of the verdicts that were
+        read, if it is defined.
+        """
         ends = [np.nan if end is None else end for end in limits]
         observed = value(self.table.reshape(1, -1))
         return extremes(np.append(observed, ends))
 
     def of_class(self, value: Callable[[Floats], Floats], c: int) -> Bounds:
-        """Return exact bounds of a statistic of one class against all others, which is monotone in every answer.
+        """Return exact bounds of a statistic of one class against all others, which is
+        monotone in every answer.
 
         Args:
             value: maps hits, false alarms, misses and the rest (rows, 4) to the statistic.
@@ -256,7 +265,9 @@ class Unread:
         return extremes(value(np.array(ends)))
 
     def balanced_accuracy(self) -> Bounds:
-        """Return exact bounds of the mean recall: recalls of different classes have no label in common."""
+        """Return exact bounds of the mean recall: recalls of different classes have no
+        label in common.
+        """
         return _mean_bounds([self.of_class(recall, c) for c in range(len(self.table))])
 
     def macro_f1(self) -> Bounds:
@@ -278,7 +289,9 @@ class Unread:
     # Coefficients that correct for chance.
 
     def kappa(self) -> Bounds:
-        """Return exact bounds of kappa: numerator and denominator are linear in the missing verdicts."""
+        """Return exact bounds of kappa: numerator and denominator are linear in the
+        missing verdicts.
+        """
         steps = 1 - np.eye(len(self.table))
         return self._linear_kappa(steps, kappa)
 
@@ -288,7 +301,9 @@ class Unread:
         return self._linear_kappa(steps, lambda t: weighted_kappa(t, power))
 
     def _linear_kappa(self, steps: Floats, value: Callable[[Floats], Floats]) -> Bounds:
-        """Return bounds of 1 minus observed over expected disagreement; `None` if all labels are of one class."""
+        """Return bounds of 1 minus observed over expected disagreement; `None` if all
+        labels are of one class.
+        """
         if np.count_nonzero(self.labels) < 2:
             return None, None
         observed = self.n * steps
@@ -300,7 +315,8 @@ class Unread:
     def _extreme_ratio(
         self, top: Floats, bottom: Floats, sign: float, offset: float = 0.0
     ) -> tuple[float, Floats]:
-        """Return the largest (`sign` 1) or smallest (-1) ratio of two sums over the filled matrix, and the filling.
+        """Return the largest (`sign` 1) or smallest (-1) ratio of two sums over the
+        filled matrix, and the filling.
 
         Dinkelbach 1967, Manage. Sci. 13, 492-498: for the ratio q, the filling that is best for top
         - q · bottom has a better ratio, until there is none.
@@ -329,7 +345,9 @@ class Unread:
             fill[rows, chosen] = self.missing
 
     def scott_pi(self) -> Bounds:
-        """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the upper one by tangents."""
+        """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the
+        upper one by tangents.
+        """
         limits = self._bounds_by_squares(1.0, -1.0, scott_pi)
         return self.bounds(scott_pi, limits)
 
@@ -344,7 +362,9 @@ class Unread:
         return self.bounds(alpha, (float(ends[0]), float(ends[1])))
 
     def ac1(self) -> Bounds:
-        """Return bounds of AC1: the upper one is exact up to `VERTICES`, the lower one by tangents."""
+        """Return bounds of AC1: the upper one is exact up to `VERTICES`, the lower one
+        by tangents.
+        """
         k = len(self.table)
         limits = self._bounds_by_squares((k - 2) / (k - 1), 1 / (k - 1), ac1)
         return self.bounds(ac1, limits)
@@ -352,7 +372,8 @@ class Unread:
     def _bounds_by_squares(
         self, constant: float, factor: float, value: Callable[[Floats], Floats]
     ) -> Bounds:
-        """Return bounds of 1 - do / de, where de is `constant` plus `factor` times the sum of squared mean shares.
+        """Return bounds of 1 - do / de, where de is `constant` plus `factor` times the
+        sum of squared mean shares.
 
         If de is concave, do / de is largest at a vertex. Its tangents are above it, so the smallest
         ratio to a tangent is a lower bound of do / de, and close to it where the tangent touches at
@@ -415,7 +436,9 @@ class Unread:
         return low, high
 
     def at_vertices(self, value: Callable[[Floats], Floats]) -> Bounds:
-        """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""
+        """Return the lowest and highest value at a vertex; `None` if there are too many
+        vertices, or none has one.
+        """
         k = len(self.table)
         rows = np.flatnonzero(self.missing)
         if k ** len(rows) > VERTICES:
@@ -453,7 +476,9 @@ class Unread:
         return self.bounds(matthews, (low, high))
 
     def _matthews_apart(self) -> tuple[float, float]:
-        """Return bounds of Matthews' coefficient from those of its numerator and denominator apart."""
+        """Return bounds of Matthews' coefficient from those of its numerator and
+        denominator apart.
+        """
         n = self.n
         labels = self.labels
         unknown = float(self.missing.sum())
@@ -492,7 +517,9 @@ def _mean_bounds(ends: list[Bounds]) -> Bounds:
 
 
 def most_even(fixed: Floats, extra: float) -> Floats:
-    """Return counts with `extra` added to the smallest ones, so that they become as even as possible."""
+    """Return counts with `extra` added to the smallest ones, so that they become as
+    even as possible.
+    """
     ordered = np.sort(fixed)
     levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
     level = next(

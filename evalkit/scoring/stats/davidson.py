@@ -22,8 +22,8 @@ class Davidson:
         """Hold the design: the effects of each kind of game and their factors.
 
         Args:
-            columns: (kinds, effects of a kind) the effects: the two systems, and then covariates, which
-                are numbered after the systems.
+            columns: (kinds, effects of a kind) the effects: the two systems, and then
+                covariates, which are numbered after the systems.
             values: (kinds, effects of a kind) their factors, such as 1 and -1.
             systems: the number of systems.
         """
@@ -90,8 +90,8 @@ class Davidson:
     def derivatives(self, at: Floats, results: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives of the log-likelihood.
 
-        These are the gradient (rows, effects + 1), and minus the second derivatives (rows, effects +
-        1, effects + 1).
+        These are the gradient (rows, effects + 1), and minus the second derivatives
+        (rows, effects + 1, effects + 1).
         """
         outcome, tied, both, mean = self.residuals(at, results)
         games = results.sum(axis=0)
@@ -128,7 +128,8 @@ class Davidson:
         return gradient, information
 
     def fit(self, results: Floats, active: Ints) -> Floats:
-        """Return the estimates and log v, (rows, effects + 1), NaN in rows without a finite maximum.
+        """Return the estimates and log v, (rows, effects + 1), NaN in rows without a
+        finite maximum.
 
         Args:
             results: (3, rows, kinds) the number of games won, tied and lost by the first system.

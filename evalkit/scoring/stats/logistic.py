@@ -1,4 +1,6 @@
-"""Logistic regression of outcomes in [0, 1], with penalized and plain likelihood, and the intervals of its slopes."""
+"""Logistic regression of outcomes in [0, 1], with penalized and plain likelihood, and
+the intervals of its slopes.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def logit(values: Floats) -> Floats:
 
 
 def fit(design: Floats, outcome: Floats) -> Fit:
-    """Fit E[y] = expit(X b) to outcomes in [0, 1] by Newton's method (McCullagh and Nelder 1989, section 4.4).
+    """Fit E[y] = expit(X b) to outcomes in [0, 1] by Newton's method (McCullagh and
+    Nelder 1989, section 4.4).
 
     With outcomes strictly between 0 and 1, such as 1/2 for a tie, this is the quasi-likelihood fit
     of Papke and Wooldridge (1996, J. Appl. Econometrics 11, 619-632).
@@ -86,7 +89,8 @@ def _information(design: Floats, p: Floats, weights: Floats | float) -> Floats:
 
 @frozen
 class Penalized:
-    """The likelihood of a logistic regression times the square root of the determinant of its information.
+    """The likelihood of a logistic regression times the square root of the determinant
+    of its information.
 
     The penalty is Jeffreys' prior. It removes the first-order bias of the coefficients and keeps
     them finite if the outcomes are separated (Firth 1993, Biometrika 80, 27-38; Heinze and Schemper
@@ -157,11 +161,15 @@ class Penalized:
         return np.asarray(np.linalg.inv(_information(self.design, p, self.weights)))
 
     def maximize(self, start: Floats, free: Bools) -> Floats:
-        """Return the coefficients with the largest likelihood, varying those that are `free` from `start`."""
+        """Return the coefficients with the largest likelihood, varying those that are
+        `free` from `start`.
+        """
         return self._climbed(start, self.likelihood(start), free)[0]
 
     def _climbed(self, b: Floats, best: float, free: Bools) -> tuple[Floats, float]:
-        """Return the coefficients with the largest likelihood, and that likelihood, from a start and its own."""
+        """Return the coefficients with the largest likelihood, and that likelihood,
+        from a start and its own.
+        """
         for _ in range(STEPS):
             p = expit(self.design @ b)
             leverage = self._leverage(p)
@@ -209,7 +217,9 @@ class Penalized:
     def _profile_limit(
         self, fitted: Floats, index: int, free: Bools, top: float, step: float, z: float
     ) -> float:
-        """Return where the signed root of the likelihood ratio is `z`, which is nearly linear in the coefficient."""
+        """Return where the signed root of the likelihood ratio is `z`, which is nearly
+        linear in the coefficient.
+        """
         # Each search starts from the previous maximum, which is near.
         latest = fitted
 
@@ -253,7 +263,8 @@ class Penalized:
 
 
 def penalized_fit(design: Floats, outcome: Floats) -> Fit:
-    """Fit E[y] = expit(X b) by Firth's penalized likelihood, which has a finite maximum even under separation.
+    """Fit E[y] = expit(X b) by Firth's penalized likelihood, which has a finite maximum
+    even under separation.
 
     Args:
         design: (n, k) the design matrix X.
@@ -348,7 +359,8 @@ def rate_at_zero(
     missing: int = 0,
     why: str = "",
 ) -> Statistic:
-    """Return the mean outcome where every column but the first, which is the intercept, is 0, as a statistic.
+    """Return the mean outcome where every column but the first, which is the intercept,
+    is 0, as a statistic.
 
     The fit is by plain likelihood, because the penalty moves rates toward 1/2.
 
@@ -388,7 +400,8 @@ def _one_step(
     missing: int,
     **attributes: Any,
 ) -> Statistic:
-    """Return a statistic of the coefficients of a regression, in resamples after one Newton step from the fit.
+    """Return a statistic of the coefficients of a regression, in resamples after one
+    Newton step from the fit.
 
     The step, with the scores and information of a resample, approximates the fit of the resample
     closely enough for an interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).

@@ -1,4 +1,6 @@
-"""Several runs on the same cases: their aligned verdicts, leads, tests, and corrections for multiple tests."""
+"""Several runs on the same cases: their aligned verdicts, leads, tests, and corrections
+for multiple tests.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ POWER = 0.8
 
 
 class PairTest(Protocol):
-    """The test of whether two runs differ: the p-value, if there is one, and the same adjusted for other tests."""
+    """The test of whether two runs differ: the p-value, if there is one, and the same
+    adjusted for other tests.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -147,7 +151,9 @@ class Lead:
         tally: Tally,
         clusters: Clusters,
     ) -> Lead:
-        """Return the lead of a run with the values `first` over one with `second`; `missing` is no value."""
+        """Return the lead of a run with the values `first` over one with `second`;
+        `missing` is no value.
+        """
         read = (first != missing) & (second != missing)
         leads = np.where(read, first.astype(np.int64) - second, 0)
         return cls(leads, read, tally, clusters)
@@ -171,7 +177,9 @@ class Lead:
         )
 
     def difference(self, name: str, scoring: ScoringConfig) -> Metric:
-        """Return the mean with Tango's interval, as wide as resampling needs if clusters hold several units."""
+        """Return the mean with Tango's interval, as wide as resampling needs if
+        clusters hold several units.
+        """
         # (clusters,) the number of units that both read.
         size = self.clusters.sums(self.tally(self.read))
         n = self.n
@@ -233,7 +241,8 @@ class ResampledLead:
 
 
 def mcnemar(leads: Ints) -> tuple[float | None, str]:
-    """Return the p-value of the hypothesis that neither run is correct more often, and the name of the test.
+    """Return the p-value of the hypothesis that neither run is correct more often, and
+    the name of the test.
 
     With one unit per cluster this is McNemar's test (1947, Psychometrika 12, 153-157). It is exact
     below 25 discordant units, otherwise chi-squared with Edwards' (1948) continuity correction.
@@ -268,7 +277,9 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
 
 
 def sign_flip(leads: Ints) -> float:
-    """Return the exact probability that random signs of the leads give a sum at least as far from 0."""
+    """Return the exact probability that random signs of the leads give a sum at least
+    as far from 0.
+    """
     sizes = np.abs(leads)
     ways = np.ones(1)
     for size in sizes.tolist():
@@ -327,7 +338,8 @@ def tango(
 
 
 def wilcoxon(difference: Floats) -> tuple[float | None, str]:
-    """Return the p-value of the hypothesis that differences are symmetric about 0, and the name of the test.
+    """Return the p-value of the hypothesis that differences are symmetric about 0, and
+    the name of the test.
 
     The signed-rank test without zeros (Wilcoxon 1945, Biometrics Bull. 1, 80-83), exact for at most
     50 differences without ties.
@@ -351,7 +363,8 @@ def wilcoxon(difference: Floats) -> tuple[float | None, str]:
 
 
 def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
-    """Return twice the share of resampled differences on the far side of 0 (Efron and Tibshirani 1993, ch. 15).
+    """Return twice the share of resampled differences on the far side of 0 (Efron and
+    Tibshirani 1993, ch. 15).
 
     The share is corrected for a small number of clusters as intervals are: at z standard errors it
     is that of Student's t at z sqrt((n - 1) / n) (Hesterberg 2015, Am. Stat. 69, 371-386).
@@ -428,7 +441,8 @@ def smallest_detectable(error: float, confidence: float, family: int) -> float:
 
 
 def smallest_gain(clusters: int, confidence: float) -> float | None:
-    """Return the smallest gain in accuracy that McNemar's exact test shows at a power of 0.8, `None` if it shows none.
+    """Return the smallest gain in accuracy that McNemar's exact test shows at a power
+    of 0.8, `None` if it shows none.
 
     It is the gain of a run that corrects verdicts and breaks none: the share p with which the k
     discordant clusters that the test needs, 2 / 2^k <= alpha, are found among n with probability
@@ -449,7 +463,8 @@ def smallest_gain(clusters: int, confidence: float) -> float | None:
 
 
 def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[str, str]:
-    """Return a compact letter display: runs that share a letter do not differ significantly, all others do.
+    """Return a compact letter display: runs that share a letter do not differ
+    significantly, all others do.
 
     Insert and absorb (Piepho 2004, J. Comput. Graph. Stat. 13, 456-466).
 

@@ -37,7 +37,8 @@ def tail_of(n: int, confidence: float) -> float:
 
 @cache
 def bayesian_quantile(n: int, confidence: float) -> float:
-    """Return the lower quantile of t that expands the resamples of a Bayesian bootstrap, as `expanded_quantile`.
+    """Return the lower quantile of t that expands the resamples of a Bayesian
+    bootstrap, as `expanded_quantile`.
 
     Their variance is too small by the factor (n - 1) / (n + 1). For single units, the pseudo-counts
     make up for that; for clusters of several units they are too light.
@@ -53,7 +54,8 @@ def expanded_quantile(n: int, confidence: float) -> float:
 
 @lru_cache(maxsize=4096)
 def student_quantile(p: float, degrees: int) -> float:
-    """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4; above 1000 degrees 26.7.5).
+    """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4;
+    above 1000 degrees 26.7.5).
 
     SciPy has it too, but importing SciPy takes an eighth of the time of a whole run, and every run
     needs this quantile.
@@ -98,7 +100,9 @@ def student_share(t: float, degrees: int) -> float:
 
 
 def _student_inside(degrees: int) -> Callable[[float], float]:
-    """Return the function from an angle to the share of |t| below sqrt(degrees) tan(angle), with the angle's sign."""
+    """Return the function from an angle to the share of |t| below sqrt(degrees)
+    tan(angle), with the angle's sign.
+    """
     odd = degrees % 2
     k = np.arange(1, (degrees - odd) // 2)
     even_numbers = 2 * k

@@ -1,4 +1,5 @@
-"""Confidence sequences: intervals of a mean that hold at every look, however often and for whatever reason one looks.
+"""Confidence sequences: intervals of a mean that hold at every look, however often and
+for whatever reason one looks.
 
 An ordinary 95% interval is valid at one sample size, chosen in advance. Whoever computes it after
 each batch and stops at the first one that excludes a value is wrong far more often than in 5% of
@@ -85,7 +86,8 @@ def mean_sequence(
 
 
 def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
-    """Return the fewest clusters of one value, a `share` of them 1 and the others 0, whose interval is so narrow.
+    """Return the fewest clusters of one value, a `share` of them 1 and the others 0,
+    whose interval is so narrow.
 
     A share of 0.5 takes the most, of 0 the fewest.
     """
@@ -97,7 +99,9 @@ def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
 
 
 def width_of(clusters: int, confidence: float) -> float:
-    """Return the width of the interval of so many clusters of one value, half of them 1 and the others 0."""
+    """Return the width of the interval of so many clusters of one value, half of them 1
+    and the others 0.
+    """
     return _width(clusters, 0.5, confidence)
 
 
@@ -118,7 +122,9 @@ def _cluster_shares(
     ends: tuple[float, float],
     largest: float,
 ) -> Floats:
-    """Return (clusters, 2): sums of values scaled to [0, 1] and counts, both as shares of the largest count."""
+    """Return (clusters, 2): sums of values scaled to [0, 1] and counts, both as shares
+    of the largest count.
+    """
     sizes = counts
     if sizes is None:
         sizes = np.ones(len(sums))
@@ -145,7 +151,9 @@ def _grouped(shares: Floats) -> tuple[Floats, Floats]:
 
 
 def _bound_by_bets(rows: Floats, times: Floats, end: float, confidence: float) -> float:
-    """Return the mean between the observed one and an end of [0, 1] at which the bets toward the data win enough."""
+    """Return the mean between the observed one and an end of [0, 1] at which the bets
+    toward the data win enough.
+    """
     limit = -log(1 - confidence)
     if not len(rows):
         return end
@@ -165,7 +173,9 @@ def _bound_by_bets(rows: Floats, times: Floats, end: float, confidence: float) -
 
 
 def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
-    """Return the log of the half of the capital that bets on values above, or below, a mean in [0, 1]."""
+    """Return the log of the half of the capital that bets on values above, or below, a
+    mean in [0, 1].
+    """
     # At 0 and 1 the odds of a bet are not finite.
     m = float(np.clip(mean, _SMALLEST, 1 - _SMALLEST))
     sums = rows[:, 0]

@@ -11,7 +11,8 @@ from evalkit.scoring.stats.bounded_intervals import (
 
 
 def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
-    """Return the exact interval of a proportion `p` of 0 or 1 among `n` (Clopper and Pearson 1934, Biometrika 26, 404).
+    """Return the exact interval of a proportion `p` of 0 or 1 among `n` (Clopper and
+    Pearson 1934, Biometrika 26, 404).
 
     If a judge prefers either response with probability 1/2, four cases in a row agree one time in
     eight. Wilson's interval would call that a preference at a confidence of 0.95.
@@ -27,7 +28,8 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
 
 
 def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
-    """Return the exact interval of a share `p` of `n` (Clopper and Pearson 1934, Biometrika 26, 404).
+    """Return the exact interval of a share `p` of `n` (Clopper and Pearson 1934,
+    Biometrika 26, 404).
 
     Of values between 0 and 1 that are not only 0 or 1, the mean varies less than such a share.
     """

@@ -37,7 +37,8 @@ FLOATS = 2**20
 
 @frozen
 class Table:
-    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats.
+    """Columns of per-case numbers: bytes if all values are small integers, as most
+    counts are, else floats.
 
     Attributes:
         columns: each (cases,).
@@ -187,7 +188,9 @@ class Statistic:
         return Table.of(self.columns)
 
     def clusters(self, clusters: Clusters) -> int:
-        """Return the number of clusters it depends on: of weighted ones, the effective number (Kish 1965)."""
+        """Return the number of clusters it depends on: of weighted ones, the effective
+        number (Kish 1965).
+        """
         table = self.table
         some = self.covered
         if some is None:
@@ -212,7 +215,9 @@ class Statistic:
         )
 
     def estimate(self, clusters: Clusters) -> float:
-        """Return the observed value, corrected for the bias of noise if it is a sum of absolute values."""
+        """Return the observed value, corrected for the bias of noise if it is a sum of
+        absolute values.
+        """
         observed = self.observed()
         if not self.gaps or isnan(observed):
             return observed
@@ -225,7 +230,9 @@ class Statistic:
         )
 
     def bounds(self, share: float, value: float) -> Bounds:
-        """Return the lowest and highest value if a `share` of the clusters were unlike those seen."""
+        """Return the lowest and highest value if a `share` of the clusters were unlike
+        those seen.
+        """
         low, high = (
             self.reach(share)
             if callable(self.reach)
@@ -400,7 +407,8 @@ class Tally:
         unread: Bools | None = None,
         **attributes: Any,
     ) -> Statistic:
-        """Return the share of rows in `among` that are also in `hit`; each row in `unread` could be either.
+        """Return the share of rows in `among` that are also in `hit`; each row in
+        `unread` could be either.
 
         Args:
             name: the metric's name.
@@ -457,7 +465,9 @@ def weighted_sum(
 
 
 def share(hits: float, total: float, unknown: float) -> Bounds:
-    """Return the lowest and highest share of hits in `total`, `unknown` of which may be hits in addition to `hits`."""
+    """Return the lowest and highest share of hits in `total`, `unknown` of which may be
+    hits in addition to `hits`.
+    """
     if total:
         return (hits / total, (hits + unknown) / total)
     return (None, None)

@@ -1,4 +1,5 @@
-"""Verdicts of a cascade: the first judge that is sure enough decides; labeled cases choose how sure that is.
+"""Verdicts of a cascade: the first judge that is sure enough decides; labeled cases
+choose how sure that is.
 
 Each judge has a threshold of certainty, by fixed-sequence testing of its risk with a binomial tail
 bound (Jung, Brahman and Choi 2025, Trust or Escalate, arXiv 2407.18370; Bauer 1991, Statist. Med.
@@ -201,7 +202,9 @@ class Cascade:
 def with_thresholds(
     config: RunConfig, threshold_by_judge: Mapping[str, float | None]
 ) -> RunConfig:
-    """Return a config with thresholds by judge; a judge without one was never reached, and never decides."""
+    """Return a config with thresholds by judge; a judge without one was never reached,
+    and never decides.
+    """
     return config.with_(
         {
             "judge.thresholds": tuple(
@@ -212,7 +215,9 @@ def with_thresholds(
 
 
 def labels_required(judge: JudgeConfig) -> int:
-    """Return the fewest labels that can show the target: all of them right, by chance with probability delta."""
+    """Return the fewest labels that can show the target: all of them right, by chance
+    with probability delta.
+    """
     return _fewest(judge.delta, 1 - judge.target)
 
 
@@ -257,7 +262,9 @@ def _last_safe_threshold(
     risk: float,
     level: float,
 ) -> Step:
-    """Return the last threshold of the descending sequence before the first at which the risk may be too high."""
+    """Return the last threshold of the descending sequence before the first at which
+    the risk may be too high.
+    """
     step = Step(judge)
     if not level:
         return step
@@ -282,7 +289,8 @@ def descending_test(
     risk: float,
     level: float,
 ) -> float | None:
-    """Return the lowest threshold at and above which verdicts are wrong no more often than `risk`; `None` without one.
+    """Return the lowest threshold at and above which verdicts are wrong no more often
+    than `risk`; `None` without one.
 
     Args:
         certainty: (n,) the certainty of each verdict, independent of the others.
@@ -310,7 +318,8 @@ def binomial_tail(errors: int, n: int, risk: float) -> float:
 
 
 def dev_cases(judge: JudgeConfig, cases: Sequence[Case], clusters: Clusters) -> Bools:
-    """Return the cases whose labels choose thresholds: a share of the clusters, by the hash of the first case's id.
+    """Return the cases whose labels choose thresholds: a share of the clusters, by the
+    hash of the first case's id.
 
     Given thresholds need no such cases.
     """
@@ -417,7 +426,8 @@ def pair_vote(
 
 
 def class_vote(columns: ClassColumns, judgments: JudgmentColumns) -> Vote:
-    """Return one judge's classes: its certainty is the probability of the class, or the share of samples that name it.
+    """Return one judge's classes: its certainty is the probability of the class, or the
+    share of samples that name it.
 
     Args:
         columns: the judge's verdicts.

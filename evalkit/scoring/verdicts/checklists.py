@@ -1,4 +1,5 @@
-"""Checklists: answers to items combined over samples, decided by their prerequisites, and scored by a rule.
+"""Checklists: answers to items combined over samples, decided by their prerequisites,
+and scored by a rule.
 
 An item is met, not met, or unknown: unanswered, `cannot_assess`, split between samples, or
 dependent on an unknown item. A response has a score if every unknown item could be either without
@@ -190,7 +191,8 @@ def decided(codes: Codes) -> Bools:
 
 @frozen
 class ItemColumns(Units):
-    """The items of every response of every case, as judged by one judge or a panel: a row for each leaf.
+    """The items of every response of every case, as judged by one judge or a panel: a
+    row for each leaf.
 
     Attributes:
         case: (rows,) the index of the case.
@@ -255,7 +257,9 @@ class ItemColumns(Units):
 
 
 def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
-    """Return the items with the scores of a rule, such as `required`: whether required items are fulfilled."""
+    """Return the items with the scores of a rule, such as `required`: whether required
+    items are fulfilled.
+    """
     scores = [
         score_items(checklist, _states(verdicts), rule)
         for checklist, verdicts in zip(
@@ -442,7 +446,9 @@ def _item_columns(
 
 
 def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, str]:
-    """Return the answer of more than half of the votes that were cast, with one of their reasons."""
+    """Return the answer of more than half of the votes that were cast, with one of
+    their reasons.
+    """
     counts = Counter(answer for answer, _ in votes if answer is not None)
     if not counts:
         return None, "missing", ""

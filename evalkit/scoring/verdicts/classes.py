@@ -29,7 +29,8 @@ from evalkit.scoring.verdicts.panel import Panel
 
 
 def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
-    """Return every response of every case, in order, with the annotators' classes and without verdicts.
+    """Return every response of every case, in order, with the annotators' classes and
+    without verdicts.
 
     Raises:
         ConfigError: if a label is not one of the classes.
@@ -126,7 +127,8 @@ def vote_panel(
     name: str,
     judge_verdicts: Sequence[ClassColumns],
 ) -> ClassColumns:
-    """Return a panel's class of each response: the vote of its judges that chose a class or abstained.
+    """Return a panel's class of each response: the vote of its judges that chose a
+    class or abstained.
 
     A judge whose samples are split has no vote. If this leaves fewer votes than the quorum, the
     panel is split too.
@@ -153,7 +155,8 @@ def vote_panel(
 
 
 def elect(counts: Floats) -> Ints:
-    """Return the winner of each row of votes, SPLIT where several lead, and MISSING where there are none.
+    """Return the winner of each row of votes, SPLIT where several lead, and MISSING
+    where there are none.
 
     Args:
         counts: (n, classes + 1) the votes for each class, and in the last column for the
@@ -174,7 +177,9 @@ def _column(codes: Ints, width: int) -> Ints:
 
 
 def _mean_chances(chances: Floats, weights: Floats) -> Floats:
-    """Return the weighted mean over the judges (judges, n, classes) that have probabilities and a vote."""
+    """Return the weighted mean over the judges (judges, n, classes) that have
+    probabilities and a vote.
+    """
     # shape (judges, n, classes)
     known_weights = np.where(np.isfinite(chances), weights[:, :, None], 0.0)
     total = known_weights.sum(axis=0)

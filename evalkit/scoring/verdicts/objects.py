@@ -94,7 +94,9 @@ class Verdicts(LazySequence[Verdict]):
     def _column(
         self, field: dataclasses.Field[Any], fields: Fields, units: Ints
     ) -> Iterable[Any]:
-        """Return the value of a field for each unit; the field's default where units do not have it."""
+        """Return the value of a field for each unit; the field's default where units do
+        not have it.
+        """
         if field.name == "judge":
             return repeat(self._judge, len(units))
         if field.name in fields:
@@ -148,8 +150,8 @@ def verdict_objects(
 
     Args:
         cases: the cases.
-        rule: how a judge's samples of values by criterion are combined; for panels and rankings they
-            are averaged.
+        rule: how a judge's samples of values by criterion are combined; for panels and
+            rankings they are averaged.
         items: the checklist items of each response.
         verdicts: their verdicts.
         judge_verdicts: the verdicts of each judge of a panel, by the judge's name.

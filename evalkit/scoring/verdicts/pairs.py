@@ -54,7 +54,9 @@ any of these."""
 
 
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
-    """Return the config with `scoring.aggregate` resolved for the whole run, by the content of all its answers."""
+    """Return the config with `scoring.aggregate` resolved for the whole run, by the
+    content of all its answers.
+    """
     aggregate = config.aggregate(
         by_criterion=bool(np.isfinite(judgments.criteria).any())
     )
@@ -62,7 +64,9 @@ def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
 
 
 def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
-    """Return a note on which aggregate a run of pairs or lists uses, if the two could differ and it has answers."""
+    """Return a note on which aggregate a run of pairs or lists uses, if the two could
+    differ and it has answers.
+    """
     has_criteria = bool(np.isfinite(judgments.criteria).any())
     weights = config.raw_weights()
     alone = all(len(unit) == 1 for unit in judgments.units)
@@ -95,7 +99,8 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
 
 
 def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
-    """Return each judgment's margin: the judge's overall margin, or the weighted mean of its margins by criterion.
+    """Return each judgment's margin: the judge's overall margin, or the weighted mean
+    of its margins by criterion.
 
     With `criteria_first`, a weighted mean of 0 becomes a margin of `DECIDING` for the judge's
     overall winner: smaller than any that the criteria give, so that it only breaks ties. A judgment
@@ -126,7 +131,9 @@ def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
 
 
 def cancels(config: RunConfig, judgments: JudgmentColumns, margins: Floats) -> Bools:
-    """Return which margins are ties that the judge did not call: criteria with weights cancel out, (n,)."""
+    """Return which margins are ties that the judge did not call: criteria with weights
+    cancel out, (n,).
+    """
     weights = config.weights()
     counted = judgments.criteria[:, [weights[name] > 0 for name in judgments.names]]
     named = (np.abs(counted) > FUZZ).any(axis=1)
@@ -134,7 +141,8 @@ def cancels(config: RunConfig, judgments: JudgmentColumns, margins: Floats) -> B
 
 
 def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
-    """Return the confidence in each judgment's margin, if it was stated for an overall winner that may differ.
+    """Return the confidence in each judgment's margin, if it was stated for an overall
+    winner that may differ.
 
     As for judges of a panel: with confidence c, the opposite winner has 1 - c, and 0.5 if either is
     a tie.
@@ -153,7 +161,8 @@ def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
 
 
 def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
-    """Return the weighted mean of each judgment's criteria, NaN if one with a weight above 0 is missing.
+    """Return the weighted mean of each judgment's criteria, NaN if one with a weight
+    above 0 is missing.
 
     Criteria that cancel out give exactly 0, whatever the rounding of their weights and their order.
     """
@@ -166,20 +175,25 @@ def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
 
 
 def judgment_values(config: RunConfig, verdicts: VerdictColumns) -> Floats:
-    """Return the value of each judgment behind the verdicts: the margin of a pair, or a score in scale units."""
+    """Return the value of each judgment behind the verdicts: the margin of a pair, or a
+    score in scale units.
+    """
     if verdicts.passes is None:
         return judgment_scores(config, verdicts.judgments)
     return pair_margins(config, verdicts.judgments)
 
 
 def judgment_scores(config: RunConfig, judgments: JudgmentColumns) -> Floats:
-    """Return the score of each judgment in scale units: the weighted mean of its criteria, or its overall value."""
+    """Return the score of each judgment in scale units: the weighted mean of its
+    criteria, or its overall value.
+    """
     alone = np.isnan(judgments.criteria).all(axis=1)
     return np.where(alone, judgments.value, weigh(judgments, config.weights()))
 
 
 def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentColumns:
-    """Return judgments with expectations instead of stated values, if `judge.logprobs` requested them.
+    """Return judgments with expectations instead of stated values, if `judge.logprobs`
+    requested them.
 
     If any readable judgment of a judge has no probabilities (`fallback`), all its stated values are
     used, so the two kinds are never averaged.
@@ -247,7 +261,9 @@ MAX_THRESHOLDS = 101
 
 
 def useful_thresholds(margins: Floats) -> list[float]:
-    """Return 0 and the distinct absolute margins, or 101 of them spread evenly over the sorted list."""
+    """Return 0 and the distinct absolute margins, or 101 of them spread evenly over the
+    sorted list.
+    """
     sizes = np.unique(np.round(np.abs(margins[np.isfinite(margins)]), 9))
     if not len(sizes):
         return []
@@ -273,7 +289,9 @@ def apply_ties(
 
 
 def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
-    """Settle every tie by margin, then by the surer pass, then by a coin toss that depends on case and texts only."""
+    """Settle every tie by margin, then by the surer pass, then by a coin toss that
+    depends on case and texts only.
+    """
     tied = verdicts.winner == TIE
     winner = np.where(tied, sign(verdicts.settle), verdicts.winner)
     winner = np.where(winner == TIE, verdicts.surer, winner).astype(np.int8)
@@ -311,7 +329,9 @@ def over_orders(values: Floats) -> Floats:
 
 
 def over_all(passes: PassColumns) -> Floats:
-    """Return the mean margin of each pair over its passes and the third judgment, ignoring missing ones."""
+    """Return the mean margin of each pair over its passes and the third judgment,
+    ignoring missing ones.
+    """
     mean = over_orders(passes.margin)
     third = passes.third_margin
     return np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
@@ -382,7 +402,9 @@ def _as_median(passes: PassColumns) -> Decision:
 
 
 def two_say_tie(passes: PassColumns) -> Bools:
-    """Return which ties are the result of two of three judgments, and so not a disagreement, (pairs,)."""
+    """Return which ties are the result of two of three judgments, and so not a
+    disagreement, (pairs,).
+    """
     return np.asarray(
         (passes.winner == TIE).any(axis=1) & (sign(passes.third_margin) == TIE)
     )
@@ -394,7 +416,8 @@ def _votes(winner: Codes) -> Codes:
 
 
 def _confidence_in(winner: Codes, passes: Codes, confidence: Floats) -> Floats:
-    """Return the mean over the passes of the probability that the winner is correct, NaN if any is unstated.
+    """Return the mean over the passes of the probability that the winner is correct,
+    NaN if any is unstated.
 
     A pass with confidence c gives its winner c and the other side 1 - c; a tied pass gives 0.5.
 
@@ -484,7 +507,8 @@ def _why_tied(
     passes: PassColumns,
     canceled: Bools,
 ) -> Codes:
-    """Return the reason of each pair if it is a tie: the judge's own, or because its samples or criteria cancel out.
+    """Return the reason of each pair if it is a tie: the judge's own, or because its
+    samples or criteria cancel out.
 
     It is a split unless more samples in the requested orders say TIE than A, and than B.
 
@@ -546,7 +570,8 @@ def combine_samples(
 def by_criterion(
     judgments: JudgmentColumns, unit: Ints, size: int, rule: str
 ) -> list[Floats]:
-    """Return each unit's value by criterion: samples of one order combined by `rule`, then the mean of the orders.
+    """Return each unit's value by criterion: samples of one order combined by `rule`,
+    then the mean of the orders.
 
     For pairs, the majority is a majority of winners, as for margins.
 
@@ -568,7 +593,9 @@ def by_criterion(
 
 
 def passes_of(judgments: JudgmentColumns, pairs: PairColumns) -> Ints:
-    """Return the index of each judgment's pass: twice the index of its pair, plus one if it was swapped."""
+    """Return the index of each judgment's pass: twice the index of its pair, plus one
+    if it was swapped.
+    """
     return np.asarray(2 * pairs.rows(judgments) + judgments.swapped)
 
 
@@ -611,7 +638,9 @@ def _with_thirds(
 
 
 def _one_order(passes: PassColumns) -> PassColumns:
-    """Keep one order of each pair: the unit's own if it was requested, otherwise the swapped one."""
+    """Keep one order of each pair: the unit's own if it was requested, otherwise the
+    swapped one.
+    """
     used = np.column_stack([passes.asked[:, 0], ~passes.asked[:, 0]])
     margin = np.where(used, passes.margin, np.nan)
     return PassColumns.of(

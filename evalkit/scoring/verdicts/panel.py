@@ -63,7 +63,9 @@ class Panel:
     def of(
         cls, config: RunConfig, members: Sequence[str], judged: Sequence[str]
     ) -> Panel:
-        """Return the panel of the judges in `judged`, out of all the `members` that were to judge."""
+        """Return the panel of the judges in `judged`, out of all the `members` that
+        were to judge.
+        """
         judge = config.judge
         weights = [
             judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0
@@ -110,13 +112,17 @@ class Panel:
         return self.vote in ("majority", DAWID_SKENE)
 
     def counts(self, votes: Codes | Ints, codes: Sequence[int]) -> Floats:
-        """Return the votes for each code, (codes, units), or by the model of Dawid and Skene its probability."""
+        """Return the votes for each code, (codes, units), or by the model of Dawid and
+        Skene its probability.
+        """
         if self.vote == DAWID_SKENE:
             return true_codes(np.stack([votes == code for code in codes]))
         return np.stack([self.weights[:, 0] @ (votes == code) for code in codes])
 
     def elect(self, winners: Codes) -> Codes:
-        """Return the outcome with the most votes, or a tie; below the quorum, return the code NONE."""
+        """Return the outcome with the most votes, or a tie; below the quorum, return
+        the code NONE.
+        """
         return winners_of(
             self.counts(winners, CLASSES), self.has_quorum(winners != NONE)
         )
@@ -192,7 +198,9 @@ def vote(
 def winners_at(
     panel: Panel, config: RunConfig, judge_verdicts: Sequence[VerdictColumns]
 ) -> Callable[[float], Codes] | None:
-    """Return the winners as a function of the threshold if it applies before the vote, otherwise `None`."""
+    """Return the winners as a function of the threshold if it applies before the vote,
+    otherwise `None`.
+    """
     if not panel.elects or judge_verdicts[0].passes is None:
         return None
     min_confidence = config.tie.min_confidence
@@ -243,7 +251,9 @@ def _vote_pairs(
     judgments: JudgmentColumns,
     judge_verdicts: Sequence[VerdictColumns],
 ) -> VerdictColumns:
-    """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
+    """Return the vote of the judges' winners after their tie rules, or the mean of
+    their margins before the rules.
+    """
     elected = panel.elects
     # shape (judges, pairs)
     winners = np.stack(
@@ -296,7 +306,8 @@ def _margin_votes(verdicts: VerdictColumns) -> Floats:
 
 
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
-    """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split.
+    """Return the reasons: a majority tie has the judges' own reason, the least forced
+    one, any other tie is a split.
 
     A winner is forced if every vote for it is a tie that was decided by rule.
     """
@@ -362,7 +373,9 @@ def check_names(judges: Sequence[str]) -> None:
 
 
 def unasked_notes(names: Sequence[str], judgments: JudgmentColumns) -> tuple[str, ...]:
-    """Return a note on the judges of a panel that judged fewer units than another, as those of a cascade's run do."""
+    """Return a note on the judges of a panel that judged fewer units than another, as
+    those of a cascade's run do.
+    """
     counts = dict[str, int]()
     span = 2 + int(judgments.j.max(initial=0))
     for name in names:

@@ -1,4 +1,6 @@
-"""Responses scored one by one: weighting, samples, normalization, length control, and the comparisons they imply."""
+"""Responses scored one by one: weighting, samples, normalization, length control, and
+the comparisons they imply.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ from evalkit.scoring.verdicts.rewards import reward_margins
 def score_responses(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
 ) -> ScoreColumns:
-    """Return each response's score: weighted mean of criteria, combined samples, then `scoring.normalize`.
+    """Return each response's score: weighted mean of criteria, combined samples, then
+    `scoring.normalize`.
 
     Unreadable samples are ignored; a score is missing (NaN) without readable samples. A judgment
     without criteria counts with its overall value.
@@ -56,7 +59,8 @@ def score_responses(
 def score_lists(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
 ) -> ScoreColumns:
-    """Return each response's score in [0, 1] by its rank in rankings, averaged over orders and samples.
+    """Return each response's score in [0, 1] by its rank in rankings, averaged over
+    orders and samples.
 
     Whether the overall ranking or those by criterion count is decided as for margins of pairs.
     """
@@ -96,7 +100,8 @@ def compare_scores(
     scored: ScoreColumns,
     pairs: PairColumns,
 ) -> VerdictColumns:
-    """Return the comparisons that scores imply: the higher score wins if the difference exceeds the threshold.
+    """Return the comparisons that scores imply: the higher score wins if the difference
+    exceeds the threshold.
 
     A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins
     as `reward_margins` fits them, or else the difference of rewards.
@@ -139,7 +144,9 @@ def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
 
 
 def zscore(scores: Floats, case: Ints) -> Floats:
-    """Return each score's distance from its case's mean in population standard deviations, 0 if they are 0."""
+    """Return each score's distance from its case's mean in population standard
+    deviations, 0 if they are 0.
+    """
     # Cases are in order, so the last one has the highest number.
     size = int(case[-1]) + 1 if len(case) else 0
     centred = scores - group_mean(case, scores, size)[case]
@@ -150,7 +157,8 @@ def zscore(scores: Floats, case: Ints) -> Floats:
 
 
 def minmax(scores: Floats, scale: Scale) -> Floats:
-    """Map the ends of the scale to 0 and 1, so that differences and thresholds mean the same on every scale.
+    """Map the ends of the scale to 0 and 1, so that differences and thresholds mean the
+    same on every scale.
 
     The ends are those of the scale, not of the case: rescaling each case to its own range would
     turn noise between equal responses into 0 and 1.
@@ -159,7 +167,9 @@ def minmax(scores: Floats, scale: Scale) -> Floats:
 
 
 def rank(scores: Floats, case: Ints) -> Floats:
-    """Return each score's rank within its case, 1 for the lowest; equal scores share their mean rank."""
+    """Return each score's rank within its case, 1 for the lowest; equal scores share
+    their mean rank.
+    """
     scored_rows = np.flatnonzero(np.isfinite(scores))
     ranks = np.full(len(scores), np.nan)
     # Rows by case, then by score, without missing scores.
@@ -183,14 +193,17 @@ def rank(scores: Floats, case: Ints) -> Floats:
 
 
 def log_length(characters: Floats) -> Floats:
-    """Return the natural logarithm of numbers of characters; an empty text counts as one character."""
+    """Return the natural logarithm of numbers of characters; an empty text counts as
+    one character.
+    """
     return np.asarray(np.log(np.maximum(characters, 1.0)))
 
 
 def score_slopes(
     scored: ScoreColumns, cases: Sequence[Case], span: float
 ) -> list[Statistic]:
-    """Return `length/score_slope` and `length/score_slope_at_grade`: scale units gained by tenfold length.
+    """Return `length/score_slope` and `length/score_slope_at_grade`: scale units gained
+    by tenfold length.
 
     They are least-squares slopes, within cases if any case has several responses, otherwise across
     cases.
@@ -237,7 +250,9 @@ def _log10_length(cases: Sequence[Case]) -> Floats:
 
 
 def _centered(values: Floats, case: Ints, cases: int) -> Floats:
-    """Return deviations from the case's mean, or from the overall mean if no case has two values."""
+    """Return deviations from the case's mean, or from the overall mean if no case has
+    two values.
+    """
     if len(case) and np.bincount(case).max() > 1:
         return np.asarray(values - group_mean(case, values, cases)[case])
     if len(values):
@@ -290,7 +305,9 @@ def _linear_slope(
 
 
 def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
-    """Return the slopes if every score were at the end of the scale that its length, at equal grade, points to."""
+    """Return the slopes if every score were at the end of the scale that its length, at
+    equal grade, points to.
+    """
     length = columns[0]
     controls = np.stack([*columns[1:], np.ones(len(length))], axis=1)
     # the part of the length that the other columns do not explain (Frisch-Waugh-Lovell)
@@ -316,7 +333,8 @@ def _first_coefficient(totals: Floats, k: int) -> Floats:
 def control_length(
     config: RunConfig, cases: Sequence[Case], scored: ScoreColumns
 ) -> ScoreColumns:
-    """Return scores adjusted to the mean length of all responses, if `scoring.length_control` is set.
+    """Return scores adjusted to the mean length of all responses, if
+    `scoring.length_control` is set.
 
     The slope is `length/score_slope_at_grade`. Without grades, or if it is not identifiable (NaN),
     it is `length/score_slope`, which also removes what makes longer responses better. If no slope

@@ -1,4 +1,6 @@
-"""Margins of rewards: the probability that annotators prefer a response, by a sigmoid fitted on labels."""
+"""Margins of rewards: the probability that annotators prefer a response, by a sigmoid
+fitted on labels.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ REVERSED = "higher rewards do not go with the annotators' choices"
 
 
 def labeled_differences(pairs: PairColumns, difference: Floats) -> tuple[Bools, Floats]:
-    """Return which pairs have a label and two rewards, and the label of each of these: 1 for A, 1/2 for TIE, 0 for B.
+    """Return which pairs have a label and two rewards, and the label of each of these:
+    1 for A, 1/2 for TIE, 0 for B.
 
     Args:
         pairs: the pairs.
@@ -90,7 +93,8 @@ def differences(verdicts: VerdictColumns) -> Floats:
 
 
 def reward_slope(pairs: PairColumns, difference: Floats, cases: int) -> Statistic:
-    """Return `calibration/reward_slope`: the log odds of the annotators' preference per unit of reward, 1 / T.
+    """Return `calibration/reward_slope`: the log odds of the annotators' preference per
+    unit of reward, 1 / T.
 
     Args:
         pairs: the pairs.

@@ -53,7 +53,8 @@ class JudgeMetric(BaseMetric):
         return self.name
 
     def measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
-        """Judge a test case; its expected output is the reference or, for a judge of pairs, the other response.
+        """Judge a test case; its expected output is the reference or, for a judge of
+        pairs, the other response.
 
         Raises:
             EvalkitError: If there is no verdict.

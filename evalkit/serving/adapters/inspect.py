@@ -14,7 +14,8 @@ from evalkit.serving.rating import AdaptedJudge, Rating
 
 
 def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
-    """Return a scorer whose value is the score, 1, 0.5 or 0 for a pair won, tied or lost, or 1 for the class chosen.
+    """Return a scorer whose value is the score, 1, 0.5 or 0 for a pair won, tied or
+    lost, or 1 for the class chosen.
 
     The prompt and response are the input and the completion. The target is the reference or, for a
     judge of pairs, the other response; the sample's metadata can name a context, reference or

@@ -21,7 +21,8 @@ def scorer(
     passing: Collection[str] = (),
     **options: Any,
 ) -> Scorer:
-    """Return a scorer whose feedback is the verdict, with its rationale and what is known about the judge.
+    """Return a scorer whose feedback is the verdict, with its rationale and what is
+    known about the judge.
 
     The prompt, response and reference are the inputs, outputs and expectations of a row, or those
     of its trace (of several expectations, `expected_response`). A missing verdict is feedback with

@@ -46,7 +46,9 @@ def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:
 def call_api(
     prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Judge the case in a test's variables; the output is the verdict, so that tests can be about the judge."""
+    """Judge the case in a test's variables; the output is the verdict, so that tests
+    can be about the judge.
+    """
     variables = context.get("vars") or {}
     answered, expected = (
         {name: variables[name] for name in names if name in variables}

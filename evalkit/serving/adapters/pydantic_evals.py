@@ -14,7 +14,8 @@ from evalkit.serving.rating import JUDGE, AdaptedJudge
 
 @dataclass
 class JudgeEvaluator(Evaluator):
-    """A judge's verdict with its reason: a score, or a label for a winner or class; a missing verdict is a failure.
+    """A judge's verdict with its reason: a score, or a label for a winner or class; a
+    missing verdict is a failure.
 
     The expected output is the reference or, for a judge of pairs, the other response.
 

@@ -109,7 +109,9 @@ async def direct_score(
     overrides: Sequence[str] = (),
     **fields: Any,
 ) -> DirectScoreResult:
-    """Score one response on weighted criteria with a rubric; for arguments and errors see `pairwise_compare`."""
+    """Score one response on weighted criteria with a rubric; for arguments and errors
+    see `pairwise_compare`.
+    """
     parsed = _input(DirectScoreInput, request, fields)
     started = time.perf_counter()
     settings = direct_settings(parsed, config, overrides)

@@ -1,4 +1,6 @@
-"""Define inputs, results and schemas of the two tools: snake_case in Python, camelCase in JSON, fields described."""
+"""Define inputs, results and schemas of the two tools: snake_case in Python, camelCase
+in JSON, fields described.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _NULL = {"type": "null"}
 
 
 class ToolModel(BaseModel):
-    """Base of the tools' inputs and results; the docstring of a field is its description in the schema."""
+    """Base of the tools' inputs and results; the docstring of a field is its
+    description in the schema.
+    """
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -77,7 +81,9 @@ class ToolInput(ToolModel):
 
 
 def _accept_null(schema: JsonObject) -> None:
-    """Make a property's schema accept null, and keep its description and default at the top level."""
+    """Make a property's schema accept null, and keep its description and default at the
+    top level.
+    """
     if _NULL in schema.get("anyOf", ()):
         return
     kept = [key for key in ("title", "description", "default") if key in schema]
@@ -470,7 +476,9 @@ def tool_schemas(form: str = "json-schema") -> Any:
 
 
 def schema_of(model: Any) -> JsonObject:
-    """Return the JSON schema of a model or a dataclass without `$ref`, which some clients cannot read."""
+    """Return the JSON schema of a model or a dataclass without `$ref`, which some
+    clients cannot read.
+    """
     mode: Literal["validation", "serialization"] = (
         "validation" if model.__name__.endswith("Input") else "serialization"
     )
@@ -505,5 +513,7 @@ def _inline_references(node: Any, parts: Json) -> Any:
 
 
 def _is_title(key: str, value: object) -> bool:
-    """Return whether this is a generated title, not a property named `title`, whose schema is a mapping."""
+    """Return whether this is a generated title, not a property named `title`, whose
+    schema is a mapping.
+    """
     return key == "title" and isinstance(value, str)

@@ -1,4 +1,6 @@
-"""Convert judgments to the tools' results: numbers from the run's own scoring, texts from an answer that agrees."""
+"""Convert judgments to the tools' results: numbers from the run's own scoring, texts
+from an answer that agrees.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ def _weighted(
     judgments: Sequence[Judgment],
     weights: Mapping[str, float],
 ) -> Verdict:
-    """Return the verdict for other weights of the criteria, with the rules of the overall result."""
+    """Return the verdict for other weights of the criteria, with the rules of the
+    overall result.
+    """
     scoring = settings.scoring.model_copy(
         update={"weights": dict(weights), "aggregate": "criteria", "bootstrap": 0}
     )
@@ -279,7 +283,9 @@ def _fitting(
     choice: Callable[[_Answer], Winner | None],
     verdict: Verdict,
 ) -> _Answer | None:
-    """Return an answer with the choice of the first order, else of the verdict, else the first answer."""
+    """Return an answer with the choice of the first order, else of the verdict, else
+    the first answer.
+    """
     preferred = [verdict.orders.first if verdict.orders else None, verdict.winner]
     agreeing = (
         answer
@@ -313,7 +319,9 @@ def _reasoning_with_note(
     reasoning: str,
     verdict: Verdict,
 ) -> str:
-    """Return an answer's reasoning, with a note in brackets if the result differs from its choice."""
+    """Return an answer's reasoning, with a note in brackets if the result differs from
+    its choice.
+    """
     notes = []
     orders = verdict.orders
     stated = choice(answer)

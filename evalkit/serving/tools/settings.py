@@ -1,4 +1,6 @@
-"""Combine a tool's arguments, a config and overrides into one RunConfig; a contradiction is an error."""
+"""Combine a tool's arguments, a config and overrides into one RunConfig; a
+contradiction is an error.
+"""
 
 from __future__ import annotations
 
@@ -262,7 +264,9 @@ def _refuse_ignored(word: str, mode: str) -> None:
 
 
 def _touch(overrides: Sequence[str], *keys: str) -> bool:
-    """Return whether an override sets one of these keys or a key below it, or equals one of these words."""
+    """Return whether an override sets one of these keys or a key below it, or equals
+    one of these words.
+    """
     words = [word.lstrip("+~") for word in overrides]
     # With `group@package`, the package is what is set.
     named = [
