@@ -54,7 +54,13 @@ def test_held_out_labels_change_nothing_but_their_own_file(here, capfd):
     assert len(held) == 8  # 4 of 12 labeled prompts, of two cases each
     write_cases(held)
     out = call_main(
-        capfd, "run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=two", "store.mode=read_only"
+        capfd,
+        "run",
+        *WORDS,
+        "dataset.holdout=0.3",
+        "hydra.run.dir=two",
+        "store.mode=read_only",
+        "-v",
     ).out
     assert {int(case.id[1:]): case.label for case in read_held_out(Path("two"))} == held
     one, two = contents(Path("one")), contents(Path("two"))
