@@ -40,6 +40,7 @@ from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values
 from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.clusters import Clusters
@@ -843,7 +844,17 @@ def test_low_agreement_within_a_column_leaves_the_decision_open():
 def groups(count, names="c"):
     """Return a column of 600 cases in so many groups."""
     values = [f"{names}{n % count:02d}" for n in range(600)]
-    return slices_of_values(names, values)
+    column = Groups.of_values(names, values)
+    if count > 100:
+        return column
+    of_slices = Groups.of_slices(slices_of_values(names, values))
+    assert np.array_equal(_partition(column.group), _partition(of_slices.group))
+    return of_slices
+
+
+def _partition(group):
+    """Return the number of the first case of the group of each case."""
+    return [int(np.flatnonzero(group == number)[0]) for number in group]
 
 
 def test_small_groups_that_differ_are_found_together():
@@ -852,8 +863,9 @@ def test_small_groups_that_differ_are_found_together():
     hard = np.arange(600) % 60 < 12
     wrong = generator.random(600) < np.where(hard, 0.5, 0.03)
     lists = Slices("tags", ("a", "b", "c", "d", "e"), np.ones((600, 5), dtype=bool))
+    assert Groups.of_slices(lists) is None
     # Two others that differ less, or not at all, and three that are not of small groups.
-    columns = [lists, groups(60), groups(49, "other"), groups(90, "pair"), groups(4), groups(10)]
+    columns = [groups(60), groups(49, "other"), groups(90, "pair"), groups(4), groups(10)]
     outcomes = counted(labels, wrong)
     found = variation.varying(columns, outcomes, 0.95, 0)
     metric = found["decision/varies"]
@@ -868,6 +880,39 @@ def test_small_groups_that_differ_are_found_together():
     assert not variation.varying([groups(60)], outcomes, 0.9999, 0)
     assert not variation.varying(columns, replace(outcomes, counted=False), 0.95, 0)
     assert not variation.varying(columns, replace(outcomes, units=outcomes.units * 2), 0.95, 0)
+
+
+def test_many_groups_of_few_cases_are_found_together():
+    generator = np.random.default_rng(4)
+    labels = generator.integers(0, 2, 600)
+    hard = np.arange(600) % 200 < 40
+    wrong = generator.random(600) < np.where(hard, 0.5, 0.03)
+    shops = [f"shop {n % 200}" for n in range(600)]
+    cases = [
+        Case(f"c{n}", "q", (Response("a", class_name="yes"),), metadata={"shop": shop})
+        for n, shop in enumerate(shops)
+    ]
+    searched = searched_columns(cases)
+    assert searched.omitted == ("shop",)
+    found = variation.varying(searched.groups, counted(labels, wrong), 0.95, 0)
+    assert found["decision/varies"].n == 200
+    everywhere = counted(labels, generator.random(600) < 0.12)
+    assert not variation.varying(searched.groups, everywhere, 0.95, 0)
+
+
+@pytest.mark.parametrize(
+    ("cells", "group"),
+    [
+        (["a", "b", None, "a", "b", ""], [0, 1, -1, 0, 1, -1]),
+        ([1, 2, 2, 1], [0, 1, 1, 0]),
+        (["a", "b", "c"], None),
+        ([["a"], ["a"]], None),
+    ],
+    ids=["without a value", "numbers", "a case each", "lists"],
+)
+def test_values_that_several_cases_have_are_groups(cells, group):
+    column = Groups.of_values("c", cells)
+    assert (column and column.group.tolist()) == group
 
 
 def drifting(kind, order):

@@ -23,6 +23,7 @@ from evalkit.scoring.search.cells import (
     SYSTEMS,
     computed_cell,
 )
+from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import (
     BINS,
     NO_VALUE,
@@ -105,6 +106,7 @@ class SearchedColumns:
         crossed: pairs of columns, whose pairs of values are slices, too.
         prompts: prompts with several responses, which verdicts may follow alone.
         placed: whether places in the data are slices, too: no column has the name of theirs.
+        groups: columns that have too many values for slices, but several cases of most values.
         without: of columns that some cases have no value in, the slice of these cases.
     """
 
@@ -115,6 +117,7 @@ class SearchedColumns:
     prompts: tuple[Slices, ...] = ()
     without: tuple[Slices, ...] = ()
     placed: bool = False
+    groups: tuple[Groups, ...] = ()
 
     @property
     def count(self) -> int:
@@ -174,15 +177,18 @@ def searched_columns(
     omitted: list[str] = []
     candidates: list[Slices] = []
     searchable: list[str] = []
+    groups: list[Groups | None] = []
     for column, cells in values.items():
         try:
             slices = slices_of_values(column, cells)
         except TooManySlicesError:
             omitted.append(visible(column))
+            groups.append(Groups.of_values(column, cells))
             continue
         if slices.ends and _is_of_ids(column):
             named = _named_by_number(column, cells)
             if named is None:
+                groups.append(Groups.of_values(column, cells))
                 continue
             slices = named
         # A word and no word, such as `urgent` in some rows, are two values.
@@ -236,6 +242,7 @@ def searched_columns(
         tuple(repeated),
         tuple(without),
         not only_listed and PLACE not in values,
+        tuple(column for column in groups if column is not None),
     )
 
 

@@ -33,7 +33,7 @@ from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
-from evalkit.scoring.search.variation import varying
+from evalkit.scoring.search.variation import Groups, varying
 from evalkit.scoring.slices import Slices, part_of, slice_name
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import measure
@@ -90,7 +90,7 @@ def search_slices(
     if not decision.trusted:
         return {}
     if slices is None:
-        return judge.within(())
+        return judge.within(()) | judge.varying(())
     return judge.within(slices.columns) | judge.worse(slices, decision)
 
 
@@ -269,7 +269,7 @@ class _Judge:
         """Return the slices that are withdrawn, and what was searched."""
         remaining = np.ones(len(slices.members), dtype=bool)
         first = self._test(slices, remaining)
-        metrics = self._searched(slices, first) | self._varying(slices)
+        metrics = self._searched(slices, first) | self.varying(slices.columns)
         metrics |= self.unanswered(slices)
         tested = first
         for _ in range(MOST_FOUND):
@@ -380,14 +380,22 @@ class _Judge:
         inside = rows[self.outcomes.case]
         return float(self.outcomes.residuals[inside].sum()) / units
 
-    def _varying(self, slices: _FlatSlices) -> dict[str, Metric]:
+    def varying(self, columns: Sequence[Slices]) -> dict[str, Metric]:
         """Return the column between whose small groups the judge is not equally good;
         nothing for clusters.
+
+        Args:
+            columns: the columns that are slices.
         """
         if self.clusters.count < self.clusters.cases:
             return {}
+        of_slices = [Groups.of_slices(column) for column in columns]
+        groups = [column for column in of_slices if column is not None]
         return varying(
-            slices.columns, self.outcomes, self.scoring.confidence, self.scoring.seed
+            [*groups, *self.columns.groups],
+            self.outcomes,
+            self.scoring.confidence,
+            self.scoring.seed,
         )
 
     def _test(self, slices: _FlatSlices, remaining: Bools) -> FamilyTest:
