@@ -133,10 +133,10 @@ def followed(
     lowest_named, _ = clopper_pearson(named, n, confidence)
     is_label = bool(lowest_named >= PROXY)
     _, highest_share = clopper_pearson(share, n, confidence)
-    if _needs_all(slices, n, is_label) and highest_share < DETERMINED:
-        return None
     # A dozen verdicts are alike within some column by chance, and their interval reaches any share.
-    if n < UNITS and len(slices.values) * PER_VALUE > n:
+    are_few = n < UNITS and len(slices.values) * PER_VALUE > n
+    is_open = _needs_all(slices, n, is_label) and highest_share < DETERMINED
+    if are_few or is_open:
         return None
     return Followed(slices, share, n, is_label)
 
