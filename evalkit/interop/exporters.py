@@ -15,7 +15,7 @@ from evalkit.core.types import Case, Judgment, Unit
 from evalkit.interop.otel import otel_lines
 from evalkit.runs.records import as_csv
 from evalkit.runs.results import RunResult
-from evalkit.runs.rows import Row, column, rows_of_run
+from evalkit.runs.rows import Row, column, judged_case, rows_of_run
 
 
 def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
@@ -61,7 +61,7 @@ def alpaca_eval(result: RunResult) -> list[Row]:
     for verdict in result.verdicts:
         if len(verdict.unit) != 2:
             continue
-        case = cases[verdict.case_id]
+        case = judged_case(verdict.case_id, cases)
         first, second = (case.responses[index] for index in verdict.unit)
         margin = verdict.margin
         # The baseline must be the first output, so both sides and the margin are exchanged.
@@ -107,7 +107,7 @@ def mt_bench(result: RunResult) -> list[Row]:
         raise ConfigError(problem, where=where, remedy="use --to csv")
     cases = {case.id: case for case in result.cases}
     single = [
-        _single_row(judgment, cases[judgment.case_id])
+        _single_row(judgment, judged_case(judgment.case_id, cases))
         for judgment in result.judgments
         if len(judgment.unit) == 1
     ]

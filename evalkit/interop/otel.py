@@ -16,6 +16,7 @@ from evalkit.core.types import Case, Judgment, Metric, Unit, Verdict
 from evalkit.core.values import Json, JsonObject
 from evalkit.evaluators.json_answers import rationale
 from evalkit.runs.results import RunResult
+from evalkit.runs.rows import judged_case
 
 EVENT: Final = "gen_ai.evaluation.result"
 """The name of an event: open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml."""
@@ -80,7 +81,9 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
             *(
                 event
                 for verdict in result.verdicts
-                for event in _verdict_events(verdict, cases[verdict.case_id], words)
+                for event in _verdict_events(
+                    verdict, judged_case(verdict.case_id, cases), words
+                )
             ),
             *(
                 _metric_event(name, metric)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
+from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Judgment, Verdict, Winner
 from evalkit.core.values import JsonObject
 from evalkit.runs.results import RunResult
@@ -20,6 +22,9 @@ Row = JsonObject
 def rows_of_run(result: RunResult) -> list[Row]:
     """Return a row for each judgment of responses or pairs, in order; all rows have the
     same columns.
+
+    Raises:
+        ConfigError: if a judgment is of an unknown case, as in a folder that was changed.
     """
     # Indexes of responses in a judgment are positions in the case's list of responses.
     cases = {case.id: case for case in result.cases}
@@ -27,7 +32,7 @@ def rows_of_run(result: RunResult) -> list[Row]:
     rows = [
         _judgment_row(
             judgment,
-            cases[judgment.case_id],
+            judged_case(judgment.case_id, cases),
             verdicts.get((judgment.case_id, judgment.unit)),
         )
         for judgment in result.judgments
@@ -35,6 +40,20 @@ def rows_of_run(result: RunResult) -> list[Row]:
     # In the order in which they first occur; all rows then have all of them.
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def judged_case(case_id: str, cases: Mapping[str, Case]) -> Case:
+    """Return the case of a judgment or verdict.
+
+    Raises:
+        ConfigError: if there is none, as in a folder that was changed.
+    """
+    case = cases.get(case_id)
+    if case is None:
+        raise ConfigError(
+            "this case was judged but is not in the dataset", where=f"case '{case_id}'"
+        )
+    return case
 
 
 def _judgment_row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:

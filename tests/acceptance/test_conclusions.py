@@ -329,7 +329,7 @@ def conclusion(done: Done) -> str:
 
 NOT_CHINESE = (
     r"alt-test|fatal|[Ss]pearman|dataset\.label\\?_source|swap\.policy=both|rubric\.\w+"
-    r"|scoring\.alt\\?_test\\?_epsilon|item(?= 为 )"
+    r"|scoring\.alt\\?_test\\?_epsilon|item(?= 为 )|\w+\\?_length"
 )
 """Names and settings that a Chinese sentence may contain."""
 

@@ -65,7 +65,7 @@ def done(task: ShardTask, attempt: int) -> ShardReport:
 def judge(here, monkeypatch):
     def run(ends: Ends, *overrides: str, observe: Any = None) -> tuple[ListedPool, Any]:
         pool = ListedPool(ends)
-        monkeypatch.setattr("evalkit.engine.workers._pool", lambda *_: pool)
+        monkeypatch.setattr("evalkit.engine.workers._make_pool", lambda *_: pool)
         words = [
             "judge=simulated/good",
             "runner=ray",

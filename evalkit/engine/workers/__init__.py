@@ -357,7 +357,7 @@ def _make_pool(config: RunConfig, folder: Path) -> Pool:
     kind = config.runner.kind
     runner = config.runner
     try:
-        module = import_module(f"evalkit.engine.workers.{kind}_make_pool")
+        module = import_module(f"evalkit.engine.workers.{kind}_pool")
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
         raise ConfigError(
