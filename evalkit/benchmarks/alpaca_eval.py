@@ -34,7 +34,7 @@ from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
-from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     located_rows,

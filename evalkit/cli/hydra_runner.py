@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
@@ -25,7 +24,8 @@ from omegaconf import DictConfig, OmegaConf
 from evalkit.cli.console import CommandSettings, is_verbose, log, log_style, reported
 from evalkit.cli.language import ENGLISH, speaker
 from evalkit.cli.parser import check_overrides, is_override
-from evalkit.cli.summary import print_leaderboard, print_recording, print_report
+from evalkit.cli.summary import print_recording
+from evalkit.cli.sweep_jobs import ANOTHER, DATE, find_sweep_jobs
 from evalkit.compose import (
     DEFAULT,
     add_study,
@@ -34,7 +34,6 @@ from evalkit.compose import (
     check_place,
     enter_project_of,
     find_study,
-    find_sweep,
     for_hydra,
     hydra_error,
     is_multirun,
@@ -48,175 +47,13 @@ from evalkit.compose.studies import unknown_study_error
 from evalkit.compose.user_files import hidden_files, user_files
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.claims import Claim
-from evalkit.core.display import relative
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
 from evalkit.core.values import JsonObject, frozen
-from evalkit.runs import claim_run, claim_unused_run, read_config
-from evalkit.runs.folders import read_status
+from evalkit.runs import claim_run, claim_unused_run
 from evalkit.runs.results import RunResult, Spent
 from evalkit.scoring.catalog.removed import metric_remedy
-from evalkit.tracking import MLFLOW
-from evalkit.workflows import sweeps
-from evalkit.workflows.sweeps import (
-    leaderboard_of,
-    track_leaderboard,
-    write_leaderboard,
-)
-
-
-@frozen
-class Sweep:
-    """A sweep about to run: its folder, and its jobs' configs unless the sweeper
-    chooses jobs during the sweep.
-    """
-
-    folder: Path
-    jobs: tuple[RunConfig, ...] | None
-    constant: Collection[str]
-    """The keys that have the same value in every job."""
-    resumed: bool
-    claim: Claim
-
-    @property
-    def words(self) -> list[str]:
-        """The overrides that are added to the command's words."""
-        # Hydra's grammar would read commas, spaces and braces in a path as syntax.
-        escaped = str(self.folder).replace("'", "\\'")
-        return [f"{DIRECTORY}'{escaped}'"]
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Mark the sweep as begun, and release its folder after the block."""
-        with self.claim:
-            sweeps.begin(self.folder, _hashes(self.jobs or ()))
-            if self.resumed:
-                log(
-                    "note",
-                    f"resuming in {relative(self.folder)}: finished jobs are not run again",
-                )
-            yield
-
-    def finish(self) -> int:
-        """Compare the jobs, mark the sweep as finished if all jobs are, and return the exit status.
-
-        Gates are read from the job folders, because jobs may have run in other processes.
-        """
-        done = sweeps.runs(self.folder)
-        if self.jobs is not None:
-            # Only this command's jobs count, not those of an earlier, larger sweep.
-            hashes = _hashes(self.jobs)
-            done = {job: run for job, run in done.items() if run.config_hash in hashes}
-            # The mark is set only if every job is complete; else the same command resumes here.
-            if set(hashes) <= {
-                run.config_hash for run in done.values() if run.complete
-            }:
-                sweeps.end(self.folder)
-        gates = (
-            ExitStatus.GATE_FAILED
-            if any(run.gate == "failed" for run in done.values())
-            else 0
-        )
-        statuses: list[int] = [gates]
-        # The numbers are written by now: an error here only adds to the exit status.
-        with reported(statuses, EvalkitError):
-            statuses.append(show_leaderboard(self.folder, list(done)))
-        return max(statuses)
-
-
-def find_sweep_jobs(
-    study: Path | None, words: Sequence[str], *, overwrite: bool = False
-) -> Sweep:
-    """Compose every job of a sweep before the first is run, claim its folder, and return the sweep.
-
-    Args:
-        study: the study, if there is one.
-        words: the other words of the command.
-        overwrite: whether to remove the jobs of another sweep in the folder.
-
-    Raises:
-        ConfigError: if a job's config is invalid, the folder has another sweep or a run, another
-            process has it, or the study writes outside the current folder.
-    """
-    # All configs are composed before the first job: no error after hours of paid calls.
-    overrides = list(filter(is_override, words))
-    name = str(study) if study else DEFAULT
-    sweep_place = find_sweep(name, overrides)
-    folder = sweep_place.folder.absolute()
-    check_place(folder, Path.cwd(), overrides)
-    jobs = None
-    # an optimizing sweeper chooses its jobs one by one
-    if sweep_place.known:
-        jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
-    folder, claim, resumed = _claim_sweep(folder, jobs, overrides)
-    try:
-        hashes = None if jobs is None else _hashes(jobs)
-        sweeps.check_free(folder, hashes, overwrite=overwrite)
-    except BaseException:
-        claim.release()
-        raise
-    return Sweep(folder, jobs, sweep_place.constant, resumed, claim)
-
-
-def _claim_sweep(
-    folder: Path, jobs: Sequence[RunConfig] | None, overrides: Sequence[str]
-) -> tuple[Path, Claim, bool]:
-    """Claim the folder of a sweep: the named one, else that of an interrupted sweep of
-    the same jobs, else a new one.
-
-    Returns:
-        The folder, the claim, and whether the sweep is resumed.
-    """
-    # A folder that the user names is used, or refused; it is never replaced by another one.
-    if any(word.startswith(DIRECTORY) for word in overrides):
-        return folder, claim_run(folder, _ANOTHER), False
-    # The folder of sweeps has a folder for each day, and in it one for each time.
-    if jobs is not None and Path.cwd() in folder.parents[2:]:
-        interrupted = sweeps.claim_interrupted(folder.parent.parent, _hashes(jobs))
-        if interrupted is not None:
-            return *interrupted, True
-    # Two sweeps that start in the same second would get the same name.
-    if _DATE.fullmatch(folder.parent.name):
-        return *sweeps.claim_sweep(folder), False
-    return folder, claim_run(folder, _ANOTHER), False
-
-
-def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
-    return [config.hash() for config in jobs]
-
-
-def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
-    """Compare a sweep's runs; print, write and record the leaderboard; return the exit status.
-
-    Raises:
-        ConfigError: if a run's file is damaged, or the leaderboard cannot be written.
-    """
-    board = leaderboard_of(folder, jobs)
-    if board is None:
-        if len(jobs) == 1 and not log_style():
-            print_report(folder / jobs[0])
-        return ExitStatus.DONE
-    files = write_leaderboard(folder, board)
-    if log_style():
-        log(
-            "leaderboard",
-            f"written to {files[0]}",
-            by=board.by,
-            best=board.rows[0].name,
-            path=str(files[0]),
-        )
-    else:
-        config = read_config(folder / jobs[0])
-        recorded = config.tracking.tracker == MLFLOW and any(
-            read_status(folder / job).recorded for job in jobs
-        )
-        print_leaderboard(board, files, speaker(config), recorded=recorded)
-    statuses: list[int] = [ExitStatus.DONE]
-    # A tracker that cannot be reached must not hide the leaderboard, which is written.
-    with reported(statuses):
-        track_leaderboard(folder, jobs, files)
-    return max(statuses)
 
 
 class BackgroundRecordings:
@@ -300,7 +137,6 @@ def objective_value(
 
 MULTIRUN = ("-m", "--multirun")
 VALUED = ("--cfg", "--package", "--info")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @frozen
@@ -458,7 +294,7 @@ def _check_budget(config: RunConfig) -> None:
 def _claimed(folder: Path, settings: Any) -> tuple[Path, Claim]:
     """Claim the folder that Hydra chose, or if nobody named it a numbered one next to it."""
     if settings.mode == RunMode.MULTIRUN:
-        return folder, claim_run(folder, _ANOTHER)
+        return folder, claim_run(folder, ANOTHER)
     if any(word.startswith("hydra.run.dir=") for word in settings.overrides.hydra):
         return folder, claim_run(folder)
     return claim_unused_run(folder)
@@ -469,7 +305,7 @@ def _sweep_entry(
 ) -> JsonObject:
     """Return what a job's manifest says of its sweep: its id and name, and the job's own words."""
     folder = Path(settings.sweep.dir).resolve()
-    dated = bool(_DATE.fullmatch(folder.parent.name))
+    dated = bool(DATE.fullmatch(folder.parent.name))
     if study:
         name = study.stem
     elif dated:
@@ -719,7 +555,3 @@ def _run_hydra(
         ) from None
     except Exception as error:
         raise hydra_error(error) from error
-
-
-DIRECTORY = "hydra.sweep.dir="
-_ANOTHER = "choose another folder with hydra.sweep.dir"

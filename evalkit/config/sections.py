@@ -1,6 +1,4 @@
-"""The config groups, frozen and validated; only this module, `rubric` and `data` define
-defaults.
-"""
+"""The config groups; only this module, `rubric` and `data` define defaults."""
 
 from __future__ import annotations
 
@@ -284,18 +282,14 @@ class JudgeConfig(Section):
 
     @property
     def in_turn(self) -> tuple[JudgeConfig, ...]:
-        """What is asked one after the other: each judge of a cascade, or the judge or
-        panel itself.
-        """
+        """What is asked in turn: each judge of a cascade, or the judge or panel itself."""
         if self.cascades:
             return self.members
         return (self,)
 
     @property
     def cascades(self) -> bool:
-        """Whether the judges are asked in turn, each only where those before it are not
-        sure enough.
-        """
+        """Whether judges are asked in turn, each only where those before are not sure."""
         return self.judges is not None and self.vote == "cascade"
 
     @property
@@ -396,9 +390,7 @@ class ModeConfig(PluginSection):
 
 
 class SwapConfig(Section):
-    """Whether pairs are shown in both orders, and how a disagreement between the orders
-    is resolved.
-    """
+    """Whether pairs are shown in both orders, and what a disagreement becomes."""
 
     policy: Literal["none", "both", "random"] = "both"
     """Show each pair in both orders, in the order of the data (`none`), or in one order chosen by a

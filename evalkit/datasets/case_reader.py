@@ -13,7 +13,6 @@ from evalkit.core.scale import Classes
 from evalkit.core.types import Annotation, Case, ChecklistItem, Response, Winner
 from evalkit.core.values import JsonObject
 from evalkit.datasets.field_mapping import Columns, Layout, RowFault, plain, plain_row
-from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
     CONSENSUS,
@@ -26,6 +25,7 @@ from evalkit.datasets.labels import (
     read_people,
     response_annotations,
 )
+from evalkit.datasets.rows import Row
 from evalkit.datasets.text import ABSENT, SkippedRow, Tally, Texts
 
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from inspect import isclass
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from math import nan
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -26,12 +24,11 @@ from evalkit.core.errors import (
     did_you_mean,
 )
 from evalkit.core.plugins import DATASETS, construct, entry_points_in, find, is_offered
-from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
 from evalkit.core.values import JsonObject
+from evalkit.datasets.arrow_files import read_arrow, read_parquet
 from evalkit.datasets.compression import (
     LONGEST_ROW,
-    compression_of,
     decoded,
     inner_suffix,
     open_bytes,
@@ -43,6 +40,14 @@ from evalkit.datasets.compression import (
 from evalkit.datasets.file_parts import OpenFileError, part_of
 from evalkit.datasets.json_arrays import REMEDY, Text, read_array, reason
 from evalkit.datasets.json_tables import rows_in
+from evalkit.datasets.rows import (
+    MOST_COLUMNS,
+    Placed,
+    Row,
+    numbered,
+    too_wide,
+    unique_columns,
+)
 from evalkit.datasets.sheets import (
     SAMPLE,
     are_quoted,
@@ -64,140 +69,7 @@ from evalkit.datasets.text_tables import (
 )
 from evalkit.datasets.workbooks import check_bounds
 
-Row: TypeAlias = JsonObject
-"""A row: the value of each column by its name."""
-Placed: TypeAlias = tuple[str, Row]
-"""A row with its location."""
-
-
 _BETWEEN = re.compile(r"\s*,?\s*")
-# Rows that are converted to Python at a time.
-_BATCH = 1024
-_BUFFER = 2**20
-# The first bytes of an Arrow file; a stream has none.
-_FILE_MARK = b"ARROW1"
-
-
-def read_parquet(path: Path) -> Iterator[Placed]:
-    """Yield the rows of a Parquet file, row group by row group."""
-    refuse_stream(path)
-    parquet = optional("pyarrow.parquet", str(path), "parquet")
-    with (
-        _clear_arrow_errors(path, "a parquet"),
-        parquet.ParquetFile(path, buffer_size=_BUFFER) as file,
-    ):
-        unique_columns(file.schema_arrow.names, str(path))
-        yield from placed(_batches(file), str(path))
-
-
-def _batches(file: Any) -> Iterator[Any]:
-    # One row group at a time in one thread; otherwise memory grows with the file.
-    for group in range(file.num_row_groups):
-        yield from file.iter_batches(
-            batch_size=_BATCH, row_groups=[group], use_threads=False
-        )
-        # The pool keeps freed memory for later batches, which would add up.
-        import_module("pyarrow").default_memory_pool().release_unused()
-
-
-def _released(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches, and release the memory of the previous ones."""
-    pool = import_module("pyarrow").default_memory_pool()
-    for batch in batches:
-        yield batch
-        pool.release_unused()
-
-
-def read_arrow(path: Path) -> Iterator[Placed]:
-    """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
-    ipc = optional("pyarrow.ipc", str(path), "arrow")
-    with _clear_arrow_errors(path, "an arrow"), open_file(path) as begin:
-        is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
-        # The mark is part of the file.
-        begin.seek(0)
-        if is_file:
-            with ipc.open_file(begin) as file:
-                yield from placed(
-                    _released(
-                        file.get_batch(i) for i in range(file.num_record_batches)
-                    ),
-                    str(path),
-                )
-        else:
-            with ipc.open_stream(begin) as stream:
-                yield from placed(_released(stream), str(path))
-
-
-def placed(batches: Any, name: str) -> Iterator[Placed]:
-    """Yield each row of Arrow record batches with its location, such as `name:row 3`.
-
-    Raises:
-        DatasetError: If column names are duplicated.
-    """
-    return numbered(name, _arrow_rows(batches, name))
-
-
-def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
-    """Yield the rows of Arrow batches as dictionaries, a part of a batch at a time."""
-    names = None
-    for batch in batches:
-        # The names are checked once: all batches have one schema.
-        names = names or unique_columns(batch.schema.names, name)
-        # A file may be one batch of all rows, which would be converted at once.
-        for start in range(0, batch.num_rows, _BATCH):
-            part = batch.slice(start, _BATCH)
-            # Columns to rows: (columns, rows) lists are zipped into tuples by row.
-            values = zip(*(column.to_pylist() for column in part.columns), strict=True)
-            yield from map(dict, map(zip, repeat(names), values))
-
-
-def numbered(name: str, rows: Iterable[Row]) -> Iterator[Placed]:
-    """Yield each row with its location, such as `name:row 3`."""
-    return ((f"{name}:row {number}", row) for number, row in enumerate(rows, 1))
-
-
-def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
-    """Return the names of columns.
-
-    Raises:
-        DatasetError: If two are equal, or one has a NUL character.
-    """
-    if damaged := next(
-        (number for number, name in enumerate(names, 1) if "\0" in name), None
-    ):
-        problem = f"the name of column {damaged} has a NUL character"
-        raise DatasetError(
-            problem, where=where, remedy="save the file as text in UTF-8"
-        )
-    if len(names) > MOST_COLUMNS:
-        raise too_wide(where, len(names))
-    counts = Counter(names)
-    if repeated := sorted(name for name, count in counts.items() if count > 1):
-        raise DatasetError(
-            f"two columns are named '{repeated[0]}'",
-            where=where,
-            remedy="give each column its own name",
-        )
-    return names
-
-
-@contextmanager
-def _clear_arrow_errors(path: Path, kind: str) -> Iterator[None]:
-    """Turn errors of the library into one line, and refuse a file that is compressed again."""
-    if packed := compression_of(path):
-        problem = f"{kind} file compressed with {packed}"
-        raise DatasetError(
-            problem,
-            where=str(path),
-            remedy="decompress it; such files have internal compression",
-        )
-    try:
-        yield
-    except import_module("pyarrow").ArrowException as bad:
-        remedy = "check the file, or set dataset.format"
-        raise DatasetError(
-            f"not {kind} file ({bad})", where=str(path), remedy=remedy
-        ) from None
 
 
 WHERE = "dataset.format"
@@ -260,8 +132,6 @@ Reader = Callable[[Path], Iterable[Placed]]
 _LONGEST_CELL = LONGEST_ROW
 # JSON in one value must be read into memory at once; so many bytes at most.
 _LARGEST_OBJECT = 500_000_000
-MOST_COLUMNS = 10_000
-"""The most columns of a table."""
 
 
 def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in the config
@@ -533,16 +403,6 @@ def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
             if len(names) > MOST_COLUMNS:
                 raise too_wide(location, len(names))
         yield location, row
-
-
-def too_wide(where: str, columns: int) -> DatasetError:
-    """Return the error for a table with more columns than `MOST_COLUMNS`."""
-    problem = f"has more than {MOST_COLUMNS:,} columns ({columns:,} or more)"
-    return DatasetError(
-        problem,
-        where=where,
-        remedy="keep the columns of ids, texts, verdicts and labels",
-    )
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:

@@ -11,7 +11,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
-from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.rows import Placed, Row
 from evalkit.datasets.sources import file_source, find_files
 from evalkit.datasets.text import Tally
 

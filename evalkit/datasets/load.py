@@ -28,11 +28,12 @@ from evalkit.core.values import JsonObject, frozen
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
-from evalkit.datasets.formats import RECORDED, Placed, Row
+from evalkit.datasets.formats import RECORDED
 from evalkit.datasets.images import Album, Check, named_only, reading_images
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
+from evalkit.datasets.rows import Placed, Row
 from evalkit.datasets.sampling import Choice, Division
 from evalkit.datasets.sources import (
     CASE,

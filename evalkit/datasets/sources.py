@@ -25,20 +25,13 @@ from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.regular_files import read_file
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.core.values import frozen
+from evalkit.datasets.arrow_files import placed
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.file_parts import file_of
-from evalkit.datasets.formats import (
-    Placed,
-    Reader,
-    Row,
-    is_readable,
-    numbered,
-    placed,
-    reader_for,
-    unique_columns,
-)
+from evalkit.datasets.formats import Reader, is_readable, reader_for
 from evalkit.datasets.named import named_rows, recognize_benchmark
+from evalkit.datasets.rows import Placed, Row, numbered, unique_columns
 
 TRACES = "mlflow-traces:"
 """The beginning of a path that names the traces of an experiment."""

@@ -26,9 +26,9 @@ from evalkit.core.turns import (
 )
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
-from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.messages import SPAN, Message, json_value, read_messages
+from evalkit.datasets.rows import Row
 from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message
 
 _RESPONSES: Final = {

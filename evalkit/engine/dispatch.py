@@ -1,6 +1,4 @@
-"""Send one request to one judge: retry it, and share one call among equal requests of
-this and other processes.
-"""
+"""Send one request to one judge: retry it, and share its call among equal requests."""
 
 from __future__ import annotations
 
@@ -35,9 +33,9 @@ from evalkit.engine.outages import Look, Outage
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall, call_key, steps_left
+from evalkit.engine.run_ends import ClaimLost, RunAborted, RunStopped
+from evalkit.engine.single_call import complete_safely, is_throttled
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
-from evalkit.judges.completions import sane
-from evalkit.judges.error_mapping import clean_message
 from evalkit.runs.results import Spent
 from evalkit.store.rescue import Rescue
 
@@ -51,56 +49,12 @@ _TOO_LITTLE = "runner.budget_usd leaves too little for a complete answer"
 _MAYBE_BILLED = ("timeout", "connection", "bad_response")
 
 
-async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
-    """Return a judge's sanitized completion; an error in the judge's own code fails one
-    call, never the run.
-    """
-    try:
-        # Errors of evalkit have their own kinds and must pass. Anything else comes from a plugin:
-        # it is made a failed call, or one bad case would end a long run.
-        return sane(await judge.complete(request))
-    except EvalkitError:
-        raise
-    except Exception as error:
-        message = (
-            f"the judge failed on this request ({type(error).__name__}:"
-            f" {clean_message(str(error))})"
-        )
-        raise CallError("bad_response", message, retryable=True) from error
-
-
-def _throttled(error: CallError) -> bool:
-    # Some providers answer an overload with a 5xx status instead of 429.
-    busy = error.kind == "server" and (
-        error.retry_after is not None or "overloaded" in error.message.lower()
-    )
-    return busy or (error.kind == "rate_limit" and error.retryable)
-
-
 _SLOW = 0.6
 """The share of the timeout from which on an answer is slow."""
 
 
-FIRST_LOOK, LONGEST_LOOK = (
-    0.02,
-    0.5,
-)  # seconds between checks whether another process has stored the answer
-
-
-class RunStopped(Exception):  # noqa: N818
-    """Raised if the run is stopping: nothing new is sent."""
-
-
-class RunAborted(Exception):  # noqa: N818
-    """Raised if the run is given up: nothing more is sent, and answers that are not
-    stored are missing.
-    """
-
-
-class ClaimLost(Exception):  # noqa: N818
-    """Raised if a claim ended before its request was sent: another process may be
-    making the call.
-    """
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5
+"""Seconds between checks whether another process has stored the answer."""
 
 
 class Sender:
@@ -227,15 +181,11 @@ class Sender:
             await self._queue.settle()
 
     def explained(self, error: Exception) -> Exception:
-        """Return an error that ends the run, with what to do about answers that could
-        not be stored.
-        """
+        """Return an error that ends the run, with what to do about unstored answers."""
         return error if self._rescue is None else self._rescue.explained(error)
 
     def give_up(self, why: str) -> None:
-        """Stop sending: calls in flight may finish, stored answers count, and the rest
-        fails with the reason `why`.
-        """
+        """Stop sending: calls in flight may finish, and the rest fails with the reason `why`."""
         self.stopped = why
         self._aborted.set()
         for limit in self._limits:
@@ -486,17 +436,13 @@ class Sender:
         await self._pause(wait, outage.describe())
 
     async def _pause(self, seconds: float, reason: str) -> None:
-        """Wait, and say why; giving up ends the pause early, or a run would wait out
-        the longest one.
-        """
+        """Wait, and say why; giving up ends the pause early."""
         self._tally.wait_until(self._clock.now() + seconds, reason)
         self.changed()
         await self._clock.pause_unless(self._aborted, seconds)
 
     async def prepare(self, calls: Sequence[PlannedCall]) -> None:
-        """Prepare the judges of calls that are not stored; a failure is reported by the
-        calls themselves.
-        """
+        """Prepare the judges of calls that are not stored; the calls report a failure."""
         for index in {call.judge for call in calls if call.stored is None}:
             with suppress(EvalkitError):
                 await self._prepare_judge(index)
@@ -641,7 +587,7 @@ class Sender:
         judge = self._judges[index]
         try:
             async with asyncio.timeout(self._runner.timeout) as deadline:
-                completion = await _completed(judge, request)
+                completion = await complete_safely(judge, request)
         except TimeoutError as error:
             # A `TimeoutError` from elsewhere, not of this deadline, is a bug to show.
             if not deadline.expired():
@@ -655,7 +601,7 @@ class Sender:
                 retryable=True,
             ) from error
         except CallError as error:
-            if _throttled(error):
+            if is_throttled(error):
                 limit.throttled(turn)
                 self._tally.throttled += 1
             # A timeout that the provider's client raised, before our own deadline.
@@ -684,9 +630,7 @@ class Sender:
         return completion
 
     def _too_slow(self, index: int, turn: Turn) -> None:
-        """Send fewer calls at a time: a server with few slots lets the others wait
-        until they time out.
-        """
+        """Send fewer calls at a time: on a server with few slots the others time out."""
         self._tally.throttled += 1
         if self._limits[index].congested(turn):
             _log.warning(

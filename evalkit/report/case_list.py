@@ -5,10 +5,8 @@ fit into a limited size.
 from __future__ import annotations
 
 import heapq
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -16,8 +14,7 @@ from evalkit.core.display import letter
 from evalkit.core.errors import EvalkitError
 from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
-from evalkit.core.turns import Unit as Heading
-from evalkit.core.turns import cited_turns, parse, render, unit_of
+from evalkit.core.turns import cited_turns, unit_of
 from evalkit.core.types import (
     Case,
     ChecklistItem,
@@ -31,6 +28,17 @@ from evalkit.core.types import (
     Verdict,
 )
 from evalkit.core.values import JsonObject, frozen
+from evalkit.report.shortened_texts import (
+    LEAST,
+    LONG,
+    OF_JUDGMENT,
+    SHORT,
+    cut_text,
+    encode,
+    encoded_size,
+    estimate_bytes,
+    shorten_texts,
+)
 from evalkit.scoring.metrics.reversals import cycles_among
 
 CYCLES = 20
@@ -302,18 +310,10 @@ def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]
 
 BUDGET = 2_400_000
 """Bytes of JSON for the cases of a page, so that the whole page stays under 3 MB."""
-SHORT, LONG = 200, 20_000
-"""The most characters of a text in shortened cases, and in other cases."""
-_LEAST, _OF_JUDGMENT = 20, 300
-"""The fewest bytes of a response, and a third of those of a case, without texts; and about the
-bytes of a judgment."""
-PARTS, ROOM = 1_000, 60_000
-"""The most parts of a long conversation, and about the most characters of all of them."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
 """The filters in the order in which their cases take turns for full texts; a case belongs to the
 first that matches."""
 
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 Rank: TypeAlias = tuple[float, int, int]
 T = TypeVar("T")
@@ -456,21 +456,21 @@ class PageBudget:
         rank = (not case_flags, 0, position)
         texts = (case.prompt, *(response.text for response in case.responses))
         # A lower bound of the size in bytes: each text has a key, and names take some more.
-        least = _LEAST * (2 + len(texts)) + sum(
+        least = LEAST * (2 + len(texts)) + sum(
             [min(len(text), SHORT) for text in texts]
         )
         if self._short.takes(rank, least):  # otherwise it need not be encoded
-            short = _encode(
-                _shorten_texts(case_row(case, verdicts), SHORT)
+            short = encode(
+                shorten_texts(case_row(case, verdicts), SHORT)
                 | {"flags": case_flags, "short": True}
             )
-            self._short.offer(rank, _size(short) + 1, (position, short))
+            self._short.offer(rank, encoded_size(short) + 1, (position, short))
         # full texts go to other cases first than short ones: each class has its turns
         # The rank decides before the case is kept, because its texts are large.
         turn = self._rank(case_flags, position)
-        if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
+        if self._whole.takes(turn, OF_JUDGMENT * (1 + len(judgments))):
             candidate = _Candidate(position, case, verdicts, judgments, case_flags)
-            self._whole.offer(turn, _estimate_bytes(case, judgments), candidate)
+            self._whole.offer(turn, estimate_bytes(case, judgments), candidate)
 
     def _rank(self, case_flags: Sequence[str], position: int) -> Rank:
         kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
@@ -490,7 +490,7 @@ class PageBudget:
         total = self._counts["all"]
         unlike = 0
         # Bytes that are left after all short forms.
-        room = self._budget - sum(_size(text) + 1 for text in rows.values())
+        room = self._budget - sum(encoded_size(text) + 1 for text in rows.values())
         whole = 0
         for candidate in self._whole.kept():
             # not even its short form fits
@@ -499,7 +499,9 @@ class PageBudget:
             parts_before = len(shared.parts)
             row, missed = self._page_row(candidate, shared)
             # A full form costs only what it has more than the short one.
-            growth = _size(text := _encode(row)) - _size(rows[candidate.position])
+            growth = encoded_size(text := encode(row)) - encoded_size(
+                rows[candidate.position]
+            )
             if growth + shared.size > room:
                 # remove the texts that only this case would need
                 shared.forget(parts_before)
@@ -511,7 +513,7 @@ class PageBudget:
             unlike = unlike + missed
         # In the order of the run, whatever the order of the ranks.
         cases = ",".join(rows[position] for position in sorted(rows))
-        text = f'{{"parts":{_encode(shared.parts)},"cases":[{cases}]}}'
+        text = f'{{"parts":{encode(shared.parts)},"cases":[{cases}]}}'
         return CaseData(
             text,
             dict(self._counts),
@@ -536,7 +538,7 @@ class PageBudget:
             messages = prompts.get(judgment.keys[0]) if judgment.keys else None
             # Only a prompt that was sent can be unlike; imported judgments have no key.
             unlike += bool(judgment.keys) and messages is None
-            row = _shorten_texts(judgment_row(judgment), LONG)
+            row = shorten_texts(judgment_row(judgment), LONG)
             if messages is not None:
                 row |= {
                     "asked": shared.messages(case, messages),
@@ -544,7 +546,7 @@ class PageBudget:
                     "asks": len(judgment.keys),
                 }
             judgment_rows.append(row)
-        row = _shorten_texts(case_row(case, candidate.verdicts), LONG)
+        row = shorten_texts(case_row(case, candidate.verdicts), LONG)
         return row | {
             "judgments": judgment_rows,
             "flags": list(candidate.flags),
@@ -615,11 +617,11 @@ class _Shared:
         # Very short texts gain nothing from an index, and very long ones are cut.
         if not 20 <= len(text) <= LONG or hash(text) not in self._seen:
             self._seen.add(hash(text))
-            return _cut_text(text, LONG)
+            return cut_text(text, LONG)
         self._places[text] = len(self.parts)
         self.parts.append(text)
         # The bytes of the part as JSON, and of a comma.
-        self.size += _size(_encode(text)) + 1
+        self.size += encoded_size(encode(text)) + 1
         return self._places[text]
 
     def forget(self, count: int) -> None:
@@ -627,91 +629,5 @@ class _Shared:
         # Parts are added at the end, so those of the last case are the last ones.
         for text in self.parts[count:]:
             del self._places[text]
-            self.size -= _size(_encode(text)) + 1
+            self.size -= encoded_size(encode(text)) + 1
         del self.parts[count:]
-
-
-def _estimate_bytes(case: Case, judgments: Sequence[Judgment]) -> int:
-    """Return roughly how many bytes a case takes in the page."""
-    texts = [
-        case.prompt,
-        case.context or "",
-        case.reference or "",
-        *(response.text for response in case.responses),
-    ]
-    completions = [
-        judgment.completion for judgment in judgments if judgment.completion is not None
-    ]
-    texts += [
-        text or ""
-        for completion in completions
-        for text in (completion.text, completion.reasoning)
-    ]
-    # ASCII takes one byte; most other text in these data takes two or more.
-    return _OF_JUDGMENT * (1 + len(judgments)) + sum(
-        min(len(text), LONG) * (1 if text.isascii() else 2) for text in texts
-    )
-
-
-def _size(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return len(text.encode("utf-8", "replace"))
-
-
-def _encode(value: Any) -> str:
-    text = _JSON(value)
-    # No text can end the script element, or open a comment in it, without one of these.
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _cut_text(text: str, length: int) -> str:
-    if len(text) <= length:
-        return text
-    if length == LONG and (unit := unit_of(text)) is not None:
-        return _cut_conversation(text, unit)
-    return f"{text[:length]}… (+{len(text) - length:,})"
-
-
-def _cut_conversation(text: str, unit: Heading) -> str:
-    """Return a conversation with its longest parts shortened; of very many parts, the
-    first and the last.
-    """
-    parts = parse(text)
-    # Half of the parts from the beginning, half from the end.
-    half = PARTS // 2
-    most = ROOM
-    if len(parts) > PARTS:
-        omitted = sum(len(part.text) for part in parts[half:-half])
-        gap = replace(
-            parts[half],
-            kind="said",
-            name="omitted",
-            text=f"… (+{omitted:,})",
-            judged=False,
-        )
-        parts = [*parts[:half], gap, *parts[-half:]]
-    # The limit falls by a quarter until all parts together fit.
-    while sum(min(len(part.text), most) for part in parts) > ROOM:
-        most = most * 3 // 4
-    return render(
-        (replace(part, text=_cut_text(part.text, most)) for part in parts), unit
-    )
-
-
-def _shorten_texts(value: Any, length: int) -> Any:
-    """Return a value with each text in it shortened to a length."""
-    if isinstance(value, str):
-        return _cut_text(value, length)
-    if isinstance(value, dict):
-        # Texts that are short enough need no call.
-        # Most values are numbers or short words: a call for each would double the time.
-        return {
-            key: inner
-            if isinstance(inner, str) and len(inner) <= length
-            else _shorten_texts(inner, length)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_shorten_texts(inner, length) for inner in value]
-    return value

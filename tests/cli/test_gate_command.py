@@ -10,7 +10,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from evalkit.cli import main
-from evalkit.cli.hydra_runner import JobError, Sweep, objective_value
+from evalkit.cli.hydra_runner import JobError, objective_value
+from evalkit.cli.sweep_jobs import Sweep
 from evalkit.config import RunConfig
 from evalkit.core.claims import claim_folder
 from evalkit.runs import read_run, write_run

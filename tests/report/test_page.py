@@ -19,7 +19,6 @@ from evalkit.core.types import Case, Completion, Judgment, Metric, Response, Ver
 from evalkit.report import render_report, run_files
 from evalkit.report.case_list import (
     BUDGET,
-    LONG,
     CaseData,
     PageBudget,
     case_row,
@@ -29,6 +28,7 @@ from evalkit.report.case_list import (
 )
 from evalkit.report.findings.finding import as_markdown
 from evalkit.report.page import asset
+from evalkit.report.shortened_texts import LONG
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT
 from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run

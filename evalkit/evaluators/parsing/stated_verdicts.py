@@ -1,6 +1,4 @@
-"""Read decisions in running text: verdicts, ratings, classes and checklist answers in
-marks, or a custom pattern.
-"""
+"""Read decisions in running text, in marks or by a custom pattern."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ _MOST = 500
 
 @frozen
 class Mark:
-    """A text in the form of a verdict: its content and its span; `open` if its content
-    is the end of the text.
-    """
+    """A text in the form of a verdict; `open` if its content is the end of the text."""
 
     content: str
     start: int
@@ -85,9 +81,7 @@ class Reply:
 
 @frozen
 class AnswerTask:
-    """What an answer must decide; `scale` is the scale of a score, `classes` are those
-    to choose from.
-    """
+    """What an answer must decide: a score on `scale`, or one of `classes`."""
 
     decision: Decision
     tie_allowed: bool = True
@@ -95,8 +89,7 @@ class AnswerTask:
     classes: Classes | None = None
 
     def value(self, written: object) -> float | str:
-        """Return the decision that is written: a winner's margin as shown, a score in
-        scale units, or a class.
+        """Return what is written: a winner's margin as shown, a score, or a class.
 
         Raises:
             UnreadableError: If it is not one.
@@ -324,19 +317,14 @@ def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) ->
 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
-    """Return whether the text before a mark is before the same mark in `source`,
-    ignoring white space.
-    """
+    """Return whether `source` has the same text before the same mark, but for white space."""
     # The last few characters before the mark are compared: an echo brings its surroundings along.
     head = _flat(unescape(text[: mark.start]))
     spelling = _flat(unescape(text[mark.start : mark.end]))
     flat = _flat(source)
     starts = (match.start() for match in re.finditer(re.escape(spelling), flat))
-    return any(
-        head.endswith(flat[max(0, start - _CONTEXT) : start])
-        for start in starts
-        if start
-    )
+    leads = (flat[max(0, start - _CONTEXT) : start] for start in starts if start)
+    return any(map(head.endswith, leads))
 
 
 def _flat(text: str) -> str:

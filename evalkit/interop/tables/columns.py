@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
-from evalkit.datasets.formats import Placed
+from evalkit.datasets.rows import Placed
 from evalkit.datasets.text import is_conversation, written_value
 from evalkit.interop.tables.named_lists import by_name, list_of_units, rows_by_item
 from evalkit.interop.tables.words import fold, known_words, polarity, word_group

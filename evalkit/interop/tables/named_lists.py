@@ -33,19 +33,19 @@ def by_name(
     """
     filled = [cell for cell in lists if cell]
     items = [item for cell in filled for item in cell]
-    if not items or not all(isinstance(item, dict) for item in items):
+    are_objects = all(isinstance(item, dict) for item in items)
+    if not items or not are_objects or is_conversation(filled[0]):
         return column
-    if is_conversation(filled[0]):
-        return column
+    longest = max(map(len, filled))
     for keys in _naming_keys(items):
         if _tell_apart(keys, filled):
             return [_named(keys, cell) if cell else None for cell in lists]
     # Lists of one object are that object.
-    if max(map(len, filled)) == 1:
+    if longest == 1:
         return [cell[0] if cell else None for cell in lists]
     # Lists of raters without names: each position counts as a name.
     rated = matches(name, "human") or matches(name, "judge")
-    if rated and max(map(len, filled)) <= _MOST_NAMES:
+    if rated and longest <= _MOST_NAMES:
         return [_by_position(cell) if cell else None for cell in lists]
     return column
 
@@ -53,19 +53,20 @@ def by_name(
 def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
     """Yield the keys that may name the objects of a list, each or two together."""
     listed = known_words()["names"]["key_of_names"]
+    every_key = _keys_of(items)
     for key in listed:
         if _has_names(key, items):
             yield (key,)
     # Other keys name the objects if all of their values are raters.
     raters = [
         key
-        for key in dict.fromkeys(key for item in items for key in item)
+        for key in every_key
         if _has_names(key, items) and (key in listed or _names_raters(key, items))
     ]
     for key in raters:
         yield (key,)
     # Runs of one rater have numbers.
-    for key in dict.fromkeys(key for item in items for key in item):
+    for key in every_key:
         if matches(key, "repeat") and _has_names(key, items):
             yield (key,)
     # A criterion and who judged it, as `{name: tone, by: human}`.
@@ -73,6 +74,14 @@ def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
         for rater in raters:
             if criterion != rater and _has_names(criterion, items):
                 yield (criterion, rater)
+
+
+def _keys_of(items: Sequence[Item]) -> list[str]:
+    """Return the keys of all objects, in the order in which they first occur."""
+    keys: dict[str, None] = {}
+    for item in items:
+        keys |= dict.fromkeys(item)
+    return list(keys)
 
 
 def _has_names(key: str, items: Sequence[Item]) -> bool:
@@ -96,10 +105,12 @@ def _is_rater(key: str, items: Sequence[Item]) -> bool:
     """Return whether a key has the rater of each object, and no other key has another
     rater's verdict.
     """
-    others = {other for item in items for other in item if other != key}
-    named = _has_names(key, items) and _names_raters(key, items)
-    by_value = named and all(names_rater(str(item[key])) for item in items)
-    return by_value or (named and not any(map(_is_rated, others)))
+    if not (_has_names(key, items) and _names_raters(key, items)):
+        return False
+    if all(names_rater(str(item[key])) for item in items):
+        return True
+    others = [other for other in _keys_of(items) if other != key]
+    return not any(map(_is_rated, others))
 
 
 def _tell_apart(keys: Sequence[str], lists: Sequence[Sequence[Item]]) -> bool:
@@ -113,10 +124,10 @@ def _tell_apart(keys: Sequence[str], lists: Sequence[Sequence[Item]]) -> bool:
 
 def _named(keys: Sequence[str], items: Sequence[Item]) -> dict[str, Any]:
     """Return the objects of a list by the values of keys, one level for each key."""
-    named: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
+    *outer_keys, inner_key = keys
     for item in items:
-        level = named
-        *outer_keys, inner_key = keys
+        level = objects
         for key in outer_keys:
             level = level.setdefault(str(item[key]), {})
         name = str(item[inner_key])
@@ -124,7 +135,7 @@ def _named(keys: Sequence[str], items: Sequence[Item]) -> dict[str, Any]:
         if matches(inner_key, "repeat"):
             name = f"{inner_key} {name}"
         level[name] = {key: part for key, part in item.items() if key not in keys}
-    return named
+    return objects
 
 
 def _by_position(items: Sequence[Item]) -> dict[str, Item]:
@@ -146,8 +157,9 @@ def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
     if any(map(_is_rated, others)):
         return None
     items = [item for cell in cells[units] if cell for item in cell]
-    keys = {key for item in items for key in item}
-    return units if any(map(_is_rated, (units, *keys))) else None
+    if any(map(_is_rated, (units, *_keys_of(items)))):
+        return units
+    return None
 
 
 def _has_objects(column: Sequence[Any]) -> bool:
@@ -190,7 +202,7 @@ def rows_by_item(
     }
     # Verdicts of raters are about one unit; other objects are units.
     every = [item for _, item in items]
-    keys = dict.fromkeys(key for item in every for key in item)
+    keys = _keys_of(every)
     if not any(_is_rater(key, every) for key in keys):
         spread[f"{units}.turn"] = [position for position, _ in items]
     for key in keys:

@@ -34,9 +34,15 @@ def _names_both(column: TypedColumn) -> bool:
     words = list(column.words)
     if not 2 <= len(words) <= _MOST_KINDS or column.is_numeric:
         return False
-    raters = [strength(word) for word in words if not _is_measure(word)]
-    named = all(clear > 2 for _, clear in raters)
-    return named and {"judge", "label"} <= {role for role, _ in raters}
+    roles = set()
+    for word in words:
+        if _is_measure(word):
+            continue
+        role, clear = strength(word)
+        if clear <= 2:
+            return False
+        roles.add(role)
+    return {"judge", "label"} <= roles
 
 
 def _is_measure(word: str) -> bool:
@@ -76,14 +82,13 @@ def _is_finer(name: str, kind: str, typed: Mapping[str, TypedColumn]) -> bool:
 
 def _join(parts: Parts, kind: str, name: str) -> None:
     """Name raters with their kind, as `human h1`."""
-    named = [
-        f"{kind_text} {text}"
-        for kind_text, text in zip(
-            parts.typed[kind].texts, parts.typed[name].texts, strict=True
-        )
-    ]
+    kinds = parts.typed[kind].texts
+    ids = parts.typed[name].texts
+    raters = []
+    for kind_text, text in zip(kinds, ids, strict=True):
+        raters.append(f"{kind_text} {text}")
     del parts.columns.cells[kind]
     del parts.typed[kind]
-    parts.columns.cells[name] = named
-    parts.typed[name] = TypedColumn(name, named)
+    parts.columns.cells[name] = raters
+    parts.typed[name] = TypedColumn(name, raters)
     parts.notes.append(f"raters in '{name}' are named with their '{kind}'")

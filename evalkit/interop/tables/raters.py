@@ -70,8 +70,8 @@ _GRADERS: Final = word_group("grader")
 """Words for who judges, who may be a person."""
 _VOTES: Final = word_group("vote")
 _FEWEST_SUMMED: Final = 3
-_PAIR: Final = 2
 """The fewest labels of which one may sum up the others."""
+_PAIR: Final = 2
 
 
 def find_raters(

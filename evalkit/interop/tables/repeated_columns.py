@@ -105,23 +105,26 @@ def _numbered_models(names: Iterable[str]) -> dict[str, str]:
         if match is not None and is_model(match[1]):
             numbers.setdefault(match[1], []).append(int(match[2]))
             models[name] = match[1]
-    whole = {
-        model
-        for model, found in numbers.items()
-        if len(found) > 1 and sorted(found) in _counted(len(found))
-    }
+    whole = {model for model, counted in numbers.items() if _are_counted(counted)}
     return {name: model for name, model in models.items() if model in whole}
 
 
-def _counted(length: int) -> tuple[list[int], list[int]]:
-    return [*range(length)], [*range(1, length + 1)]
+def _are_counted(numbers: Iterable[int]) -> bool:
+    """Return whether two or more numbers count from 0 or 1, without a gap."""
+    ordered = sorted(numbers)
+    count = len(ordered)
+    from_zero = list(range(count))
+    from_one = list(range(1, count + 1))
+    return count > 1 and ordered in (from_zero, from_one)
 
 
 def _of_one_length(
     runs: Mapping[str, tuple[str, ...]],
 ) -> Mapping[str, tuple[str, ...]]:
     lengths = {len(columns) for columns in runs.values()}
-    return runs if len(lengths) == 1 else {}
+    if len(lengths) == 1:
+        return runs
+    return {}
 
 
 def sums_of(stack: Stack, typed: Mapping[str, TypedColumn]) -> list[str]:
@@ -156,14 +159,14 @@ def orders_of(
         compares: Whether a row has two responses, so that `verdict_1` and `verdict_2`
             may be orders.
     """
-    named = {tokens(name): name for name in typed}
+    by_words = {tokens(name): name for name in typed}
     orders: dict[str, tuple[str, str]] = {}
-    for parts, name in named.items():
+    for parts, name in by_words.items():
         candidates = [*_swapped(parts)]
         if compares and not typed[name].is_numeric:
-            candidates += _numbered(parts, named)
+            candidates += _numbered(parts, by_words)
         for swapped, rest in candidates:
-            twin = named.get(swapped)
+            twin = by_words.get(swapped)
             if twin is None or strength(name)[0] == "label" or not rest:
                 continue
             columns = typed[name], typed[twin]
@@ -180,9 +183,9 @@ def _numbered(
     Numbered judges are several, and numbered verdicts may be those of one judge.
     """
     *words, number = parts
-    is_verdict = matches(" ".join(words[-1:]), "value") or strength(
-        " ".join(words)
-    ) == ("judge", 2)
+    name = " ".join(words)
+    last_word = " ".join(words[-1:])
+    is_verdict = matches(last_word, "value") or strength(name) == ("judge", 2)
     if number == "1" and is_verdict and (*words, "3") not in names:
         yield (*words, "2"), tuple(words)
 
@@ -257,9 +260,14 @@ def _ask_for_winners(
     first, second = columns[:2]
     share = _share_of_equal(typed[first], typed[second])
     as_judges = [word for name in columns for word in ("--judge", name)]
-    named = ("--map", by_place[1].replace("=FIRST", "=A").replace("=SECOND", "=B"))
+    # One word that names its response says the same of the others.
+    first_word = by_place[1].replace("=FIRST", "=A").replace("=SECOND", "=B")
+    by_response = ("--map", first_word)
     answers = [
-        Answer("one judge, and a word names the same response in both", (*key, *named)),
+        Answer(
+            "one judge, and a word names the same response in both",
+            (*key, *by_response),
+        ),
         Answer("one judge, and a word names what was shown there", (*key, *by_place)),
         Answer("two judges", tuple(as_judges)),
     ]
