@@ -29,6 +29,16 @@ from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.scoring.stats.shrinkage import Basis, shrink
 from evalkit.scoring.stats.statistic import Statistic, mean_of
+from evalkit.scoring.times import (
+    HOUR,
+    HOURS,
+    WEEKDAY,
+    hour_ranges,
+    moments_of,
+    names_of_day,
+    range_name,
+    split_part,
+)
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""
@@ -88,6 +98,13 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     elif absent and column == ANNOTATOR:
         values = [[*case.labels] for case in cases]
     where = f"scoring.slices={column}"
+    derived = split_part(column) if absent else None
+    if derived is not None:
+        name, part = derived
+        stamps = [case.metadata.get(name) for case in cases]
+        parts = slices_of_times(name, stamps)
+        if part in parts:
+            return parts[part]
     # An empty list or text in every case is an absent column too.
     if cases and all(not _listed(value) for value in values):
         columns = dict.fromkeys(name for case in cases for name in case.metadata)
@@ -318,6 +335,46 @@ def _parts_by_number(column: str, numbers: Floats, dates: bool, parts: int) -> S
     # The first bin also holds lower values, and the last one higher values.
     ends = tuple(zip([None, *starts], [*starts, None], strict=True))
     return Slices(visible(column), tuple(names), members, ends)
+
+
+def slices_of_times(column: str, values: Sequence[Any]) -> dict[str, Slices]:
+    """Return the weekdays and the hours of a column of time stamps as slices, by the
+    end of their name; nothing for another column.
+
+    A day is in two slices, as a weekend has two days; an hour is in many ranges of hours.
+
+    Args:
+        column: the name of the column.
+        values: the value of each case.
+    """
+    moments = moments_of(column, values)
+    if moments is None:
+        return {}
+    days = [moment.weekday if moment else None for moment in moments]
+    hours = [moment.hour if moment else None for moment in moments]
+    named = [None if day is None else names_of_day(day) for day in days]
+    found = {}
+    # Of one day, or one hour, nothing can be compared.
+    if len({*days} - {None}) > 1:
+        found[WEEKDAY] = slices_of_values(column + WEEKDAY, named)
+    if len({*hours} - {None}) > 1:
+        found[HOUR] = _ranges_of_hours(column + HOUR, hours)
+    return found
+
+
+def _ranges_of_hours(column: str, hours: Sequence[int | None]) -> Slices:
+    """Return ranges of hours that have cases as slices; a range may pass midnight."""
+    # shape (cases,): -1 without an hour
+    numbers = np.array([-1 if hour is None else hour for hour in hours])
+    names = []
+    members = []
+    for first, count in hour_ranges():
+        since = (numbers - first) % HOURS
+        inside = (numbers >= 0) & (since < count)
+        if inside.any():
+            names.append(range_name(first, count))
+            members.append(inside)
+    return Slices(visible(column), tuple(names), np.stack(members, axis=1))
 
 
 def _start(edge: float, dates: bool) -> Edge:

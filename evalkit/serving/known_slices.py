@@ -21,6 +21,7 @@ from evalkit.scoring.search import (
     searched_columns,
 )
 from evalkit.scoring.slices import is_member
+from evalkit.scoring.times import Hour, split_part
 
 SLICE: Final = "slice"
 UNKNOWN: Final = "slice_unknown"
@@ -69,7 +70,7 @@ _Ends: TypeAlias = tuple[float | str | None, float | str | None] | None
 
 def _is_member(value: Any, name: str, ends: _Ends = None) -> bool | None:
     """Return whether a cell belongs to a slice; `None` if it has no value of the kind."""
-    if isinstance(value, Crossed):
+    if isinstance(value, Crossed | Hour):
         return value.is_named(name)
     return is_member(value, name, ends)
 
@@ -131,9 +132,17 @@ class KnownSlices:
                         "The judge is not to be trusted where {slice}; the case has no known"
                         " value of {column}, so pass it in metadata.",
                         slice=name,
-                        column=known_slice.column,
+                        column=_passed_as(known_slice.column),
                     ),
                 )
+
+
+def _passed_as(column: str) -> str:
+    """Return the column that a case has, of which another may be a part."""
+    derived = split_part(column)
+    if derived is None:
+        return column
+    return derived[0]
 
 
 def _after(name: Message) -> Message:
@@ -194,11 +203,11 @@ def searched_slices(result: RunResult) -> JsonObject | None:
     )
     named = {where.column for where in result.decision.where}
     return {
-        "columns": [slices.column for slices in columns.slices],
+        "columns": [slices.column for slices in (*columns.slices, *columns.derived)],
         "slices": columns.count,
         "values": {
             slices.column: [*slices.values]
-            for slices in (*columns.slices, *columns.crossed)
+            for slices in (*columns.slices, *columns.derived, *columns.crossed)
             if slices.column in named and not slices.ends
         },
         "omitted": [*columns.omitted],

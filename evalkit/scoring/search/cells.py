@@ -9,10 +9,15 @@ from typing import Any, Final
 
 from evalkit.core.types import Case
 from evalkit.scoring.slices import LENGTH, is_named, mean_length
+from evalkit.scoring.times import Hour, part_of_time, split_part
 
 PROMPT_LENGTH: Final = "prompt_length"
 SYSTEMS: Final = "model"
 """The systems whose responses a case has."""
+SYSTEM_PAIR: Final = "model_pair"
+"""The systems that a pair compares, in whichever order."""
+SAME: Final = "the same"
+"""The value of a pair whose responses are of one system."""
 ITEM: Final = "item"
 TAG: Final = "tag"
 """The ids and the tags of the items of a case's checklist."""
@@ -32,8 +37,9 @@ def cell_of(case: Case, column: str) -> Any:
     Args:
         case: the case.
         column: the column; `length` is the mean length of its responses, `prompt_length` that of
-            its prompt, `model` the systems of its responses, and `item` and `tag` are those of its
-            checklist.
+            its prompt, `model` the systems of its responses, `model_pair` both of a pair, and
+            `item` and `tag` are those of its checklist. `created_at:weekday` and `created_at:hour`
+            are parts of the time stamp in `created_at`.
     """
     value = case.metadata.get(column)
     if value is not None:
@@ -41,6 +47,10 @@ def cell_of(case: Case, column: str) -> Any:
     value = computed_cell(case, column)
     if value is not None:
         return value
+    derived = split_part(column)
+    if derived is not None:
+        name, part = derived
+        return part_of_time(name, case.metadata.get(name), part)
     first, crosses, second = column.partition(CROSS)
     if not crosses:
         return None
@@ -60,11 +70,26 @@ def computed_cell(case: Case, column: str) -> Any:
         return len(case.prompt)
     if column == SYSTEMS:
         return [response.model for response in case.responses if response.model]
+    if column == SYSTEM_PAIR:
+        return systems_compared(case)
     if column == ITEM:
         return [item.id for item in case.checklist if not item.numbered]
     if column == TAG:
         return [tag for item in case.checklist for tag in item.tags]
     return None
+
+
+def systems_compared(case: Case) -> list[str] | None:
+    """Return both systems of a pair in the order of their names, and whether they are the same;
+    `None` if one is unknown, or for another number of them.
+    """
+    names = [response.model for response in case.responses if response.model]
+    if not len(names) == len(case.responses) == 2:
+        return None
+    both = BOTH.join(sorted(names))
+    if names[0] == names[1]:
+        return [both, SAME]
+    return [both]
 
 
 class Crossed:
@@ -92,7 +117,7 @@ class Crossed:
 
 def is_called(value: Any, name: str) -> bool:
     """Return whether a cell has a value of this name, or is in the range `low..high`."""
-    if isinstance(value, Crossed):
+    if isinstance(value, Crossed | Hour):
         return value.is_named(name)
     return is_named(value, name)
 

@@ -20,8 +20,10 @@ from evalkit.scoring.search.cells import (
     CROSS,
     PLACE,
     PROMPT_LENGTH,
+    SYSTEM_PAIR,
     SYSTEMS,
     computed_cell,
+    systems_compared,
 )
 from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import (
@@ -30,6 +32,7 @@ from evalkit.scoring.slices import (
     Slices,
     TooManySlicesError,
     slices_of,
+    slices_of_times,
     slices_of_values,
 )
 
@@ -108,6 +111,8 @@ class SearchedColumns:
         placed: whether places in the data are slices, too: no column has the name of theirs.
         groups: columns that have too many values for slices, but several cases of most values.
         without: of columns that some cases have no value in, the slice of these cases.
+        derived: what is a slice and no stratum: weekdays and hours of time stamps, and which
+            systems a pair compares.
     """
 
     slices: tuple[Slices, ...]
@@ -116,13 +121,14 @@ class SearchedColumns:
     crossed: tuple[Slices, ...] = ()
     prompts: tuple[Slices, ...] = ()
     without: tuple[Slices, ...] = ()
+    derived: tuple[Slices, ...] = ()
     placed: bool = False
     groups: tuple[Groups, ...] = ()
 
     @property
     def count(self) -> int:
         """The number of slices."""
-        columns = (*self.slices, *self.without, *self.crossed)
+        columns = (*self.slices, *self.without, *self.derived, *self.crossed)
         return sum(len(column.values) for column in columns)
 
 
@@ -149,6 +155,8 @@ def searched_columns(
     systems: list[str | None] = []
     longer: list[str | None] = []
     prompts: list[str] = []
+    compared: list[list[str] | None] = []
+    skipped: dict[str, list[Any]] = {}
     numbers: dict[str, str] = {}
     number = -1
     # Cases may be read from a file each time, so this reads them once.
@@ -157,17 +165,26 @@ def searched_columns(
             cells.append(computed_cell(case, name))
         systems.append(_systems(case))
         longer.append(_longer(case))
+        compared.append(systems_compared(case))
         if len(case.responses) == 1:
             prompts.append(numbers.setdefault(case.prompt, f"prompt {len(numbers)}"))
         for column, value in case.metadata.items():
-            if column not in listed and not _is_of_rating(column):
-                cells = values.setdefault(column, [])
-                # Cases before this one, and after the last one, have no value in the column.
-                cells.extend([None] * (number - len(cells)))
-                cells.append(value)
+            is_skipped = column in listed or _is_of_rating(column)
+            cells = (skipped if is_skipped else values).setdefault(column, [])
+            # Cases before this one, and after the last one, have no value in the column.
+            cells.extend([None] * (number - len(cells)))
+            cells.append(value)
     count = number + 1
-    for cells in values.values():
+    for cells in (*values.values(), *skipped.values()):
         cells.extend([None] * (count - len(cells)))
+    derived = [
+        slices
+        for name, cells in (values | skipped).items()
+        for slices in slices_of_times(name, cells).values()
+        if slices.column not in (*values, *listed)
+    ]
+    if SYSTEM_PAIR not in (*values, *listed):
+        derived += _strata(compared, SYSTEM_PAIR)
     computed = {
         name: cells
         for name, cells in computed.items()
@@ -215,6 +232,11 @@ def searched_columns(
             continue
         room -= len(slices.values)
         kept.append(slices)
+    parts = []
+    for slices in derived:
+        if len(slices.values) <= room:
+            room -= len(slices.values)
+            parts.append(slices)
     without = []
     for slices in kept:
         absent = _absent(slices)
@@ -241,6 +263,7 @@ def searched_columns(
         tuple(crossed),
         tuple(repeated),
         tuple(without),
+        tuple(parts),
         not only_listed and PLACE not in values,
         tuple(column for column in groups if column is not None),
     )
@@ -328,8 +351,10 @@ def _longer(case: Case) -> str | None:
     return "B"
 
 
-def _strata(names: Sequence[str | None], column: str = SYSTEMS) -> Iterator[Slices]:
-    """Yield the systems or the prompts as a column, if there are several."""
+def _strata(names: Sequence[Any], column: str = SYSTEMS) -> Iterator[Slices]:
+    """Yield the systems, the prompts, or what else each case has as a column, if there
+    are several.
+    """
     if not any(names):
         return
     try:

@@ -60,6 +60,7 @@ def by_item(
     every = [
         *(columns.slices + columns.strata + columns.crossed + columns.prompts),
         *columns.without,
+        *columns.derived,
         *of_items,
         *responses,
     ]
@@ -79,6 +80,7 @@ def by_item(
         expanded(columns.crossed),
         (*expanded(columns.prompts), *responses),
         expanded(columns.without),
+        expanded(columns.derived),
     )
     rows = len(items.case)
     alone = replace(items, case=np.arange(rows), cases=rows)

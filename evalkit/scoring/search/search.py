@@ -146,7 +146,7 @@ def _flat(
     by_place = []
     if columns.placed and (slices := places(outcomes, cases)) is not None:
         by_place = [slices]
-    every = [*used, *without, *pairs, *by_place]
+    every = [*used, *without, *columns.derived, *pairs, *by_place]
     if not every:
         return None
     placed = sum(len(column.values) for column in by_place)
