@@ -50,13 +50,11 @@ def missing_in(
     if not is_material.any():
         return None
     # Here, because SciPy takes longer to import than the search of a small table takes.
-    from scipy.stats import hypergeom
-
     from evalkit.scoring.stats.share_intervals import clopper_pearson
 
-    # Logarithms, because slices in which most answers are missing have a p-value of about 0.
-    log_p = hypergeom.logsf(hits - 1, total, lost, units)
-    log_p = np.where(is_material, log_p, 0.0)
+    log_p = np.zeros(len(hits))
+    for index in np.flatnonzero(is_material):
+        log_p[index] = log_upper_tail(int(hits[index]), int(units[index]), lost, total)
     # The first of equal ones: columns come before pairs of them, and both before places.
     most = int(np.argmin(log_p))
     if log_p[most] > np.log((1 - confidence) / len(log_p)):
@@ -65,6 +63,27 @@ def missing_in(
     n = int(units[most])
     low, high = map(round_metric, clopper_pearson(rate, n, confidence))
     return most, Metric(MISSING_WHERE, round_metric(rate), low, high, n)
+
+
+def log_upper_tail(hits: int, drawn: int, lost: int, total: int) -> float:
+    """Return the logarithm of the probability of at least so many hits among `drawn` of
+    `total` cases, of which `lost` are hits (hypergeometric; Fisher 1935, J. R. Stat. Soc. 98, 39).
+
+    The logarithm, because slices in which most answers are missing have a p-value of about 0.
+    (SciPy has the same in `scipy.stats`, whose import takes longer than a small check.)
+    """
+    # log_factorial[k] is log(k!)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+    counts = np.arange(hits, min(drawn, lost) + 1)
+    others = total - lost
+    rest = drawn - counts
+    # A count that leaves more of the rest than there are cannot be drawn.
+    counts = counts[rest <= others]
+    rest = rest[rest <= others]
+    of_lost = log_factorial[lost] - log_factorial[counts] - log_factorial[lost - counts]
+    of_others = log_factorial[others] - log_factorial[rest] - log_factorial[others - rest]
+    of_all = log_factorial[total] - log_factorial[drawn] - log_factorial[total - drawn]
+    return float(np.logaddexp.reduce(of_lost + of_others - of_all))
 
 
 def _counts(statistics: Mapping[str, Statistic]) -> tuple[Floats, Floats] | None:
