@@ -18,7 +18,6 @@ from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError, ExitStatus, Signaled
 from evalkit.core.protocols import Store
 from evalkit.core.redaction import without_password
-from evalkit.engine import JudgingResult
 from evalkit.engine.batch.answers import ReadReport, read_answers
 from evalkit.engine.batch.requests import (
     RequestIndex,
@@ -30,6 +29,7 @@ from evalkit.engine.batch.requests import (
     write_round,
 )
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.progress import JudgingResult
 from evalkit.store import backend_of, open_url, store_location, store_url
 from evalkit.workflows.materials import stream_cases
 

@@ -14,7 +14,7 @@ from evalkit.cli.hydra_runner import Job
 from evalkit.cli.language import ENGLISH, Speaker, speaker
 from evalkit.core.display import dollars
 from evalkit.core.translation import Message, gettext, joined
-from evalkit.engine import Progress
+from evalkit.engine.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

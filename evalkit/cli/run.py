@@ -19,7 +19,7 @@ from evalkit.config import RunConfig
 from evalkit.core.errors import ExitStatus, Signaled
 from evalkit.core.resources import own_version
 from evalkit.core.types import Judgment
-from evalkit.engine import JudgingResult
+from evalkit.engine.progress import JudgingResult
 from evalkit.report.texts import note_text
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status

@@ -15,7 +15,7 @@ from evalkit.cli.run import failure_lines
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
-from evalkit.engine import JudgingResult
+from evalkit.engine.progress import JudgingResult
 from evalkit.engine.shards import Shard, check_budget
 from evalkit.runs.results import Spent
 from evalkit.workflows.run import judge_shard

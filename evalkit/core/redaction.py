@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-_PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W_]+")
-_CHOSEN = re.compile(
+from evalkit.core.patterns import lazy_pattern
+
+_PARTS = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|[\W_]+")
+_CHOSEN = lazy_pattern(
     r"\w*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?", re.IGNORECASE
 )
-_ISSUED = re.compile(
+_ISSUED = lazy_pattern(
     r"(?!(?:MON|DON|TUR|HOC|JOC|WHIS|HOT)KEY)\w*(?:KEY|TOKEN)S?", re.IGNORECASE
 )
 _CHOSEN_AT_THE_END = frozenset(("PASS", "PWD", "PAT"))
@@ -26,7 +28,7 @@ _OF_A_SECRET = frozenset(
      "TIMEOUT", "NAME", "TYPE", "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED",
      "REQUIRED")
 )  # fmt: skip
-_ENDING = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
+_ENDING = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 _PLACEHOLDERS = frozenset(  # what servers that check no key are given
     ("empty", "notneeded", "notrequired", "notused", "unused", "nokey", "nokeyrequired",
      "sknokeyrequired", "ollama", "lmstudio", "localhost", "placeholder", "dummykey", "testkey",
@@ -36,9 +38,9 @@ _SHORTEST_EQUAL = 6
 _SHORTEST_SECRET = 8
 _SHORTEST_ISSUED = 16
 _NO_WORD = 16  # a text of this many letters is not a word
-_PLAIN = re.compile(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
-_USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
-_PASSED = re.compile(
+_PLAIN = lazy_pattern(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
+_USERINFO = lazy_pattern(r"(?<=://)([^/\s'\"@]*)@")
+_PASSED = lazy_pattern(
     r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret"
     r"|password|passwd|pwd|sig|signature|"
     r"x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&\s'\"]+"
@@ -47,8 +49,8 @@ _KEYS = frozenset(
     ("apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "password", "passwd",
      "secret", "clientsecret", "authorization", "xapikey", "credentials")
 )  # fmt: skip
-_DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
-_SHAPES = re.compile(
+_DATABASE = lazy_pattern(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
+_SHAPES = lazy_pattern(
     r"(?<![A-Za-z0-9])(?:"
     r"(?P<openai>sk-(?:proj|svcacct|admin|None)-[\w-]{20,}|sk-[A-Za-z0-9]{20,})"
     r"|(?P<anthropic>sk-ant-[\w-]{16,})"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.core.lookalikes import visual_form
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
 
@@ -25,7 +26,7 @@ UNIT_KEYS: Final = (CONVERSATION, TURN, TURNS, POSITION)
 number over count.
 """
 _LONGEST_NAME: Final = 60
-_HEADING: Final = re.compile(
+_HEADING: Final = lazy_pattern(
     r"^\[(turn|step) (\d+)(, judged)?: (call |result of |)([\w.-]+(?: \([\w.-]+\))?)\]$",
     re.MULTILINE,
 )
@@ -35,10 +36,10 @@ _PREFIXES: Final[Mapping[str, Kind]] = {
     "result of ": "result",
 }
 _KINDS: Final = {kind: prefix for prefix, kind in _PREFIXES.items()}
-_BRACKET: Final = re.compile(r"[\[［【〔〖⟦❲⁅﹇]")
+_BRACKET: Final = lazy_pattern(r"[\[［【〔〖⟦❲⁅﹇]")
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _ESCAPED: Final = "&#91;"
-_CITED: Final = re.compile(
+_CITED: Final = lazy_pattern(
     r"[\[［【]\s*(?:turn|step)s?\s*"
     r"(\d{1,9}(?:\s*(?:,\s*and|,|and|-|–)\s*(?:(?:turn|step)\s*)?\d{1,9})*)",
     re.I,

@@ -22,6 +22,7 @@ from evalkit.core.benchmark_discovery import find_benchmark
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import relative
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.regular_files import read_file
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.core.values import frozen
@@ -321,9 +322,9 @@ def _load_hub_dataset(config: DatasetConfig, base: Path | None) -> Any:
 
 
 _CARDS = ("README.md", ".huggingface.yaml")
-_HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
+_HEADER = lazy_pattern(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
 # A relative path without `..`, drive or scheme.
-_INSIDE = re.compile(r"(?!.*\.\.)[^/\\~:]+(?:/[^/\\~:]+)*/?")
+_INSIDE = lazy_pattern(r"(?!.*\.\.)[^/\\~:]+(?:/[^/\\~:]+)*/?")
 _LISTS = ("data_files", "data_dir")
 
 
@@ -438,7 +439,7 @@ def _pandas_rows(frame: Any) -> Iterator[Row]:
 
 Rows = Iterable[Placed]
 # A scheme has two or more characters, so that C: is a drive.
-_SCHEME = re.compile(r"[a-zA-Z][\w+.-]+(?=:)")
+_SCHEME = lazy_pattern(r"[a-zA-Z][\w+.-]+(?=:)")
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 HUB = "hf"
 

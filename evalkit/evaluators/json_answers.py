@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.scale import Scale
 from evalkit.core.types import AnswerFormat, Ranking, Winner
 from evalkit.core.values import Json, JsonObject
@@ -48,7 +49,7 @@ def _winner(value: object) -> Winner:
         raise ValueError(error.reason) from None
 
 
-_STATED = re.compile(
+_STATED = lazy_pattern(
     r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?|\.\d{1,6})\s*"
     r"(?:(?P<percent>%|percent)|(?:/|out of)\s*(?P<base>100|10|5|1))?\.?"
 )
@@ -308,7 +309,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
     return {name: parts_by_name[name] for name in names}
 
 
-_NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
+_NUMBERED = lazy_pattern(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
 
 
 def _folded(name: str) -> str:
@@ -348,7 +349,7 @@ def _message(message: str, got: object) -> str:
     return message[:1].lower() + message[1:] + value
 
 
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     r"\A(?:(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)|响应|回答|回复|答案)["
     r" _]?)?\(?(?P<letter>[A-Z])\)?\Z"
 )
@@ -476,7 +477,7 @@ def _ranked_groups(value: object, labels: Sequence[str]) -> Ranking:
     )
 
 
-_RANK = re.compile(r"#?(?P<number>\d{1,9})(?:st|nd|rd|th)?", re.I)
+_RANK = lazy_pattern(r"#?(?P<number>\d{1,9})(?:st|nd|rd|th)?", re.I)
 
 
 def _read_rank(entry: Json) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 from evalkit.core.errors import CallError
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import AnswerFormat, Message, Rung
 from evalkit.core.values import Json, JsonObject, frozen
 
@@ -46,7 +47,7 @@ _BOUNDS = (
 )
 _DAILY = ("stop", "user", "store", "metadata", "prediction", "modalities", "verbosity")
 _SHORTEST = 3
-_NO_SYSTEM = re.compile(
+_NO_SYSTEM = lazy_pattern(
     rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b"
     rf".{{0,80}}(?:{_UNSUPPORTED})"
     rf"|(?:{_UNSUPPORTED}).{{0,60}}(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)"
@@ -70,7 +71,7 @@ _OTHER_LIMIT = {
         re.IGNORECASE | re.DOTALL,
     ),
 }
-_ONLY_STREAMS = re.compile(
+_ONLY_STREAMS = lazy_pattern(
     r"only supports? (?:the )?stream|stream(?:ing)? (?:mode )?(?:is )?required"
     r"|(?:for|in) non-?stream(?:ing)? (?:calls?|requests?|mode)"
     r"|non-?stream(?:ing)?[^.]{0,40}(?:not|n't|un)[ -]?support"
@@ -78,14 +79,14 @@ _ONLY_STREAMS = re.compile(
     r"|only stream(?:ing|ed)? (?:calls?|requests?|responses?)",
     re.IGNORECASE,
 )
-_LIMIT_IN_WORDS = re.compile(
+_LIMIT_IN_WORDS = lazy_pattern(
     r"maximum (?:output )?tokens (?:you requested|value)", re.I
 )
-_ABOUT_TOP = re.compile(
+_ABOUT_TOP = lazy_pattern(
     r"top_?logprobs|(?:sample )?log_?probs (?:of|must|should|is|are|cannot)", re.I
 )
-_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
-_EXCLUSIVE = re.compile(
+_NUMBER = lazy_pattern(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
+_EXCLUSIVE = lazy_pattern(
     r"(?:less|smaller|fewer) than (?!or equal)\D{0,3}(\d+)|,\s*(\d+)\)|< ?(\d+)"
 )
 

@@ -7,34 +7,34 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 from evalkit.core.display import shorten
 from evalkit.core.errors import CallError, Scope
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.redaction import redact
 from evalkit.core.values import frozen
 from evalkit.judges.waits import retry_after, wait_for_reset, wait_in_body
 
 LONGEST_MESSAGE = 300
 
-_PREFIX = re.compile(
+_PREFIX = lazy_pattern(
     r"(?:litellm\.)?\w*(?:Error|Exception|Timeout)\w*(?: Error)?: |\w+Exception - "
 )
-_TRACEBACK = re.compile(
+_TRACEBACK = lazy_pattern(
     r"\bTraceback \(most recent call last\):?(?P<frames>.*)", re.DOTALL
 )
 _NO_REASON = "an internal error of the server"
-_NOISE = re.compile(
+_NOISE = lazy_pattern(
     r"This looks like a bug in LiteLLM.*|Received Model"
     r" Group=.*",
     re.DOTALL,
 )
-_PATH = re.compile(
+_PATH = lazy_pattern(
     r"(?<![\w/:.])/(?:[\w.@+-]+/){2,}(?=[\w.@+-])|\b[A-Z]:\\(?:[^\\\s]+\\)+"
 )
 """A path on the server's own machine, without its last part."""
-_URL = re.compile(r"https?://\S+")
+_URL = lazy_pattern(r"https?://\S+")
 _DEEPEST = 6
 
 
@@ -78,23 +78,6 @@ class _Fault:
     """The parameter that a field of the body names; empty if none does."""
 
 
-class _Words:
-    """A pattern of words in an error, compiled when the first error is read: most
-    commands meet none.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self._source = pattern
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self._source, re.IGNORECASE)
-
-    def are_in(self, text: str) -> bool:
-        """Return whether a text contains them."""
-        return self._pattern.search(text) is not None
-
-
 @frozen
 class _Rule:
     """An error with one of these statuses (or any), and one of these codes or classes, or a text.
@@ -118,7 +101,7 @@ class _Rule:
     statuses: Container[int] | None = None
     codes: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
-    text: _Words | None = None
+    text: re.Pattern[str] | None = None
     waits: bool | None = None
 
     def matches(self, fault: _Fault) -> bool:
@@ -133,13 +116,13 @@ class _Rule:
             return True
         if self.codes & fault.codes or self.classes & fault.classes:
             return True
-        return self.text is not None and self.text.are_in(fault.text)
+        return self.text is not None and self.text.search(fault.text) is not None
 
 
 # The lists below come from errors that providers and servers send. Codes are compared as a whole,
 # since a part of one may mean something else; texts are searched.
-def _words(*alternatives: str) -> _Words:
-    return _Words("|".join(alternatives))
+def _words(*alternatives: str) -> re.Pattern[str]:
+    return lazy_pattern("|".join(alternatives), re.IGNORECASE)
 
 
 def _names(*names: str) -> frozenset[str]:
@@ -571,7 +554,7 @@ def _cause_names(error: BaseException) -> Iterator[str]:
         cause = cause.__cause__ or cause.__context__
 
 
-_IDENTIFIER = re.compile(r"(?!none$|null$)[a-z][a-z_.]{0,39}")
+_IDENTIFIER = lazy_pattern(r"(?!none$|null$)[a-z][a-z_.]{0,39}")
 _CODE_FIELDS = ("code", "type", "status", "reason", "error_code", "__type", "errortype")
 _TEXT_FIELDS = (
     *("message", "raw", "detail", "msg", "error", "failed_generation", "quotaid"),

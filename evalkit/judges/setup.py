@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from evalkit.config import DECISIONS, SIMULATED, JudgeConfig
 from evalkit.core.errors import AccessError, CallError, JudgeSetupError
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.tokens import image_tokens
 from evalkit.core.types import JudgeRequest, Rung
 from evalkit.core.values import Json, JsonObject, frozen
@@ -356,7 +357,7 @@ def _longest_image(model: str) -> int:
     return _PER_IMAGE
 
 
-_UNSUPPORTED = re.compile(
+_UNSUPPORTED = lazy_pattern(
     r"chat.?template|not support|unsupported|endpoint|\btask\b", re.IGNORECASE
 )
 
@@ -368,13 +369,13 @@ def is_unsupported(error: CallError) -> bool:
     return _UNSUPPORTED.search(error.message) is not None
 
 
-_ABOUT_FORMAT = re.compile(
+_ABOUT_FORMAT = lazy_pattern(
     r"response_?format|json_?schema|schema|structured|json_?object|json.?mode|\btools?\b|function",
     re.IGNORECASE,
 )
-_ABOUT_LIMIT = re.compile("|".join((*LIMITS, "maximum tokens")))
-_ABOUT_TEMPLATE = re.compile("chat.?template", re.IGNORECASE)
-_RESPONSES_ONLY = re.compile(
+_ABOUT_LIMIT = lazy_pattern("|".join((*LIMITS, "maximum tokens")))
+_ABOUT_TEMPLATE = lazy_pattern("chat.?template", re.IGNORECASE)
+_RESPONSES_ONLY = lazy_pattern(
     r"v1/responses|not a chat model|responses api", re.IGNORECASE
 )
 
@@ -468,7 +469,7 @@ def _as_kind(error: CallError, problem: str, remedy: str) -> JudgeSetupError:
     return JudgeSetupError(problem, remedy=remedy)
 
 
-_KEY_OF_JUDGE = re.compile(r"\bjudge\.(?!judges\b)(?=[a-z_])")
+_KEY_OF_JUDGE = lazy_pattern(r"\bjudge\.(?!judges\b)(?=[a-z_])")
 
 
 @contextmanager

@@ -48,6 +48,7 @@ from typing import Any
 
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.core.errors import CallError, JudgeSetupError, did_you_mean
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
@@ -76,23 +77,23 @@ _SAMPLES = ("sample.jsonl", "graded.jsonl")
 _TYPICAL_LENGTH = (
     150  # characters; a single response counts as long or short relative to this
 )
-_SCALE = re.compile(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
-_STEP = re.compile(r"(?:in steps of|以) (\d+(?:\.\d+)?)")
+_SCALE = lazy_pattern(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
+_STEP = lazy_pattern(r"(?:in steps of|以) (\d+(?:\.\d+)?)")
 _CLASS = "class"
-_CLASSES = re.compile(
+_CLASSES = lazy_pattern(
     r"^# (?:Classes|类别)\n\n(?P<ordered>(?:From lowest to highest:|从低到高：)\n)?(?P<list>(?:-"
     r" .*\n)+)",
     re.MULTILINE,
 )
-_CLASS_NAME = re.compile(r"- (.*?)(?:: .*|：.*)?")
-_ABSTAIN = re.compile(
+_CLASS_NAME = lazy_pattern(r"- (.*?)(?:: .*|：.*)?")
+_ABSTAIN = lazy_pattern(
     r"^(?:If you cannot tell, answer |如果无法判断，请回答 )(.+?)(?:\. Do not guess\.|。"
     r"不要猜测。)$",
     re.MULTILINE,
 )
-_NUMBERED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
+_NUMBERED = lazy_pattern(r"^(\d+)\. (.*)$", re.MULTILINE)
 _ITEM_WORDS = {"en": ("met", "not met"), "zh": ("满足", "不满足")}
-_LABEL = re.compile(r'label="([^"]+)"')
+_LABEL = lazy_pattern(r'label="([^"]+)"')
 _REASON = "Simulated judge: no model read this."
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from evalkit.core.patterns import lazy_pattern
+
 LONGEST_PAUSE = 600.0
 LONGEST_STATED = 366 * 86400.0
 """Seconds; a longer wait is no time that a provider means, so it states nothing."""
@@ -18,17 +20,17 @@ _HEADERS = {
     "x-ai-ratelimit-retry-after": 1.0,
 }
 """The headers that state a wait, with their unit in seconds."""
-_REMAINING = re.compile(r"rate-?limit.*-remaining")
+_REMAINING = lazy_pattern(r"rate-?limit.*-remaining")
 _RESETS = (
     "x-ratelimit-reset",
     "x-rate-limit-reset",
     "ratelimit-reset",
     "helicone-ratelimit-reset",
 )
-_USED_UP = re.compile(r"(?:\br|\bremaining)\s*=\s*0\b")
-_RESET = re.compile(r"(?:\bt|\breset)\s*=\s*(\d+)")
+_USED_UP = lazy_pattern(r"(?:\br|\bremaining)\s*=\s*0\b")
+_RESET = lazy_pattern(r"(?:\bt|\breset)\s*=\s*(\d+)")
 """The parts of a `RateLimit` header, as in the drafts of the IETF."""
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SPAN = lazy_pattern(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNIX = 1e9
 """A number of seconds from here on is a time since 1970; a thousand times as many are
@@ -37,22 +39,22 @@ _AMOUNT = (
     r"\d+(?:\.\d+)?\s*(?:ms|millisecond|second|sec|minute|min|hour|hr|s|m|h)s?(?![a-z])"
 )
 _ASKED = r"(?:retry|try(?: your request)? again|again|wait(?:ing)?|back ?off|resets?|available)"
-_AMOUNTS = re.compile(rf"{_AMOUNT}(?:(?:\s|,|and)*{_AMOUNT})*", re.IGNORECASE)
-_IN_WORDS = re.compile(
+_AMOUNTS = lazy_pattern(rf"{_AMOUNT}(?:(?:\s|,|and)*{_AMOUNT})*", re.IGNORECASE)
+_IN_WORDS = lazy_pattern(
     rf"{_ASKED}\b[^\d\n]{{0,40}}?(?P<spans>{_AMOUNTS.pattern})",
     re.IGNORECASE,
 )
-_IN_CHINESE = re.compile(
+_IN_CHINESE = lazy_pattern(
     r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>毫秒|秒|分钟|小时)\s*(?:之|以)?后"
 )
 _CHINESE_UNITS = {"毫秒": 0.001, "秒": 1.0, "分钟": 60.0, "小时": 3600.0}
-_AT_TIME = re.compile(
+_AT_TIME = lazy_pattern(
     rf"(?:{_ASKED}|until)\b[^\d\n]{{0,30}}?"
     rf"(?P<date>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
     r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?",
     re.IGNORECASE,
 )
-_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:s|illi)|[smh])", re.I)
+_PART = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:s|illi)|[smh])", re.I)
 _FIELDS = {
     **dict.fromkeys(("retryafter", "retryafterseconds", "retryaftersec"), 1.0),
     **dict.fromkeys(("retrydelay", "estimatedtime", "retryinseconds"), 1.0),

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evalkit.core.shown import Shown
-from evalkit.report.case_list import Asked, render_prompts
-from evalkit.report.findings import findings
-from evalkit.report.findings.finding import Finding
-from evalkit.report.notebook import html_of
-from evalkit.report.page import render_report, run_files
-from evalkit.report.sweep_page import SweepFacts, render_sweep
 
-__all__ = [
-    "Asked",
-    "Finding",
-    "SweepFacts",
-    "findings",
-    "render_prompts",
-    "render_report",
-    "render_sweep",
-    "run_files",
-]
 
-Shown.renderer = html_of
+def _html_of(shown: Any) -> str:
+    # Only notebooks need it, and it loads the pages of sweeps and comparisons.
+    from evalkit.report.notebook import html_of
+
+    return html_of(shown)
+
+
+Shown.renderer = _html_of

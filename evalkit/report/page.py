@@ -18,6 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, p_value, printable, span
 from evalkit.core.errors import EvalkitError
 from evalkit.core.image_files import picture_sources
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.translation import (
@@ -450,7 +451,11 @@ def run_files(
     }
     if causes := cause_table(result):
         details[CAUSES] = causes
-    page, figures = draw_report(result, details, _prompt_renderer(config, evaluator))
+    prompts: Asked | None = None
+    # Judgments from a file have no calls whose prompts could be shown.
+    if any(judgment.keys for judgment in result.judgments):
+        prompts = _prompt_renderer(config, evaluator)
+    page, figures = draw_report(result, details, prompts)
     language = language_of(result.config)
     texts = getattr(evaluator, "prompt_texts", {})
     files = {"report.html": page, FINDINGS: _in_words(result, details, language)}
@@ -514,10 +519,10 @@ def _json(value: Any) -> str:
 # Pixels around a drawing, and above it for its title.
 _MARGIN, _HEAD = 16, 40
 # Group 1 is the width, group 2 the height, both in pixels.
-_OPENING = re.compile(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
+_OPENING = lazy_pattern(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
 # Light colors only: an SVG in a document has the document's light background.
-_COLOR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COLOR = lazy_pattern(r"(--\w+): light-dark\((#\w+), #\w+\)")
+_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FONT = (
     '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui,'
     " sans-serif"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.translation import in_every_language
 from evalkit.core.values import JsonObject, frozen
 from evalkit.report.figures.sweep_figures import (
@@ -28,7 +29,7 @@ from evalkit.scoring.leaderboard import Leaderboard, Standing
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""
 # A word of three or more characters that is neither a number nor a YAML constant.
-_WORD = re.compile(
+_WORD = lazy_pattern(
     r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE
 )
 

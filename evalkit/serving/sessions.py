@@ -9,9 +9,9 @@ from evalkit.core.planners import Planners
 from evalkit.core.resources import project
 from evalkit.core.types import Case, Judgment, Verdict
 from evalkit.datasets import with_examples
-from evalkit.engine import Session
 from evalkit.engine.cascade import Escalated, Units
 from evalkit.engine.event_loop import aside
+from evalkit.engine.judging import Session
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
 from evalkit.scoring.pipeline import verdicts_of

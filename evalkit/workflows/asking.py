@@ -14,10 +14,9 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.protocols import Evaluator, Judge, Store
 from evalkit.core.types import Case, Judgment
 from evalkit.core.values import frozen
-from evalkit.engine import JudgingResult
-from evalkit.engine import judge as judge_cases
 from evalkit.engine.cascade import Units, ask_in_turn
-from evalkit.engine.progress import Observe, Until
+from evalkit.engine.judging import judge as judge_cases
+from evalkit.engine.progress import JudgingResult, Observe, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.runner_kinds import runner_kind
 from evalkit.judges import make_arbiter, make_judges

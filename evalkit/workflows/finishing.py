@@ -18,7 +18,7 @@ from evalkit.core.splits import Split
 from evalkit.core.types import Case
 from evalkit.datasets import Dataset
 from evalkit.judges import describe_judges
-from evalkit.report import run_files
+from evalkit.report.page import run_files
 from evalkit.runs import claim_run, claim_unused_run
 from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note

@@ -20,6 +20,7 @@ from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
 from evalkit.core.display import slug
 from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.core.image_files import is_image_file
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case
@@ -347,7 +348,7 @@ def unusable(config: RunConfig, metrics: Metrics) -> str | None:
 
 JSON, JUNIT, MARKDOWN = "gate.json", "gate.xml", "gate.md"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = {"held": "✅ held", "failed": "❌ failed", "undecided": "❔ undecided"}
 
 

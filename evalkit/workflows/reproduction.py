@@ -21,11 +21,11 @@ from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.datasets.sources import STDIN
-from evalkit.engine import JudgingResult
-from evalkit.engine import judge as judge_cases
 from evalkit.engine.answered import AnsweredJudge
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging import judge as judge_cases
+from evalkit.engine.progress import JudgingResult
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import spec_of
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS

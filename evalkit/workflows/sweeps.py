@@ -26,11 +26,11 @@ from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
 from evalkit.core.values import Json, JsonObject
 from evalkit.engine.estimates import total
-from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.cases_page import cases_page
 from evalkit.report.findings.sweeps import choice_text
 from evalkit.report.page import language_of
 from evalkit.report.sweep_names import MARK, folded_names
+from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.runs import (
     layout,
     read_cases,

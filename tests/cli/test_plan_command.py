@@ -16,8 +16,8 @@ from evalkit.cli.progress import EVERY, RECENT, ProgressDisplay, Rate, as_time, 
 from evalkit.compose import load_config
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import JudgeSetupError
-from evalkit.engine import Plan
 from evalkit.engine.estimates import Length, Part, minutes
+from evalkit.engine.plan import Plan
 from evalkit.engine.progress import Progress
 from evalkit.judges import litellm_transport, pricing
 from evalkit.judges.litellm_transport import check_provider, load_litellm

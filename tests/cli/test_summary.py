@@ -17,7 +17,7 @@ from evalkit.cli.summary import (
 )
 from evalkit.config import RunConfig
 from evalkit.core.types import Case, Judgment, Metric, Response
-from evalkit.engine import Progress
+from evalkit.engine.progress import Progress
 from evalkit.report.page import render_report
 from evalkit.report.texts import metric_words
 from evalkit.runs.results import RunResult

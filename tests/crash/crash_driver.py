@@ -28,7 +28,8 @@ from evalkit.config import (
     ScoringConfig,
 )
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Response
-from evalkit.engine import JudgingResult, judge
+from evalkit.engine.judging import judge
+from evalkit.engine.progress import JudgingResult
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.scoring.pipeline import score_run

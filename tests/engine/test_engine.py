@@ -12,7 +12,8 @@ from evalkit.config import RunnerConfig
 from evalkit.core import spool
 from evalkit.core.errors import AccessError, CallError, ConfigError, JudgeSetupError
 from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Judgment, Usage
-from evalkit.engine import JudgingResult, Progress, judge
+from evalkit.engine.judging import judge
+from evalkit.engine.progress import JudgingResult, Progress
 from evalkit.runs.results import Calls
 from tests.support.counted_text import CountedText, most_texts
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases

@@ -26,9 +26,10 @@ from evalkit.core.types import (
     Response,
     Usage,
 )
-from evalkit.engine import judge, plan
 from evalkit.engine.backoff import LONGEST_WAIT, backoff
 from evalkit.engine.budget import Budget, BudgetReached
+from evalkit.engine.judging import judge
+from evalkit.engine.plan import plan
 from evalkit.engine.requests import (
     FREE_TEXT,
     Kind,

@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import AccessError, CallError
-from evalkit.engine import judge
+from evalkit.engine.judging import judge
 from evalkit.engine.outages import LOOK_EVERY
 from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import CallError
 from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Usage
-from evalkit.engine import judge, plan
-from evalkit.engine.plan import PilotSample, SubsetEvaluator
+from evalkit.engine.judging import judge
+from evalkit.engine.plan import PilotSample, SubsetEvaluator, plan
 from evalkit.engine.rate_limits import (
     GRAIN,
     LATE,

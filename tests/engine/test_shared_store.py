@@ -9,8 +9,8 @@ import pytest
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import CallError, StoreError
 from evalkit.core.types import Completion
-from evalkit.engine import judge
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging import judge
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
 from evalkit.store.sqlite import SqliteStore
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, cases

@@ -16,8 +16,7 @@ from evalkit.config import RunConfig, RunnerConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
 from evalkit.datasets import Dataset
-from evalkit.engine import judge
-from evalkit.engine.judging import JudgingResult
+from evalkit.engine.judging import JudgingResult, judge
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stopping import is_settled
 from evalkit.serving.watch import look_config

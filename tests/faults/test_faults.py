@@ -13,8 +13,9 @@ import pytest
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import JudgeSetupError
-from evalkit.engine import JudgingResult, judge
 from evalkit.engine.event_loop import Clock
+from evalkit.engine.judging import judge
+from evalkit.engine.progress import JudgingResult
 from evalkit.judges import make_judges
 from evalkit.store.sqlite import SqliteStore
 from tests.support import fault_server

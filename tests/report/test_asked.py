@@ -9,8 +9,7 @@ from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapCo
 from evalkit.core.types import Case, Completion, JudgeSpec, Judgment, Response
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.factory import make_evaluator
-from evalkit.report import render_prompts
-from evalkit.report.case_list import PageBudget
+from evalkit.report.case_list import PageBudget, render_prompts
 
 SPEC, ARBITER = JudgeSpec("m", "openai/m"), JudgeSpec("arbiter", "openai/a")
 LONG = "An answer of more than twenty characters, with <b>marks</b> and 汉字."

@@ -16,7 +16,6 @@ from evalkit.config import RunConfig
 from evalkit.core.display import exact, letter, span
 from evalkit.core.turns import Part, parse, render
 from evalkit.core.types import Case, Completion, Judgment, Metric, Response, Verdict
-from evalkit.report import render_report, run_files
 from evalkit.report.case_list import (
     BUDGET,
     CaseData,
@@ -27,7 +26,7 @@ from evalkit.report.case_list import (
     select_cases,
 )
 from evalkit.report.findings.finding import as_markdown
-from evalkit.report.page import asset
+from evalkit.report.page import asset, render_report, run_files
 from evalkit.report.shortened_texts import LONG
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT
 from evalkit.runs.results import RunResult

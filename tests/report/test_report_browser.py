@@ -10,7 +10,8 @@ import pytest
 from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
 from evalkit.core.types import Metric, Verdict
-from evalkit.report import SweepFacts, render_report, render_sweep
+from evalkit.report.page import render_report
+from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.report.watch_page import render_watch
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
 from evalkit.scoring.decision import decide

@@ -8,10 +8,9 @@ import pytest
 
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Metric, Orders, Verdict
-from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric
 from evalkit.report.findings.sweeps import contest_findings
-from evalkit.report.sweep_page import _short, settings_of
+from evalkit.report.sweep_page import SweepFacts, _short, render_sweep, settings_of
 from evalkit.scoring.decision import ONE_ORDER, Decision
 from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
 

@@ -21,8 +21,9 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.core.errors import EvalkitError
 from evalkit.core.types import Case, Response
-from evalkit.engine import JudgingResult, judge
 from evalkit.engine.event_loop import Clock
+from evalkit.engine.judging import judge
+from evalkit.engine.progress import JudgingResult
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
 from evalkit.report.findings.causes import REMEDIES

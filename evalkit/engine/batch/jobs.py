@@ -27,7 +27,6 @@ from evalkit.core.hashing import is_content_key
 from evalkit.core.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.core.types import Case, Rung
 from evalkit.core.values import frozen
-from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.answered import AnsweredJudge, Outcome
 from evalkit.engine.batch.answers import read_answers
 from evalkit.engine.batch.requests import (
@@ -43,7 +42,7 @@ from evalkit.engine.batch.requests import (
 )
 from evalkit.engine.budget import require_known
 from evalkit.engine.event_loop import on_interrupt
-from evalkit.engine.progress import Spend, Tally, add
+from evalkit.engine.progress import JudgingResult, Progress, Spend, Tally, add
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.runs.results import Calls, Spent
 from evalkit.store import shared_state

@@ -26,8 +26,9 @@ from evalkit.core.regular_files import open_file
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Completion, JudgeRequest, Rung
 from evalkit.core.values import Json, frozen
-from evalkit.engine import JudgingResult, judge
 from evalkit.engine.answered import AnsweredJudge, not_stored
+from evalkit.engine.judging import judge
+from evalkit.engine.progress import JudgingResult
 from evalkit.engine.requests import call_key, prompt_tokens, steps_left
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.adaptations import RUNGS, Shape

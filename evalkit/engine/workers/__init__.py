@@ -27,9 +27,8 @@ from evalkit.core.plugins import allowing_code, code_allowed
 from evalkit.core.redaction import secret_in
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.core.values import frozen
-from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.event_loop import handled_signals, interrupt
-from evalkit.engine.progress import Spend, add
+from evalkit.engine.progress import JudgingResult, Progress, Spend, add
 from evalkit.engine.runner_kinds import Work
 from evalkit.engine.shards import Shard, check_budget
 from evalkit.guard.credentials import withheld_servers, withhold_all

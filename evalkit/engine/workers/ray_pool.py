@@ -30,7 +30,7 @@ os.environ.setdefault(
 import ray
 
 from evalkit.core.errors import ConfigError, EvalkitError
-from evalkit.engine import Progress
+from evalkit.engine.progress import Progress
 from evalkit.engine.shards import Shard
 from evalkit.engine.workers import Lost, NoWorkers, Pool, ShardReport, ShardTask
 

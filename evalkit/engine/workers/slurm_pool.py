@@ -21,8 +21,8 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from evalkit.core.atomic_files import write_file
 from evalkit.core.errors import ConfigError
 from evalkit.core.values import Json
-from evalkit.engine import Progress
 from evalkit.engine.event_loop import handled_signals
+from evalkit.engine.progress import Progress
 from evalkit.engine.shards import Shard
 from evalkit.engine.workers import Lost, Pool, ShardReport, ShardTask
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.evaluators.parsing.mentions import is_denied
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
@@ -21,7 +22,7 @@ _TURN = (
     r"(?:(?:so|thus|hence|therefore|finally|on reflection|in conclusion|actually|wait|oops|sorry"
     r"|no|edit|update|correction|corrected)\b|总之|综上所述|因此|所以|更正|修正|不对|其实|实际上)"
 )
-_STATED = re.compile(
+_STATED = lazy_pattern(
     rf"(?:{_TURN}[,，:：.]? ?){{0,3}}(?:(?:my|the|我的) ?)?"
     r"(?P<last>(?:(?:final|overall|corrected|correct|actual|最终的?|总体的?|正确的?) ?)*)"
     r"(?:winner|verdict|decision|conclusion|class|category|label|answer|choice|pick|preference"
@@ -36,7 +37,7 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 """A sentence that states a decision after its name; `last` says that it is the last one."""
-_WON = re.compile(
+_WON = lazy_pattern(
     r"(?:(?:response|answer|antwort|réponse|respuesta|resposta|risposta|ответ|回答|응답)\s*)?"
     r"(?P<first>(?-i:[AB]))\s*(?:wins\b|is (?:the )?(?:better|best|stronger|winner)\b"
     r"|ist (?:die )?bess|gewinnt|est (?:la )?meilleure?|gagne|l['’]emporte"
@@ -47,19 +48,19 @@ _WON = re.compile(
     re.IGNORECASE,
 )
 """Who has won, in the languages in which judges answer; more words may follow."""
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
-_BARE = re.compile(
+_SENTENCE = lazy_pattern(r"(?<=[.!?。！？])\s*(?=\S)")
+_BARE = lazy_pattern(
     rf"(?:{_TURN}[,，:：.]? ?)*(?:(?:it|this|the (?:response|answer|item)) (?:is|was) )?"
     r"(?P<decision>\S.{0,60})",
     re.IGNORECASE,
 )
 """A last sentence that is nothing but a decision, as in "Actually, B is better."."""
-_TAGGED = re.compile(
+_TAGGED = lazy_pattern(
     r"<(final_answer|winner|verdict|decision|answer|choice|class|label)>([^<{]{1,60})</\1>",
     re.IGNORECASE,
 )
 _BOX = "\\boxed{"
-_BOXED = re.compile(r"\\boxed\{([^{}\n]{1,40})\}")
+_BOXED = lazy_pattern(r"\\boxed\{([^{}\n]{1,40})\}")
 _EDGES = " \t*_#`~>.。!！|\"'“”"
 _FIELDS = frozenset(
     (

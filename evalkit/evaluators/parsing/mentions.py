@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from evalkit.core.patterns import lazy_pattern
+
 _NO = (
     r"\b(?:(?<!or )(?:can)?not|never|neither|nor|than|over|instead of"
     r"|unlike|except|beats|versus|vs\.?"
@@ -27,12 +29,12 @@ _FILLERS = (
     r"|deserves?|merits?|earns?|worth"
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
-_DENIED = re.compile(
+_DENIED = lazy_pattern(
     rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
 )
 _LONGEST = 60
 _LONGEST_LINE = 300
-_IF = re.compile(
+_IF = lazy_pattern(
     r"(?:\A|[.;!?。；！？])\W*(?:(?:if|unless)\b|如果|若|假如|要是|倘若)"
     r"(?! (?:i|we|one|you)\b| ?(?:我|必须|一定))[^.;!?。；！？]*\Z",
     re.IGNORECASE,
@@ -40,7 +42,7 @@ _IF = re.compile(
 """A condition, unless it is only that a choice has to be made."""
 _OPENING = ("“", "「", "『", "«")
 _CLOSING = ("”", "」", "』", "»")
-_LISTED = re.compile(
+_LISTED = lazy_pattern(
     r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
     r"|and|or|to|(?:out )?of|through|versus|vs\.?|maybe|perhaps|possibly|followed by"
     r"|ahead of|\d[.)]|和|或者?|与|比|到|至)[^\S\n]*)*",

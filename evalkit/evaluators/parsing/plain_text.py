@@ -12,10 +12,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import Winner
 
-_TAG = re.compile(r"<(/?)(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_TAG = lazy_pattern(r"<(/?)(think|thinking|thought|reasoning)>", re.IGNORECASE)
 
 _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord("【"): "[",
@@ -123,12 +124,12 @@ _SORRY = (
     r"(?:i(?:'m| am) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my |i"
     r" )?apolog\w+|unfortunately)"
 )
-_ENGLISH = re.compile(
+_ENGLISH = lazy_pattern(
     rf"\A\W*(?:{_SORRY}\b[^\n]{{0,60}}?)?(?:as an ai\b[^.\n]{{0,60}}?)?\bi"
     rf" ?{_UNABLE}\b[^.\n]{{0,60}}?\b{_DEEDS}",
     re.IGNORECASE,
 )
-_CHINESE = re.compile(
+_CHINESE = lazy_pattern(
     r"\A\W*(?:(?:很|非常|十分)?(?:抱歉|对不起|遗憾)[^\n]{0,30}?|作为(?:一个|一名)?(?:AI|人工智能|语言模型)[^。"
     r"\n]{0,30}?)?"
     r"我?(?:无法|不能|不便|没有办法|拒绝)[^。"
@@ -144,16 +145,16 @@ def is_refusal(text: str) -> bool:
 
 
 _ROUNDS = 3
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"(?<!\\)\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))"
 )
-_NO_CHARACTER = re.compile(
+_NO_CHARACTER = lazy_pattern(
     r"&#[xX]?[0-9a-fA-F]{9,}"
 )  # more digits than any character has; Python may not parse them
-_PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
-_BACKSLASHED = re.compile(r"\\+([^\w\s])")
+_PERCENT = lazy_pattern(r"%([2-7][0-9a-fA-F])")
+_BACKSLASHED = lazy_pattern(r"\\+([^\w\s])")
 _INVISIBLE = ("Cf", "Mn", "Me")
-_LETTER = re.compile(
+_LETTER = lazy_pattern(
     r"(?<!\\)(?:\\\\)*\\u00(?:3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a])",
     re.IGNORECASE | re.ASCII,
 )
@@ -229,7 +230,7 @@ _DIGITS = MappingProxyType(
     | {"〇": "0", "两": "2"}
 )
 _ONES = "一二两三四五六七八九"
-_CHINESE_SCORE = re.compile(
+_CHINESE_SCORE = lazy_pattern(
     rf"(?:(?P<hundred>一百)|(?P<tens>[{_ONES}]?十)?(?P<ones>[{_ONES}零〇])?)"
     rf"(?:点(?P<decimals>[{_ONES}零〇]+))?"
 )
@@ -237,23 +238,23 @@ _NUMERAL = f"[{_ONES}零〇十百]"
 _OUT_OF = r"[ \t]*(?:/|(?:out )?of|sur|von|из|de|su)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
 _LONGEST = 64  # characters of a number and of its context
-_BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
-_AFTER = re.compile(
+_BEFORE = lazy_pattern(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
+_AFTER = lazy_pattern(
     rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?",
     re.IGNORECASE,
 )
-_BASE = re.compile(
+_BASE = lazy_pattern(
     rf"{_OUT_OF}|[ \t]*%"
     r"|(?:[ \t]*分)?[ \t]*\((?:/|(?:out )?of|满分)[ \t]*\d+(?:\.\d+)?[ \t]*(?:分|points?)?\)",
     re.IGNORECASE,
 )
-_BASE_BEFORE = re.compile(
+_BASE_BEFORE = lazy_pattern(
     r"(?:\bscale (?:of |from )?\d+ ?(?:to|-|–) ?|\bout of |满分 ?)"
     r"(?P<scale>\d+(?:\.\d+)?)[^\d\n]*\Z"
     r"|\b\d+ ?(?:to|-|–) ?(?P<named>\d+(?:\.\d+)?)(?:-point)? scale[^\d\n]*\Z",
     re.IGNORECASE,
 )
-_SPECIAL = re.compile(r"(?:<\|[\w-]{1,30}\|>\s*)+\Z")
+_SPECIAL = lazy_pattern(r"(?:<\|[\w-]{1,30}\|>\s*)+\Z")
 _TAIL = 200
 
 
@@ -312,7 +313,7 @@ def with_base(text: str, end: int) -> int:
     return end
 
 
-_BARE = re.compile(r"\d+(?:\.\d+)?")
+_BARE = lazy_pattern(r"\d+(?:\.\d+)?")
 _SIGNS = "~≈≤≥±.-"
 
 
@@ -354,7 +355,7 @@ def without_special_tokens(text: str) -> str:
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _UNIT = r"(?:分|星|points?|stars?)?"
-_WRITTEN = re.compile(
+_WRITTEN = lazy_pattern(
     rf"(?P<score>{_NUMBER})\s*{_UNIT}\s*"
     rf"(?:(?P<open>\()?(?:/|(?:out )?of|sur|von|из|de|su|满分)\s*(?P<of>{_NUMBER})"
     rf"\s*{_UNIT}(?(open)\))"
@@ -433,7 +434,7 @@ def read_class(value: object, classes: Classes) -> str:
 
 _TIES = ("TIE", "TIED", "DRAW", "EQUAL", "平局", "平手", "打平", "持平")
 _SPELLINGS = MappingProxyType({"A": "A", "B": "B"} | dict.fromkeys(_TIES, "TIE"))
-_TITLE = re.compile(
+_TITLE = lazy_pattern(
     r"\A(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)["
     r" _]?|响应|回答|回复|答案)\(?(?P<letter>[AB])\)?\Z"
 )
@@ -480,13 +481,13 @@ _PRAISE = (
 )
 _FIRST_SIDE = _SIDE.format(1)
 _OTHER_SIDE = _SIDE.format(2)
-_ONE_SIDE = re.compile(
+_ONE_SIDE = lazy_pattern(
     rf"(?:{_FIRST_SIDE}|{_PLACE})(?: ?(?:{_PRAISE})(?: THAN {_OTHER_SIDE})?)?"
 )
-_BEATS = re.compile(
+_BEATS = lazy_pattern(
     rf"{_FIRST_SIDE} ?(?P<sign>>{{1,3}}|<{{1,3}}|={{1,3}}|≈|BEATS|优于|好于|不如) ?{_OTHER_SIDE}"
 )
-_TIE = re.compile(
+_TIE = lazy_pattern(
     r"(?:IT(?: I|')S )?(?:A )?(?:TIE|TIED|DRAW)(?: ?\((?:BOTH ?(?:BAD|GOOD)|EQUAL)\))?"
     r"|C|\[\[C\]\]|(?:THE )?SAME|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
     r"|BOTH (?:ARE )?(?:EQUAL|EQUALLY GOOD|EQUALLY BAD|GOOD|BAD)"

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from evalkit.config import OutputConfig
 from evalkit.core.errors import ConfigError
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import ItemAnswer, Winner
 from evalkit.core.values import frozen
@@ -35,8 +36,8 @@ T = TypeVar("T")
 
 _DECORATION = " \t*_#`~.。"
 _QUOTES = "[\"'“”‘’「」『』«»]"
-_LABEL = re.compile(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
-_REST = re.compile(
+_LABEL = lazy_pattern(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
+_REST = lazy_pattern(
     r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?|です|である|입니다)?"
     r"(?:[^\w\n]*confidence\b[^\n]{0,20})?[^\w\n]*(?:\n|\Z)",
     re.IGNORECASE,
@@ -337,9 +338,9 @@ BETTER = 1 / 3
 """The margin of `[[A>B]]`."""
 
 # Models escape square brackets for Markdown renderers.
-_MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
+_MARK = lazy_pattern(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
 _LONGEST_MARK = 40
-_ORDERED = re.compile(
+_ORDERED = lazy_pattern(
     r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z"
 )
 
@@ -541,10 +542,12 @@ _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
         "无法判断": "cannot_assess",
     }
 )
-_NUMBERED = re.compile(r"\A(?:item ?)?(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z", re.I)
-_AFTER_ITEM = re.compile(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
+_NUMBERED = lazy_pattern(
+    r"\A(?:item ?)?(?P<number>\d{1,5})\s*:\s*(?P<answer>.+)\Z", re.I
+)
+_AFTER_ITEM = lazy_pattern(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
 """What may follow an answer on its line: nothing, or the next answer."""
-_ENTRY = re.compile(r"item\W{0,3}:", re.I)
+_ENTRY = lazy_pattern(r"item\W{0,3}:", re.I)
 WANTED = "[[met]], [[not met]] or [[cannot assess]]"
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from evalkit.core.lookalikes import OPENERS, visual_form
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import Message
 
 MARKERS = (
@@ -24,10 +25,10 @@ MARKERS = (
 )
 """The markers around texts in the shipped templates, such as `<task>` and `</task>`."""
 
-_OPENER = re.compile(f"[{OPENERS}]")
+_OPENER = lazy_pattern(f"[{OPENERS}]")
 # In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a
 # marker.
-_ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
+_ASCII_OPENER = lazy_pattern(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
 _NAME = (
     r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)"
     r"|response[_-]?[ab]|requirements)"
@@ -38,8 +39,8 @@ _NAME = (
 # be closed or tight. A tag ends at the next bracket of either kind, so that neutralizing the next
 # tag cannot turn this
 # one into a marker.
-_TIGHT = re.compile(rf"</*{_NAME}/*>")
-_PLAIN = re.compile(rf"<(?: */[ /]*{_NAME}|{_NAME}) *(?:/* *$|[ /][^<>]*[<>])")
+_TIGHT = lazy_pattern(rf"</*{_NAME}/*>")
+_PLAIN = lazy_pattern(rf"<(?: */[ /]*{_NAME}|{_NAME}) *(?:/* *$|[ /][^<>]*[<>])")
 _LOOKAHEAD = 120
 
 # Control tokens of chat templates. Servers parse them even inside the text of a message.
@@ -55,14 +56,14 @@ _DOCUMENTS = (
 )
 # Tags of thinking in an answer. Quoted from a text, they would hide the judge's own words.
 _THINKING = r"</?(?:think|thinking|thought|reasoning)>"
-_CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
-_BRACKET = re.compile(r"[<\[]")
+_CONTROL = lazy_pattern(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
+_BRACKET = lazy_pattern(r"[<\[]")
 _ENDING = "|>"
 # The characters that can follow the opening bracket of a control token, unless the token ends with
 # `_ENDING`.
-_LIKELY_BRACKET = re.compile(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
+_LIKELY_BRACKET = lazy_pattern(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
 _ESCAPED = {"[": "&#91;"}
-_PLACED = re.compile(
+_PLACED = lazy_pattern(
     rf"^<(({'|'.join(MARKERS)})(?: [^<>\n]*)?)>\n(.*?)\n</\2>$",
     re.DOTALL | re.MULTILINE,
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.errors import DatasetError
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.regular_files import read_text
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets.compression import (
@@ -436,20 +437,20 @@ def _unreadable(path: Path, bad: OSError) -> DatasetError:
 
 
 # FastChat writes "[The Start of Assistant A's Answer]", others "<|The Start of ...|>".
-_ANSWER = re.compile(
+_ANSWER = lazy_pattern(
     r"(?:\[|<\|)The Start of (?:the )?(?:Assistant|Model)(?: (?P<side>[AB]))?['’]s "
     r"(?P<kind>Answer|Conversation with User)(?:\]|\|>)\s*(?P<text>.*?)\s*(?:\[|<\|)The End of ",
     re.DOTALL,
 )
-_QUESTION = re.compile(
+_QUESTION = lazy_pattern(
     r"(?:\[(?:User )?Question\]|<\|User Prompt\|>)\s*(?P<text>.*?)\s*(?=\[The Start|<\|The )",
     re.DOTALL,
 )
-_REFERENCE = re.compile(
+_REFERENCE = lazy_pattern(
     r"(?:\[|<\|)The Start of Reference Answer(?:\]|\|>)\s*(?P<text>.*?)\s*(?:\[|<\|)The End of ",
     re.DOTALL,
 )
-_TURN = re.compile(
+_TURN = lazy_pattern(
     r"^### (?P<who>User|Assistant(?: [AB])?|Reference answer):[ \t]*\n", re.MULTILINE
 )
 

@@ -81,7 +81,9 @@ def log_upper_tail(hits: int, drawn: int, lost: int, total: int) -> float:
     counts = counts[rest <= others]
     rest = rest[rest <= others]
     of_lost = log_factorial[lost] - log_factorial[counts] - log_factorial[lost - counts]
-    of_others = log_factorial[others] - log_factorial[rest] - log_factorial[others - rest]
+    of_others = (
+        log_factorial[others] - log_factorial[rest] - log_factorial[others - rest]
+    )
     of_all = log_factorial[total] - log_factorial[drawn] - log_factorial[total - drawn]
     return float(np.logaddexp.reduce(of_lost + of_others - of_all))
 
