@@ -1,11 +1,13 @@
 """Frozen classes are dataclasses, however their fields are set."""
 
+import re
 from collections.abc import Hashable
 from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass, make_dataclass
 
 import pytest
 
 from evalkit.core import types
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.values import frozen
 from evalkit.engine.requests import CallGroup, PlannedCall
 
@@ -52,3 +54,14 @@ def test_fields_that_are_not_plain_parameters_are_set_as_a_dataclass_sets_them()
     assert (Named("a", kind="pair").kind, Named("a").size) == ("pair", 3)
     with pytest.raises(TypeError, match="positional"):
         Named("a", 4)  # type: ignore[call-arg,misc]
+
+
+def test_a_lazy_pattern_compiles_when_it_is_used_and_then_costs_nothing_more(monkeypatch):
+    lazy = lazy_pattern("(a)|b", re.IGNORECASE)
+    broken = lazy_pattern("(")
+    assert broken.pattern == "("
+    assert [match[1] for match in lazy.finditer("AbX")] == ["A", None]
+    monkeypatch.setattr(re, "compile", None)
+    assert lazy.finditer("c") is not None
+    with pytest.raises(TypeError):
+        lazy.sub("", "a")

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import hypergeom, permutation_test
 
 from evalkit.config import GateConfig, ScoringConfig
 from evalkit.core.checklists import read_items
@@ -37,6 +39,7 @@ from evalkit.scoring.search import columns as search_columns
 from evalkit.scoring.search import items as search_items
 from evalkit.scoring.search import search as search_module
 from evalkit.scoring.search.family import compare_slices
+from evalkit.scoring.search.missing import log_upper_tail
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
@@ -1108,3 +1111,13 @@ def test_a_slice_of_equal_scores_is_named(with_concordance):
     where = found["decision/where/language/ja"]
     assert where.value == 0
     assert json.loads(where.note)["allows"] == "none"
+
+
+@given(st.data())
+def test_the_tail_of_missing_answers_is_that_of_scipy(data):
+    total = data.draw(st.integers(2, 400))
+    lost = data.draw(st.integers(0, total))
+    drawn = data.draw(st.integers(0, total))
+    hits = data.draw(st.integers(0, min(lost, drawn)))
+    expected = hypergeom.logsf(hits - 1, total, lost, drawn)
+    assert log_upper_tail(hits, drawn, lost, total) == pytest.approx(expected, abs=1e-9, rel=1e-9)
