@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import pyarrow
@@ -586,10 +585,6 @@ def better_is_shorter(case: Case) -> bool:
     return a < b if case.label == "A" else b < a
 
 
-def is_chinese(text: str) -> bool:
-    return any("一" <= c <= "鿿" for c in text)
-
-
 def test_sample_is_balanced():
     dataset = shipped("sample.jsonl", "pairwise")
     cells = Counter((c.label, c.metadata["language"], better_is_shorter(c)) for c in dataset.cases)
@@ -613,29 +608,6 @@ def test_quick_is_a_balanced_part_of_the_sample():
     assert sum(c.metadata["language"] == "zh" for c in cases) == 2
 
 
-def test_sample_says_what_is_wrong_with_the_worse_answer():
-    cases = shipped("sample.jsonl", "pairwise").cases
-    assert {c.metadata["flaw"] for c in cases} == FLAWS
-    assert all(set(c.metadata) == {"language", "flaw"} for c in cases)
-    assert (
-        sum(c.context is not None for c in cases)
-        == sum(c.reference is not None for c in cases)
-        == 4
-    )
-    assert all(is_chinese(c.prompt) == (c.metadata["language"] == "zh") for c in cases)
-
-
-def test_sample_is_short_enough_for_a_small_judge():
-    cases = shipped("sample.jsonl", "pairwise").cases
-    assert max(len(c.prompt.split()) for c in cases) <= 40
-    words = [
-        len(r.text.split()) for c in cases if c.metadata["language"] == "en" for r in c.responses
-    ]
-    assert min(words) >= 15
-    assert max(words) <= 60
-    assert mean(len(r.text) for c in cases for r in c.responses) < 150
-
-
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise"])
 def test_graded_holds_four_levels_a_case(mode):
     dataset = shipped("graded.jsonl", mode)
@@ -647,9 +619,3 @@ def test_graded_holds_four_levels_a_case(mode):
         assert len({r.grade for r in case.responses}) == 4
         assert {r.grade for r in case.responses} <= {1, 2, 3, 4, 5}
         assert case.label is None
-
-
-def test_graded_order_gives_nothing_away():
-    cases = shipped("graded.jsonl", "pointwise").cases
-    best = Counter(max(range(4), key=lambda i, c=c: c.responses[i].grade) for c in cases)
-    assert len(best) >= 3

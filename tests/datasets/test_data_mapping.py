@@ -67,23 +67,14 @@ def test_templates_compose_texts_of_columns(data):
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        (
-            "{{ questoin }}",
-            ":1: no column 'questoin' for dataset.fields.prompt; the columns are id, prompt,",
-        ),
-        (
-            "{{ prompt.x.y }}",
-            ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix the expression",
-        ),
+        ("{{ questoin }}", ":1: no column 'questoin' for dataset.fields.prompt; the columns are"),
+        ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix"),
         ("{{ 1 / 0 }}", ":1: dataset.fields.prompt: ZeroDivisionError"),
         (
             "{{ ''.__class__.__mro__ }}",
             ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'",
         ),
-        (
-            "{{ prompt",
-            "dataset.fields.prompt: is not a Jinja expression (unexpected end of template",
-        ),
+        ("{{ prompt", "dataset.fields.prompt: is not a Jinja expression"),
         (
             "{{ prompt | nofilter }}",
             "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'",
@@ -149,9 +140,7 @@ def test_a_stratified_sample_takes_of_each_its_share(data):
     for seed in range(5):
         drawn = load(path, sample={"n": 10, "seed": seed, "stratify": "topic"}).cases
         assert Counter(case.metadata["topic"] for case in drawn) == {"rare": 1, "common": 9}
-    assert "no column 'topci' for dataset.sample.stratify" in complaint(
-        path, sample={"n": 5, "stratify": "topci"}
-    )
+    assert "no column 'topci' for" in complaint(path, sample={"n": 5, "stratify": "topci"})
     by_template = load(path, sample={"n": 10, "stratify": "{{ n < 25 }}"}).cases
     assert Counter(int(case.id) < 25 for case in by_template) == {True: 5, False: 5}
 
@@ -273,9 +262,7 @@ def test_sharegpts_conversations_are_conversations_too(data):
     ):
         load_cases(DatasetConfig(path=str(path)), mode="pointwise")
     wrong = {**turns, "prompt": "{{ id | conversation }}"}
-    with pytest.raises(
-        DatasetError, match=r"dataset.fields.prompt: ValueError: not a list of messages"
-    ):
+    with pytest.raises(DatasetError, match=r"dataset.fields.prompt: ValueError: not a list of"):
         load_cases(DatasetConfig(path=str(path), fields=wrong), mode="pointwise")
 
 
@@ -373,9 +360,7 @@ def test_answers_of_many_systems_are_joined_to_their_questions(tables):
         tables, fields=FIELDS, join={"answers": JOIN}, filter="answers | length == 2", limit=1
     )
     assert [case.id for case in filtered.cases] == ["1"]
-    assert ":3: 1 response, and mode pairwise needs 2" in complaint(
-        tables, fields=FIELDS, join={"answers": JOIN}
-    )
+    assert ":3: 1 response, and mode" in complaint(tables, fields=FIELDS, join={"answers": JOIN})
 
 
 def test_a_row_of_another_file_becomes_an_object(tables, tmp_path):

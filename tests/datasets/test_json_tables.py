@@ -75,10 +75,7 @@ def test_a_table_in_one_object_is_as_long_as_it_was(tmp_path):
         ('{"a": [1, 2], "b": [1]}', "the columns have different lengths: a (2), b (1)"),
         ('{"columns": ["a"], "data": [[1, 2]]}', "has 2 cells and there are 1 columns"),
         ('{"columns": ["a", "a"], "data": [[1, 2]]}', "two columns have the same name"),
-        (
-            '{"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}}',
-            "could be columns of rows or rows by id",
-        ),
+        ('{"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}}', "could be columns of rows or rows by"),
         ('{"data": [', "not JSON"),
         ('{"data": ' + "[" * 100_000, "nested too deeply"),
     ],
@@ -136,9 +133,7 @@ def sheet(path: Path, cells: dict[str, str]) -> Path:
 @pytest.mark.parametrize("far", ["XFD1048576", "KN1048576"])
 def test_a_sheet_with_one_cell_far_away_is_refused_by_name_and_size(far, tmp_path):
     path = sheet(tmp_path / "far.xlsx", {"A1": "judge", "B1": "human", far: "x"})
-    with pytest.raises(
-        DatasetError, match=r"sheet 'Votes' spans 1,048,576 rows and [\d,]+ columns"
-    ):
+    with pytest.raises(DatasetError, match=r"sheet 'Votes' spans 1,048,576 rows and [\d,]+"):
         list(reader_for(None, path)(path))
 
 

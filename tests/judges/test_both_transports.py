@@ -144,7 +144,6 @@ ANSWERS = {
     "reasoning": said("yes", reasoning="hmm"),
     "thinking": said("<think>well</think>yes"),
     "half_a_thought": said("<think>well yes"),
-    "logprobs": choosing({"content": "yes"}, logprobs=LOGPROBS),
     "no_logprobs": choosing({"content": "yes"}, logprobs=None),
     "no_usage": Reply({k: v for k, v in said().body.items() if k != "usage"}),
     "null_usage": with_usage(None),
@@ -163,6 +162,8 @@ ANSWERS = {
     "many_choices": Reply(
         completion(said("first").body["choices"] + said("second").body["choices"])
     ),
+    # After an answer that has them, one without them is a fault.
+    "logprobs": choosing({"content": "yes"}, logprobs=LOGPROBS),
 }
 
 
@@ -194,19 +195,19 @@ LISTED = 12 * 0.15e-6 + 3 * 0.6e-6
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ANSWERS)
-async def test_the_same_completion(name, model):
-    through_litellm, direct = await both([ANSWERS[name]], model=model, logprobs=True)
-    [one], [other] = through_litellm[0], direct[0]
-    assert {field: getattr(one, field) for field in EXPECTED.get(name, {})} == EXPECTED.get(
-        name, {}
-    )
-    if name == "plain" and not model.startswith("hosted_vllm"):
-        assert one.cost_usd == pytest.approx(LISTED)
-    if name == "unknown_model":
-        assert (one.cost_usd is None) == (model != MODELS[0])
-    assert other == replace(one, cost_usd=other.cost_usd)
-    assert other.cost_usd == pytest.approx(one.cost_usd)
+async def test_the_same_completions(model):
+    replies = [*ANSWERS.values()]
+    asked = [TEXT] * len(replies)
+    through_litellm, direct = await both(replies, asked, model=model, logprobs=True)
+    for name, found, other in zip(ANSWERS, through_litellm[0], direct[0], strict=True):
+        expected = EXPECTED.get(name, {})
+        assert {field: getattr(found, field) for field in expected} == expected, name
+        if name == "plain" and not model.startswith("hosted_vllm"):
+            assert found.cost_usd == pytest.approx(LISTED)
+        if name == "unknown_model":
+            assert (found.cost_usd is None) == (model != MODELS[0])
+        assert other == replace(found, cost_usd=other.cost_usd), name
+        assert other.cost_usd == pytest.approx(found.cost_usd), name
     assert direct[1] == through_litellm[1]
 
 
@@ -261,18 +262,20 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("reply", "kind"), FAULTS.values(), ids=FAULTS)
-async def test_the_same_failure(reply, kind, model):
-    through_litellm, direct = await both([said(), reply], [TEXT, TEXT], model=model)
-    [fault], [other] = through_litellm[0][1:], direct[0][1:]
-    assert fault[:3] == other[:3] == kind
-    assert "\n" not in fault[3]
-    assert "litellm" not in fault[3].lower()
-    if isinstance(reply.body, dict) and reply.status >= 400 and "detail" not in reply.body:
-        assert (
-            other == fault
-        )  # otherwise each says in its own words what the server did not say in words
-    assert len(direct[1]) == len(through_litellm[1]) == 2
+async def test_the_same_failures(model):
+    replies = [reply for fault, _ in FAULTS.values() for reply in (said(), fault)]
+    asked = [TEXT] * len(replies)
+    through_litellm, direct = await both(replies, asked, model=model)
+    told = zip(FAULTS, through_litellm[0][1::2], direct[0][1::2], strict=True)
+    for name, fault, other in told:
+        reply, kind = FAULTS[name]
+        assert fault[:3] == other[:3] == kind, name
+        assert "\n" not in fault[3]
+        assert "litellm" not in fault[3].lower()
+        if isinstance(reply.body, dict) and reply.status >= 400 and "detail" not in reply.body:
+            # Otherwise each says in its own words what the server did not say in words.
+            assert other == fault
+    assert len(direct[1]) == len(through_litellm[1]) == len(asked)
 
 
 @pytest.mark.parametrize(
@@ -430,24 +433,16 @@ async def test_a_name_whose_first_part_is_no_provider_is_sent_whole(provider):
     assert [body["model"] for body in provider.requests] == ["meta-llama/Llama-3.1-8B"] * 2
 
 
-async def test_connections_are_kept(provider):
-    config = JudgeConfig(model="openai/x", api_base=provider.api_base, transport="direct")
-    [judge] = make_judges(config, RunnerConfig())
-    for _ in range(3):
-        await asyncio.gather(*(judge.complete(TEXT) for _ in range(4)))
-    await judge.close()
-    assert len(provider.requests) == 12
-    assert len({headers["host"] for headers in provider.headers}) == 1
-
-
 def test_litellm_is_not_imported(provider):
     code = f"""
 import asyncio, json, sys
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.judges import make_judges
+from evalkit.judges.pricing import price_of
 from evalkit.core.types import JudgeRequest
 [judge] = make_judges(JudgeConfig(model="openai/x", api_base={provider.api_base!r}, transport="direct"), RunnerConfig())
 assert "aiohttp" not in sys.modules
+assert price_of(JudgeConfig(model="openai/gpt-4o"))
 async def main():
     got = await judge.complete(JudgeRequest("c", (0,), (0,), ({{"role": "user", "content": "hello"}},)))
     await judge.close()

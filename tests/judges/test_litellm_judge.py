@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from evalkit.config import JudgeConfig, Price, RunnerConfig
+from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import CallError, JudgeSetupError
 from evalkit.core.types import AnswerFormat, Completion, JudgeRequest
 from evalkit.judges import litellm_transport, make_judges
 from tests.support.fake_provider import Reply, refused, said
-from tests.support.thorough import some_of
 
 SCHEMA = {
     "type": "object",
@@ -61,11 +60,6 @@ async def test_what_is_set_is_sent_and_nothing_else(provider):
         "seed": 7,
         "top_p": 0.5,
     }
-
-
-async def test_a_price_of_ones_own_comes_first(provider):
-    [got] = await ask(made(provider, price=Price(input=1.0, output=100.0)))
-    assert got.cost_usd == pytest.approx((12 * 1 + 3 * 100) / 1e6)
 
 
 @pytest.mark.parametrize("gone", [ImportError, TypeError])
@@ -170,8 +164,9 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("status", [400, 429, 500])
-@pytest.mark.parametrize("body", some_of(BODIES, 3))
+@pytest.mark.parametrize(
+    ("body", "status"), [(body, (400, 429, 500)[n % 3]) for n, body in enumerate(BODIES)]
+)
 @pytest.mark.parametrize(
     "model", ["openai/gpt-4o-mini", "hosted_vllm/x", "anthropic/claude-3-haiku-20240307"]
 )
@@ -194,10 +189,7 @@ async def test_litellm_reads_only_the_beginning_of_a_large_or_deep_error(
 async def test_a_missing_key_is_said_before_any_call(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     [judge] = make_judges(JudgeConfig(model="openai/gpt-4o-mini"), RunnerConfig())
-    with pytest.raises(
-        JudgeSetupError,
-        match="openai/gpt-4o-mini: no API key; set the environment variable OPENAI_API_",
-    ):
+    with pytest.raises(JudgeSetupError, match="openai/gpt-4o-mini: no API key; set the"):
         await ask(judge)
 
 

@@ -13,7 +13,7 @@ from evalkit.judges.error_mapping import call_error
 from evalkit.judges.litellm_transport import BY_OWN_HANDLER, OPENAI_PROTOCOL, LiteLLMTransport
 from evalkit.judges.pricing import listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of
-from tests.support.fake_provider import Provider, refused, said, serving
+from tests.support.fake_provider import Provider, refused, said
 
 KNOWN = (
     *(
@@ -144,58 +144,74 @@ def told_of(answer: Answer, cost: float | None):
     return replace(answer, tier=None), None if not cost else float(f"{cost:.9g}")
 
 
+SERVER: list[Provider] = []
+
+
+@pytest.fixture(autouse=True)
+def _server(module_provider):
+    """Give all requests of the module one address, so that LiteLLM keeps its clients."""
+    SERVER[:] = [module_provider]
+
+
+def answering(reply) -> Provider:
+    [provider] = SERVER
+    provider.requests.clear()
+    provider.headers.clear()
+    provider.script.clear()
+    provider.script.append(reply)
+    return provider
+
+
 async def plainly(model: str, call, reply):
-    with serving() as provider:
-        provider.script.append(reply)
-        settings = {
-            "api_base": provider.api_base,
-            "timeout": 20.0,
-            "num_retries": 0,
-            "max_retries": 0,
-        }
-        missing = (
-            {"api_key": "none"}
-            if not os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY")
-            else {}
+    provider = answering(reply)
+    settings = {
+        "api_base": provider.api_base,
+        "timeout": 20.0,
+        "num_retries": 0,
+        "max_retries": 0,
+    }
+    missing = (
+        {"api_key": "none"}
+        if not os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY")
+        else {}
+    )
+    messages = [{"role": "user", "content": "hello"}]
+    litellm = litellm_transport.enter()
+    try:
+        response = await litellm.acompletion(
+            model=model,
+            messages=messages,
+            _skip_mcp_handler=True,
+            **call,
+            **settings,
+            **missing,
         )
-        messages = [{"role": "user", "content": "hello"}]
-        litellm = litellm_transport.enter()
-        try:
-            response = await litellm.acompletion(
-                model=model,
-                messages=messages,
-                _skip_mcp_handler=True,
-                **call,
-                **settings,
-                **missing,
-            )
-        except Exception as error:
-            return told(call_error(error), provider), sent(provider)
-        finally:
-            await litellm_transport.leave()
-        answer = answer_of(response)
-        name = (answer.model or "").removeprefix(model.partition("/")[0] + "/")
-        return told_of(
-            replace(answer, model=name), response._hidden_params.get("response_cost")
-        ), sent(provider)
+    except Exception as error:
+        return told(call_error(error), provider), sent(provider)
+    finally:
+        await litellm_transport.leave()
+    answer = answer_of(response)
+    name = (answer.model or "").removeprefix(model.partition("/")[0] + "/")
+    return told_of(replace(answer, model=name), response._hidden_params.get("response_cost")), sent(
+        provider
+    )
 
 
 async def by_own_handler(model: str, call, reply):
-    with serving() as provider:
-        provider.script.append(reply)
-        transport = LiteLLMTransport(
-            JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=60.0)
+    provider = answering(reply)
+    transport = LiteLLMTransport(
+        JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=60.0)
+    )
+    where, _ = await transport.open("judge")
+    try:
+        got = await transport.send(
+            where, {"messages": [{"role": "user", "content": "hello"}], **call}
         )
-        where, _ = await transport.open("judge")
-        try:
-            got = await transport.send(
-                where, {"messages": [{"role": "user", "content": "hello"}], **call}
-            )
-        except CallError as error:
-            return told(error, provider), sent(provider)
-        finally:
-            await transport.close()
-        return told_of(got.answer, got.cost_usd), sent(provider)
+    except CallError as error:
+        return told(error, provider), sent(provider)
+    finally:
+        await transport.close()
+    return told_of(got.answer, got.cost_usd), sent(provider)
 
 
 @pytest.mark.parametrize("model", MODELS)

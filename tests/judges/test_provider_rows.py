@@ -1,285 +1,355 @@
-"""What providers really answer, row by row through the command line and over both transports."""
+"""What providers really answer: each form through both transports, and what ends a run through the command line."""
 
+import gzip
 import json
+from collections import Counter
 
 import pytest
 
 from evalkit.cli import main
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.errors import JudgeSetupError
 from evalkit.core.finish_reasons import end_of
-from tests.support.fake_provider import Reply, completion, refused, said, serving
+from evalkit.core.types import JudgeRequest
+from evalkit.engine import outages
+from evalkit.evaluators.json_answers import pairwise_format
+from evalkit.judges import make_judges
+from tests.support.fake_provider import Reply, refused, said, serving
 from tests.support.provider_play import TRANSPORTS, case_of, play, verdict
 
 pytestmark = pytest.mark.usefixtures("_environment")
+KEY = "sk-very-secret-key-1234"
+PATIENT = ("judge.concurrency=1", "runner.retries=2", "runner.max_failure_rate=1")
 
 
 @pytest.fixture
 def _environment(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(outages, "LOOK_EVERY", 0.05)
 
 
-def third(reply):
-    """Every third call gets a reply."""
-    return lambda body, number: verdict() if number % 3 else reply
+def with_message(finish="stop", error=None, **message):
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+    if error:
+        choice["error"] = error
+    return Reply({**verdict().body, "choices": [choice]})
 
 
-def one(reply):
-    """One case gets a reply, whenever it is asked."""
-    return lambda body, _: reply if case_of(body) == 2 else verdict()
+def events(*deltas, end="stop"):
+    """A stream as servers send it that always stream; without an end, it was cut."""
+    parts = [{"delta": {"content": delta}, "finish_reason": None} for delta in deltas]
+    if end is not None:
+        parts.append({"delta": {}, "finish_reason": end})
+    lines = [f"data: {json.dumps({'id': 'c', 'choices': [part]})}\n\n" for part in parts]
+    return Reply("".join([": hello\n\n", *lines]).encode())
+
+
+def of_function(status, body):
+    return Reply({"statusCode": status, "body": json.dumps(body)})
+
+
+ANSWER = verdict().body
+[CHOICE] = ANSWER["choices"]
+TEXT = CHOICE["message"]["content"]
+AS_TEXT = {"index": 0, "text": TEXT, "finish_reason": "stop"}
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
+GOOGLE = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": f"{QUOTA} Please retry in 0.1s."}
+GEMINI = {"error": {**GOOGLE, "details": [RETRY_INFO]}}
+BILLING = refused(429, "Slow down, see https://x.com/account/billing", retry_after="0.1")
+NOT_WRITTEN = refused(400, "The generated JSON does not match", code="json_validate_failed")
+GZIP = {"content-encoding": "gzip"}
+UPSTREAM = {"code": 502, "message": "upstream"}
+PASSING = {
+    "quota of a minute": Reply(GEMINI, 429),
+    "the same in Google's list": Reply([GEMINI], 429),
+    "link to a billing page": BILLING,
+    "wait in words only": refused(429, "Rate limit. Please try again in 80ms."),
+    "an error on the choice": with_message(finish="error", content="half", error=UPSTREAM),
+    "a generation that failed": NOT_WRITTEN,
+    "an error without a code": Reply({"error": "upstream timeout"}),
+    "an error that cannot be decompressed": Reply(b"\x1f\x8b..", 503, GZIP),
+    "an error as the text of a function's": of_function(503, {"error": "busy"}),
+    "a stream that was cut": events(TEXT, end=None),
+}
+"""What is asked again once."""
+FORMS = {
+    "a choice without a list": Reply({**ANSWER, "choices": CHOICE}),
+    "a text instead of a message": Reply({**ANSWER, "choices": [AS_TEXT]}),
+    "an answer in a list": Reply([ANSWER]),
+    "an answer in an envelope": Reply({"code": 0, "data": ANSWER}),
+    "a stream that nobody asked for": events(TEXT[:40], TEXT[40:]),
+    "an answer as the text of a function's": of_function(200, ANSWER),
+    "long headers, not ASCII": Reply(ANSWER, headers={"x-p": "a" * 9000, "x-n": "caf\u00e9"}),
+    "a part without a type": with_message(content=[{"text": TEXT}]),
+    "a part without a list": with_message(content={"type": "text", "text": TEXT}),
+    "a compressed answer": Reply(gzip.compress(json.dumps(ANSWER).encode()), headers=GZIP),
+}
+"""What is read at once."""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_nothing_is_lost_or_paid_twice(tmp_path, capfd, transport):
+    replies, asked = {**PASSING, **FORMS}, Counter()
+    rows = [*replies]
+
+    def rule(body, _):
+        row = rows[case_of(body)]
+        asked[row] += 1
+        return replies[row] if asked[row] == 1 else verdict()
+
+    played = play(tmp_path, capfd, rule, *PATIENT, transport=transport, cases=len(rows))
+    by_row = {rows[int(one["case_id"][1:])]: one["status"] for one in played.judgments}
+    assert by_row == dict.fromkeys(rows, "ok"), played.errors
+    assert asked == {**dict.fromkeys(PASSING, 2), **dict.fromkeys(FORMS, 1)}
+    assert played.status == 0
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_gateway_whose_server_restarts_loses_nothing(tmp_path, capfd, transport):
+    gateway = Reply(b"404 page not found\n", 404)
+    rule = lambda _, number: gateway if number in (4, 5) else verdict()  # noqa: E731
+    played = play(tmp_path, capfd, rule, *PATIENT, transport=transport)
+    assert played.statuses == {"ok": 6}, played.errors
+    assert len(played.provider.requests) == 8
 
 
 def sends(name, reply):
     """Requests with a parameter get a reply."""
-    return lambda body, _: reply if name in body else verdict()
+    return lambda body: reply if name in body else verdict()
 
 
 def formatted(kind, reply):
-    return lambda body, _: (
+    """Requests for a form of the answer get a reply."""
+    return lambda body: (
         reply if (body.get("response_format") or {}).get("type") == kind else verdict()
     )
 
 
-def with_system(reply):
-    return lambda body, _: (
-        reply if any(message["role"] == "system" for message in body["messages"]) else verdict()
+def with_system(words):
+    return lambda body: (
+        refused(400, words)
+        if any(message["role"] == "system" for message in body["messages"])
+        else verdict()
     )
 
 
-QUOTA = "You exceeded your current quota, please check your plan and billing details."
-RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
-GEMINI = {
-    "error": {
-        "code": 429,
-        "status": "RESOURCE_EXHAUSTED",
-        "message": f"{QUOTA} Please retry in 0.1s.",
-        "details": [RETRY_INFO],
-    }
-}
-LITERAL = "1 validation error: Input should be 'text' or 'json_object'"
+def many_alternatives(body):
+    words = "Requested sample logprobs of 20, which is greater than max allowed: 5"
+    return refused(400, words) if body.get("top_logprobs", 0) > 5 else verdict()
+
+
+def strict(body):
+    return refused(400, "Unknown field: strict") if "strict" in json.dumps(body) else verdict()
+
+
+def streaming(body):
+    words = "This model only support stream mode, please enable it."
+    return events(TEXT) if body.get("stream") else refused(400, words)
+
+
 NOT_MAX_TOKENS = (
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use"
     " 'max_completion_tokens' instead."
 )
-MORE_THAN_FIVE = "Requested sample logprobs of 20, which is greater than max allowed: 5"
-COMPLETE = {
-    "quota of a minute": (third(Reply(GEMINI, 429)), (), 8),
-    "the same in Google's list": (third(Reply([GEMINI], 429)), (), 8),
-    "link to a billing page": (
-        third(refused(429, "Slow down, see https://x.com/account/billing", retry_after="0.1")),
-        (),
-        8,
-    ),
-    "wait in words only": (third(refused(429, "Rate limit. Please try again in 80ms.")), (), 8),
-    "no right to logprobs": (
-        sends("logprobs", refused(403, "You are not allowed to request logprobs from this model")),
-        ("judge.logprobs=fallback",),
-        7,
-    ),
-    "another name of the limit": (
-        sends("max_tokens", refused(400, NOT_MAX_TOKENS)),
-        ("judge.max_tokens=500",),
-        7,
-    ),
-    "the older name of the limit": (
-        sends("max_completion_tokens", refused(400, "Unknown parameter: max_completion_tokens")),
-        ("+judge.params.max_completion_tokens=500",),
-        7,
-    ),
-    "no system role": (with_system(refused(400, "System role not supported")), (), 7),
-    "no developer instruction": (
-        with_system(refused(400, "Developer instruction is not enabled for models/gemma-3")),
-        (),
-        7,
-    ),
-    "roles in turn": (
-        with_system(refused(400, "Conversation roles must alternate user/assistant/user/...")),
-        (),
-        7,
-    ),
-    "a schema without a word": (
-        formatted("json_schema", refused(400, "Request contains an invalid argument.")),
-        (),
-        7,
-    ),
-    "a schema as an internal error": (
-        formatted("json_schema", refused(500, "Internal server error")),
-        (),
-        8,
-    ),
-    "a schema named in an internal error": (
-        formatted("json_schema", refused(500, LITERAL)),
-        (),
-        7,
-    ),
-    "fewer alternatives": (
-        lambda body, _: (
-            refused(400, MORE_THAN_FIVE) if body.get("top_logprobs", 0) > 5 else verdict()
-        ),
-        ("judge.logprobs=fallback",),
-        7,
-    ),
-    "another name of the limit, as Azure says it": (
-        sends("max_tokens", refused(400, "not supported MaxTokens, use MaxCompletionTokens")),
-        ("judge.max_tokens=500",),
-        7,
-    ),
-    "a parameter named by a field": (
-        sends(
-            "temperature",
-            Reply({"error": {"message": "Unsupported parameter.", "param": "temperature"}}, 400),
-        ),
-        ("judge.temperature=0",),
-        7,
-    ),
-    "no log-probabilities, as an internal error": (
-        sends("logprobs", Reply({"error": "logprobs is not supported"}, 500)),
-        ("judge.logprobs=fallback",),
-        7,
-    ),
-    "an error on the choice": (
-        third(
-            Reply(
-                completion(
-                    [
-                        {
-                            "index": 0,
-                            "finish_reason": "error",
-                            "message": {"role": "assistant", "content": "half"},
-                            "error": {"code": 502, "message": "upstream"},
-                        }
-                    ]
-                )
-            )
-        ),
-        (),
-        8,
-    ),
+AZURE = "not supported MaxTokens, use MaxCompletionTokens"
+NO_RIGHT = refused(403, "You are not allowed to request logprobs from this model")
+IN_FIELD = Reply({"error": {"message": "Unsupported parameter.", "param": "temperature"}}, 400)
+NO_LOGPROBS = Reply({"error": "logprobs is not supported"}, 500)
+NO_ROUTE = refused(404, "No endpoints found that can handle the requested parameters.")
+LITERAL = refused(500, "1 validation error: Input should be 'text' or 'json_object'")
+INVALID = refused(400, "Request contains an invalid argument.")
+UNKNOWN_LIMIT = refused(400, "Unknown parameter: max_completion_tokens")
+WEIGHED, LIMITED = {"logprobs": "fallback"}, {"max_tokens": 500}
+NEWER = {"params": {"max_completion_tokens": 500}}
+ADAPTED = {
+    "no right to logprobs": (sends("logprobs", NO_RIGHT), WEIGHED),
+    "no log-probabilities, as an internal error": (sends("logprobs", NO_LOGPROBS), WEIGHED),
+    "fewer alternatives": (many_alternatives, WEIGHED),
+    "another name of the limit": (sends("max_tokens", refused(400, NOT_MAX_TOKENS)), LIMITED),
+    "the same as Azure says it": (sends("max_tokens", refused(400, AZURE)), LIMITED),
+    "the older name of the limit": (sends("max_completion_tokens", UNKNOWN_LIMIT), NEWER),
+    "no system role": (with_system("System role not supported"), {}),
+    "no developer instruction": (with_system("Developer instruction is not enabled for m"), {}),
+    "roles in turn": (with_system("Conversation roles must alternate user/assistant/..."), {}),
+    "a schema without a word": (formatted("json_schema", INVALID), {}),
+    "a schema named in an internal error": (formatted("json_schema", LITERAL), {}),
+    "a parameter named by a field": (sends("temperature", IN_FIELD), {"temperature": 0}),
+    "a route without formats": (sends("response_format", NO_ROUTE), {}),
+    "a refused part of the format": (strict, {}),
+    "a model that only streams": (streaming, {}),
 }
-"""Rows in which every case is judged, with the number of calls that this takes."""
+MESSAGES = ({"role": "system", "content": "Judge."}, {"role": "user", "content": "question 2?"})
+ANSWER_FORM = pairwise_format(["overall quality"], tie_allowed=True)
+REQUEST = JudgeRequest("c2", (0, 1), (0, 1), MESSAGES, ANSWER_FORM)
+PLAIN = JudgeRequest("c2", (0, 1), (0, 1), MESSAGES)
+
+
+async def told(provider, transport, *requests, **config):
+    """What a judge returns for requests in turn, or why no call to it can succeed."""
+    address = {"api_base": provider.api_base, "transport": transport}
+    [judge] = make_judges(JudgeConfig(model="openai/m", **address, **config), RunnerConfig())
+    try:
+        return [(await judge.complete(request)).text for request in requests]
+    except JudgeSetupError as error:
+        return str(error)
+    finally:
+        await judge.close()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", COMPLETE)
-def test_what_can_be_adapted_or_waited_for_loses_no_answer(tmp_path, capfd, row, transport):
-    rule, words, calls = COMPLETE[row]
-    played = play(tmp_path, capfd, rule, "judge.concurrency=1", *words, transport=transport)
+@pytest.mark.parametrize("row", ADAPTED)
+async def test_what_a_request_can_be_adapted_to_is_asked_once_more(provider, row, transport):
+    provider.rule, config = ADAPTED[row]
+    assert await told(provider, transport, REQUEST, REQUEST, **config) == [TEXT, TEXT]
+    assert len(provider.requests) == 3
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_schema_that_is_an_internal_error_is_given_up(tmp_path, capfd, transport):
+    rule = formatted("json_schema", refused(500, "Internal server error"))
+    played = play(tmp_path, capfd, lambda body, _: rule(body), *PATIENT, transport=transport)
     assert played.statuses == {"ok": 6}, played.errors
-    assert played.status == 0
-    assert len(played.provider.requests) == calls
+    assert len(played.provider.requests) == 8
 
 
+FILTERED = {"content_filter_results": {"violence": {"filtered": True}}}
+TRUNCATED = "Could not finish the message because max_tokens or model output limit was reached"
 PARTIAL = {
-    "flagged": (one(refused(403, "Your input was flagged")), "refused"),
-    "filtered by Azure": (one(refused(400, "x", code="content_filter")), "refused"),
-    "blocked by a firewall": (one(Reply(b"<html>blocked</html>", 403)), "failed"),
-    "too long": (one(refused(400, "prompt is too long: 9 tokens > 5 maximum")), "failed"),
-    "too large": (one(refused(413, "Request too large")), "failed"),
-    "not implemented": (one(refused(501, "not implemented")), "failed"),
+    "judged": (verdict(), "ok"),
+    "flagged": (refused(403, "Your input was flagged"), "refused"),
+    "filtered by Azure": (refused(400, "x", code="content_filter"), "refused"),
+    "too long": (refused(400, "prompt is too long: 9 tokens > 5 maximum"), "failed"),
+    "judged, too": (verdict(), "ok"),
+    "blocked by a firewall": (Reply(b"<html>blocked</html>", 403), "failed"),
+    "too large": (refused(413, "Request too large"), "failed"),
+    "judged as well": (verdict(), "ok"),
+    "not implemented": (refused(501, "not implemented"), "failed"),
+    "truncated by an error": (refused(400, TRUNCATED), "unparseable"),
 }
+BLOCKED = {
+    "no message": Reply({"choices": [{"finish_reason": "content_filter", "message": None}]}),
+    "no choices": Reply({"choices": [], "prompt_filter_results": [FILTERED]}),
+    "a reason": Reply({"choices": [], "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+    "a part": with_message(content=[{"type": "refusal", "refusal": "I cannot help"}]),
+}
+"""What a filter blocks may be asked about once more."""
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", PARTIAL)
-def test_an_error_about_one_request_ends_no_run_and_is_not_repeated(
-    tmp_path, capfd, row, transport
-):
-    rule, status = PARTIAL[row]
-    played = play(tmp_path, capfd, rule, transport=transport)
-    assert played.statuses == {"ok": 5, status: 1}
-    assert len(played.provider.requests) == 6
+def test_an_error_about_one_request_ends_no_run_and_is_not_repeated(tmp_path, capfd, transport):
+    rows = {**PARTIAL, **{row: (reply, "refused") for row, reply in BLOCKED.items()}}
+    names = [*rows]
+    rule = lambda body, _: rows[names[case_of(body)]][0]  # noqa: E731
+    played = play(tmp_path, capfd, rule, *PATIENT, transport=transport, cases=len(rows))
+    found = {names[int(one["case_id"][1:])]: one["status"] for one in played.judgments}
+    assert found == {row: status for row, (_, status) in rows.items()}
+    assert "truncated at judge.max_tokens" in played.errors
+    asked = Counter(names[case_of(body)] for body in played.provider.requests)
+    assert {asked[row] for row in PARTIAL} == {1}
+    assert max(asked.values()) <= 2
 
 
 SPENT = {"message": "Budget has been exceeded! Max budget: 1", "type": "budget_exceeded"}
-TEXT = ("judge.response_format=text", "output=bracket")
+LOW = "Your credit balance is too low to access the API"
+LONG_LIMIT = "The maximum tokens you requested exceeds the model limit of 4096."
+LOGIN = Reply(b"", 302, {"location": "https://login.example/x"})
+LOST = refused(404, "The model `m` has been deprecated", code="model_not_found")
+WRONG_PATH = Reply({"detail": "Not Found"}, 404)
 ENDS = {
-    "a spent budget": (Reply({"error": SPENT}, 422), (), "add credit or raise the budget"),
-    "no credit": (refused(402, "Insufficient Balance"), (), "add credit"),
-    "no credit, as a bad request": (
-        refused(400, "Your credit balance is too low to access the API"),
-        (),
-        "add credit",
+    "a spent budget": (Reply({"error": SPENT}, 422), {}, 1, "add credit or raise the budget"),
+    "no credit": (refused(402, "Insufficient Balance"), {}, 1, "add credit"),
+    "no credit, as a bad request": (refused(400, LOW), {}, 1, "add credit"),
+    "a suspended account": (refused(412, "Account x is suspended"), {}, 1, "add credit"),
+    "a wrong key": (refused(401, "Incorrect API key"), {}, 1, "OPENAI_API_KEY"),
+    "the same in a bad request": (refused(400, "API key not valid."), {}, 1, "OPENAI_API_KEY"),
+    "the same, unreadable": (Reply(b"\x1f\x8b..", 401, GZIP), {}, 1, "OPENAI_API_KEY"),
+    "a wrong path": (WRONG_PATH, {}, 1, "ends with /v1"),
+    "an unknown model": (refused(400, "Invalid model name model=m"), None, 1, "judge.model"),
+    "a lost model": (LOST, {}, 1, "check judge.model"),
+    "a login page elsewhere": (LOGIN, {}, 1, "check judge.api_base"),
+    "a server of texts": (Reply([{"generated_text": "x [[A]]"}]), {}, 1, "judge.api_base"),
+    "a model of another address": (
+        refused(404, "This model is only supported in v1/responses."),
+        *({}, 1, "judge.model=openai/responses/"),
     ),
-    "a wrong key": (refused(401, "Incorrect API key"), (), "OPENAI_API_KEY"),
-    "a wrong key, as a bad request": (
-        refused(400, "API key not valid. Please pass a valid API key."),
-        (),
-        "OPENAI_API_KEY",
+    "a server without a chat template": (
+        refused(400, "default chat template is no longer allowed"),
+        *({}, 1, "judge.endpoint=completion"),
     ),
-    "a wrong path": (Reply({"detail": "Not Found"}, 404), (), "ends with /v1"),
-    "a page of a gateway": (
-        Reply(b"<html>Just a moment...</html>", 403),
-        (),
-        "check judge.api_base",
-    ),
-    "an unknown model": (refused(400, "Invalid model name passed in model=m"), TEXT, "judge.model"),
-    "a lost model": (
-        refused(404, "The model `m` has been deprecated", code="model_not_found"),
-        (),
-        "check judge.model",
-    ),
-    "a login page": (
-        Reply(b"", 302, {"location": "https://login.example/x"}),
-        (),
-        "check judge.api_base",
-    ),
-    "a wait of hours": (refused(429, "slow", retry_after="7200"), (), "run again then"),
-    "a bad grammar": (refused(400, "failed to parse grammar"), TEXT, "judge.params"),
+    "no route in any format": (NO_ROUTE, {}, 4, "judge.params"),
 }
+"""Replies to every request, settings (none: asked for plain text), calls, and a part of the remedy."""
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("row", ENDS)
-def test_what_no_call_can_get_past_ends_the_run_with_a_remedy(tmp_path, capfd, row, transport):
-    reply, words, remedy = ENDS[row]
+async def test_what_no_call_can_get_past_is_said_with_a_remedy(provider, row, transport):
+    reply, config, calls, remedy = ENDS[row]
+    provider.rule = lambda _: reply
+    request = PLAIN if config is None else REQUEST
+    said = await told(provider, transport, request, **(config or {}))
+    assert isinstance(said, str), said
+    assert remedy in said
+    assert "response_format=auto" not in said
+    assert len(provider.requests) == calls
+
+
+IN_TEXT = ("judge.response_format=text", "output=bracket")
+FOO, MANY = ("+judge.params.foo=1",), ("judge.max_tokens=100000",)
+ENDED = {
+    "a spent budget": (ENDS["a spent budget"][0], (), 1, "add credit or raise the budget"),
+    "a wait of hours": (refused(429, "slow", retry_after="7200"), (), 1, "run again then"),
+    "a login page": (Reply(b"<html>Sign in</html>"), (), 3, "judge.api_base"),
+    "a page of a gateway": (Reply(b"<html>Wait...</html>", 403), (), 3, "check judge.api_base"),
+    "a bad grammar": (refused(400, "failed to parse grammar"), IN_TEXT, 1, "judge.params"),
+    "an unknown parameter": (refused(422, "Extra inputs not permitted: foo"), FOO, 3, "params"),
+    "a limit too high": (refused(400, "max_tokens is too large"), MANY, 6, "judge.max_tokens"),
+    "the same in words": (refused(400, LONG_LIMIT), MANY, 6, "judge.max_tokens"),
+}
+"""What the first calls of a run meet all alike, so that it ends."""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", ENDED)
+def test_what_ends_a_run_leaves_no_folder(tmp_path, capfd, row, transport):
+    reply, words, calls, remedy = ENDED[row]
+    words = (*words, "judge.concurrency=1")
     played = play(tmp_path, capfd, lambda *_: reply, *words, transport=transport)
     assert played.status == 1
     assert not played.folder.exists()
     assert remedy in played.output
     assert "response_format=auto" not in played.output
+    assert len(played.provider.requests) == calls
 
 
-def ended_by_the_fourth(reply, tmp_path, capfd, transport):
-    """Play a run that its fourth answer ends: the three before it are written, and no more is asked."""
-    played = play(
-        tmp_path,
-        capfd,
-        lambda _, number: verdict() if number < 4 else reply,
-        "judge.concurrency=1",
-        transport=transport,
-    )
-    assert played.status == 2
-    assert played.statuses == {"ok": 3, "failed": 3}
-    assert len(played.provider.requests) == 4
-    return played
-
-
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("row", ["a spent budget", "a wrong key", "a wrong path", "a lost model"])
-def test_answers_before_the_end_of_an_account_or_a_model_are_written(
-    tmp_path, capfd, row, transport
-):
-    reply, _, remedy = ENDS[row]
-    played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
-    assert remedy in played.output
+PER_DAY = refused(429, "Tokens per day. Please try again in 2h10m3.5s")
+MAINTAINED = refused(503, "maintenance", retry_after="7200")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    ("reply", "remedies"),
     [
-        (refused(429, "Tokens per day. Please try again in 2h10m3.5s"), "asks to wait 2 h 11 min"),
-        (refused(503, "maintenance", retry_after="7200"), "asks to wait 2 h before"),
+        *((ENDS[row][0], ENDS[row][3:]) for row in ("a spent budget", "a wrong key")),
+        *((ENDS[row][0], ENDS[row][3:]) for row in ("a wrong path", "a lost model")),
+        (PER_DAY, ("asks to wait 2 h 11 min", "run again then")),
+        (MAINTAINED, ("asks to wait 2 h before", "run again then")),
     ],
 )
-def test_a_wait_longer_than_a_run_waits_ends_it_at_once(tmp_path, capfd, reply, words, transport):
-    played = ended_by_the_fourth(reply, tmp_path, capfd, transport)
-    assert words in played.output
-    assert "run again then" in played.output
+def test_answers_before_the_end_are_written(tmp_path, capfd, reply, remedies, transport):
+    rule = lambda _, number: verdict() if number < 4 else reply  # noqa: E731
+    played = play(tmp_path, capfd, rule, "judge.concurrency=1", transport=transport)
+    assert played.status == 2
+    assert played.statuses == {"ok": 3, "failed": 3}
+    assert len(played.provider.requests) == 4
+    assert all(remedy in played.output for remedy in remedies)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("reply", [refused(404, "no such file"), ENDS["a login page"][0]])
+@pytest.mark.parametrize("reply", [refused(404, "no such file"), LOGIN])
 @pytest.mark.parametrize(("absent", "calls"), [((2, 4), 8), ((2, 3, 4, 5, 6), 5)])
 def test_what_is_not_there_for_one_request_ends_the_run_only_if_it_goes_on(
     tmp_path, capfd, absent, calls, reply, transport
@@ -303,7 +373,8 @@ def test_what_is_not_there_for_one_request_ends_the_run_only_if_it_goes_on(
 def test_answers_without_a_system_role_are_found_as_requested_and_as_sent(
     tmp_path, capfd, transport
 ):
-    rule = with_system(refused(400, "System role not supported"))
+    refusing = with_system("System role not supported")
+    rule = lambda body, _: refusing(body)  # noqa: E731
     store = ("store.mode=read_write", f"store.url={tmp_path / 'answers.sqlite'}")
     first = play(tmp_path, capfd, rule, *store, transport=transport)
     assert first.statuses == {"ok": 6}

