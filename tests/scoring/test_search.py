@@ -477,6 +477,8 @@ def test_ids_sampling_and_what_raters_say_are_no_slices_unless_listed():
             (),
             metadata={
                 **dict.fromkeys(RATING_COLUMNS, index % 2),
+                "judge_model": index % 2,
+                "judgeVersion": index % 2,
                 "rowId": index,
                 "row": str(index),
                 "task_id": index % 2,
@@ -488,7 +490,14 @@ def test_ids_sampling_and_what_raters_say_are_no_slices_unless_listed():
         for index in range(40)
     ]
     names = [column.column for column in searched_columns(cases).slices]
-    assert names == ["task_id", "score_source", "retrieval_score", "标签"]
+    assert names == [
+        "judge_model",
+        "judgeVersion",
+        "task_id",
+        "score_source",
+        "retrieval_score",
+        "标签",
+    ]
     listed = searched_columns(cases, ["score"], only_listed=True)
     assert [column.column for column in listed.slices] == ["score"]
 
@@ -1000,6 +1009,51 @@ def test_a_column_that_only_goes_with_the_place_is_not_named():
         found = search_slices(SCORING, columns, statistics, TRUSTED, Clusters.each(300))
         where = [json.loads(one.note) for name, one in found.items() if "/where/" in name]
         assert [one["column"] for one in where] == [expected]
+
+
+def scores_by_language(factor, use):
+    """Return what is found about scores of 300 responses, a third of them German with this slope."""
+    generator = np.random.default_rng(5)
+    german = np.arange(300) % 3 == 0
+    grades = generator.integers(0, 5, 300) / 4
+    slopes = np.where(german, factor, 1.0)
+    scores = 0.5 + slopes * (grades - 0.5) + generator.normal(0, 0.05, 300)
+    whole = replace(moments(scores, grades), value=pearson)
+    spread = replace(whole, name="agreement/spread", value=ratio_of_spreads)
+    decision = Decision(use, "moderate", "response", Metric("agreement/pearson", 0.9))
+    columns = SearchedColumns((column(np.where(german, "de", "en").tolist(), "language"),))
+    statistics = {whole.name: whole, spread.name: spread}
+    return search_slices(SCORING, columns, statistics, decision, Clusters.each(300))
+
+
+def ratio_of_spreads(totals):
+    n, x, y, xx, yy, _ = totals.T
+    return np.sqrt((xx - x * x / n) / (yy - y * y / n))
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(0.4, "are compressed"), (2.0, "are spread wider"), (1.0, None)]
+)
+def test_scores_that_are_compressed_in_one_slice(factor, words):
+    found = scores_by_language(factor, "rates")
+    named = found.get("decision/spread_where/language/de")
+    if words is None:
+        assert not [name for name in found if "where" in name]
+        return
+    assert named is not None
+    assert named.value == pytest.approx(factor, abs=0.08)
+    metrics = {
+        "agreement/spearman": Metric("agreement/spearman", 0.9, 0.85, 0.95, 400),
+        "decision/lean/score": Metric("decision/lean/score", 0.0, -0.01, 0.01, 400),
+        named.name: named,
+    }
+    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    assert f"where language is de, its scores {words}" in english
+    assert "当language 为 de时" in chinese
+    (where,) = [
+        one for name, one in scores_by_language(factor, "single").items() if "/where/" in name
+    ]
+    assert json.loads(where.note)["allows"] == "rates"
 
 
 def shifted_scores(shift, direction=1.0):

@@ -144,6 +144,13 @@ def test_pairs_of_one_system_and_which_systems_are_compared_are_slices():
         Case(str(n), "p", tuple(Response("r", name) for name in names))
         for n, names in enumerate(pairs)
     ]
+    longer = [
+        replace(case, responses=(Response("r" * 9), Response("r" * n)))
+        for n, case in enumerate(cases)
+    ]
+    (ratios,) = searched_columns(longer).derived
+    assert (ratios.column, ratios.computed) == ("length_ratio", True)
+    assert ratios.members.sum() == 4
     (compared,) = searched_columns(cases).derived
     assert compared.column == "model_pair"
     members = dict(zip(compared.values, compared.members.T.tolist(), strict=True))

@@ -61,7 +61,7 @@ def test_the_judge_warns_in_the_slice_and_where_the_slice_is_unknown(folder, pro
     (where,) = trust["decision"]["where"]
     assert (where["column"], where["slice"], where["allows"]) == ("language", "de", "none")
     assert "not where language is de" in trust["decision"]["sentence"]
-    assert trust["searched"]["columns"] == ["language", "length", "prompt_length"]
+    assert trust["searched"]["columns"] == ["language", "length", "prompt_length", "length_ratio"]
     judge = evalkit.load_judge(folder, api_base=provider.api_base)
     for metadata, kinds in (
         ({"language": "en"}, []),

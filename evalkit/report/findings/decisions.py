@@ -303,7 +303,7 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
     if limit.kind == "follows_column":
         values["rate"] = _short_percent(metric)
         values["subject"] = quoted(limit.subject)
-    if limit.kind == "missing_where":
+    if limit.kind.endswith("_where"):
         values["slice"] = slice_text(*slice_of(metric))
     if limit.kind == "varies":
         values["subject"] = quoted(limit.subject)

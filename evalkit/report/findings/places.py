@@ -28,6 +28,8 @@ _COEFFICIENTS: Final[Mapping[str, Text]] = {
     "kendall": Text("Kendall"),
     "pearson": Text("Pearson"),
     "kappa_quadratic": gettext("concordance"),
+    "slope": gettext("slope"),
+    "spread": gettext("spread"),
 }
 
 

@@ -63,6 +63,7 @@ from evalkit.scoring.decision.where import (
     FOLLOWS,
     LEAN_WHERE,
     MISSING_WHERE,
+    SPREAD_WHERE,
     VARIES,
     in_slices,
     is_label,
@@ -148,6 +149,7 @@ def gaps_and_biases(
             yield Limit(reason, metric)
     if decision.trusted and decision.metric is not None:
         yield from _slice_leans(metrics)
+        yield from _slice_spreads(metrics)
         yield from _open_margin(decision, leans)
         yield from _source(metrics)
         yield from _follows_column(metrics)
@@ -221,6 +223,15 @@ def _slice_leans(metrics: Metrics) -> Iterator[Limit]:
     for lean in in_slices(metrics, LEAN_WHERE):
         column, value = slice_of(lean)
         yield Limit("lean_where", lean, f"{column}: {value}")
+
+
+def _slice_spreads(metrics: Metrics) -> Iterator[Limit]:
+    """Yield that scores are compressed or expanded in a slice only."""
+    for spread in in_slices(metrics, SPREAD_WHERE):
+        column, value = slice_of(spread)
+        is_narrow = (spread.value or 0.0) < 1
+        kind = "compressed_where" if is_narrow else "expanded_where"
+        yield Limit(kind, spread, f"{column}: {value}")
 
 
 def _open_margin(decision: Decision, leans: Leans) -> Iterator[Limit]:

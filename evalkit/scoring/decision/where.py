@@ -14,6 +14,8 @@ WHERE: Final = "decision/where/"
 """Prefix of the metrics of slices that allow less than other cases; their notes say which cases."""
 LEAN_WHERE: Final = "decision/lean_where/"
 """Prefix of the lean in a slice whose rates are off by far more than those of other cases."""
+SPREAD_WHERE: Final = "decision/spread_where/"
+"""Prefix of the ratio of spreads in a slice in which alone scores are compressed or expanded."""
 MISSING_WHERE: Final = "decision/missing_where/"
 """Prefix of the share of missing answers in the slice that has far more of them than
 other cases.

@@ -16,6 +16,8 @@ SYSTEMS: Final = "model"
 """The systems whose responses a case has."""
 SYSTEM_PAIR: Final = "model_pair"
 """The systems that a pair compares, in whichever order."""
+LENGTH_RATIO: Final = "length_ratio"
+"""How many times as long as the other the longer response of a pair is."""
 SAME: Final = "the same"
 """The value of a pair whose responses are of one system."""
 ITEM: Final = "item"
@@ -37,9 +39,10 @@ def cell_of(case: Case, column: str) -> Any:
     Args:
         case: the case.
         column: the column; `length` is the mean length of its responses, `prompt_length` that of
-            its prompt, `model` the systems of its responses, `model_pair` both of a pair, and
-            `item` and `tag` are those of its checklist. `created_at:weekday` and `created_at:hour`
-            are parts of the time stamp in `created_at`.
+            its prompt, `model` the systems of its responses, `model_pair` both of a pair,
+            `length_ratio` that of the lengths of its responses, and `item` and `tag` are those of
+            its checklist. `created_at:weekday` and `created_at:hour` are parts of the time stamp in
+            `created_at`.
     """
     value = case.metadata.get(column)
     if value is not None:
@@ -70,8 +73,10 @@ def computed_cell(case: Case, column: str) -> Any:
         return len(case.prompt)
     if column == SYSTEMS:
         return [response.model for response in case.responses if response.model]
+    if column == LENGTH_RATIO:
+        return _length_ratio(case)
     if column == SYSTEM_PAIR:
-        return systems_compared(case)
+        return _systems_compared(case)
     if column == ITEM:
         return [item.id for item in case.checklist if not item.numbered]
     if column == TAG:
@@ -79,7 +84,7 @@ def computed_cell(case: Case, column: str) -> Any:
     return None
 
 
-def systems_compared(case: Case) -> list[str] | None:
+def _systems_compared(case: Case) -> list[str] | None:
     """Return both systems of a pair in the order of their names, and whether they are the same;
     `None` if one is unknown, or for another number of them.
     """
@@ -90,6 +95,16 @@ def systems_compared(case: Case) -> list[str] | None:
     if names[0] == names[1]:
         return [both, SAME]
     return [both]
+
+
+def _length_ratio(case: Case) -> float | None:
+    """Return the ratio of the lengths of both responses of a pair, at least 1; `None`
+    if one is empty, or for another number of them.
+    """
+    lengths = sorted(len(response.text) for response in case.responses)
+    if len(lengths) != 2 or not lengths[0]:
+        return None
+    return round(lengths[1] / lengths[0], 3)
 
 
 class Crossed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final
@@ -18,12 +19,12 @@ from evalkit.scoring.search.cells import (
     BOTH,
     COMPUTED,
     CROSS,
+    LENGTH_RATIO,
     PLACE,
     PROMPT_LENGTH,
     SYSTEM_PAIR,
     SYSTEMS,
     computed_cell,
-    systems_compared,
 )
 from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import (
@@ -54,6 +55,13 @@ _RATER_WORDS: Final = frozenset(
 """Any of these in a name: the column is about a judge or its labels, not about the case."""
 _SAMPLING_WORDS: Final = frozenset(("inclusion", "propensity", "weight", "weights"))
 """Any of these in a name: the labels were sampled or are weighted by the column."""
+_JUDGE_FACTS: Final = frozenset(
+    (
+        *("model", "models", "version", "name", "provider", "prompt", "template"),
+        *("temperature", "seed", "batch", "type", "config", "deployment"),
+    )
+)
+"""The last word of a name of what a judge is, which is not what it says."""
 _VERDICT_WORDS: Final = frozenset(
     (
         *("score", "scores", "rating", "ratings", "vote", "votes"),
@@ -111,8 +119,8 @@ class SearchedColumns:
         placed: whether places in the data are slices, too: no column has the name of theirs.
         groups: columns that have too many values for slices, but several cases of most values.
         without: of columns that some cases have no value in, the slice of these cases.
-        derived: what is a slice and no stratum: weekdays and hours of time stamps, and which
-            systems a pair compares.
+        derived: what is a slice and no stratum: weekdays and hours of time stamps, which
+            systems a pair compares, and how far the lengths of its responses differ.
     """
 
     slices: tuple[Slices, ...]
@@ -155,7 +163,7 @@ def searched_columns(
     systems: list[str | None] = []
     longer: list[str | None] = []
     prompts: list[str] = []
-    compared: list[list[str] | None] = []
+    of_pairs: dict[str, list[Any]] = {SYSTEM_PAIR: [], LENGTH_RATIO: []}
     skipped: dict[str, list[Any]] = {}
     numbers: dict[str, str] = {}
     number = -1
@@ -165,7 +173,8 @@ def searched_columns(
             cells.append(computed_cell(case, name))
         systems.append(_systems(case))
         longer.append(_longer(case))
-        compared.append(systems_compared(case))
+        for name, cells in of_pairs.items():
+            cells.append(computed_cell(case, name))
         if len(case.responses) == 1:
             prompts.append(numbers.setdefault(case.prompt, f"prompt {len(numbers)}"))
         for column, value in case.metadata.items():
@@ -183,8 +192,10 @@ def searched_columns(
         for slices in slices_of_times(name, cells).values()
         if slices.column not in (*values, *listed)
     ]
-    if SYSTEM_PAIR not in (*values, *listed):
-        derived += _strata(compared, SYSTEM_PAIR)
+    for name, cells in of_pairs.items():
+        if name not in (*values, *listed):
+            parts = _strata(cells, name)
+            derived += [replace(slices, computed=True) for slices in parts]
     computed = {
         name: cells
         for name, cells in computed.items()
@@ -232,11 +243,11 @@ def searched_columns(
             continue
         room -= len(slices.values)
         kept.append(slices)
-    parts = []
+    fitting = []
     for slices in derived:
         if len(slices.values) <= room:
             room -= len(slices.values)
-            parts.append(slices)
+            fitting.append(slices)
     without = []
     for slices in kept:
         absent = _absent(slices)
@@ -263,7 +274,7 @@ def searched_columns(
         tuple(crossed),
         tuple(repeated),
         tuple(without),
-        tuple(parts),
+        tuple(fitting),
         not only_listed and PLACE not in values,
         tuple(column for column in groups if column is not None),
     )
@@ -376,7 +387,7 @@ def _is_of_rating(name: str) -> bool:
     if not words:
         return False
     if any(word.startswith("judg") for word in words):
-        return True
+        return words[-1] not in _JUDGE_FACTS
     if not (_RATER_WORDS | _SAMPLING_WORDS).isdisjoint(words):
         return True
     if not _FEATURE_WORDS.isdisjoint(words):

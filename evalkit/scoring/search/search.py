@@ -18,6 +18,10 @@ from evalkit.scoring.decision import (
     FLOOR,
     FOLLOWS,
     LEAN_WHERE,
+    SLOPE,
+    SLOPES,
+    SPREAD,
+    SPREAD_WHERE,
     SUBSTANTIAL,
     USES,
     WHERE,
@@ -123,6 +127,10 @@ class _FlatSlices:
             if slices.column in parts and self.members[inside, other].all():
                 yield other
 
+    def is_crossed(self, index: int) -> bool:
+        """Return whether a slice is of two columns."""
+        return CROSS in self.of[index][0].column
+
 
 def _flat(
     columns: SearchedColumns, outcomes: Outcomes, cases: int
@@ -188,6 +196,18 @@ def _is_beyond(inside: Metric, outside: Metric) -> bool:
     if difference < -LEAN:
         return (inside.high or 0.0) < (outside.low or 0.0)
     return False
+
+
+def _is_outside(ratio: float) -> bool:
+    """Return whether a slope or a ratio of spreads is not that of grades; no if it is undefined."""
+    return ratio < SLOPES[0] or ratio > SLOPES[1]
+
+
+def _is_rescaled(spread: Metric) -> bool:
+    """Return whether scores are compressed or expanded, by the whole interval."""
+    if spread.low is None or spread.high is None:
+        return False
+    return spread.high < SLOPES[0] or spread.low > SLOPES[1]
 
 
 @frozen
@@ -283,6 +303,8 @@ class _Judge:
             tested = self._test(slices, remaining)
         if decision.use == "rates_corrected":
             metrics |= self._shifted(slices, tested, remaining)
+        if decision.use != "single":
+            metrics |= self._rescaled(slices, tested, remaining)
         return metrics
 
     def unanswered(self, slices: _FlatSlices) -> dict[str, Metric]:
@@ -307,7 +329,9 @@ class _Judge:
 
         Corrected rates of all cases are right all the same, and those of the slice are not.
         """
-        for index in self._differing(slices, tested, remaining):
+        differing = self._differing(slices, tested, remaining)
+        # A column before a pair of columns, of whose many values one differs by chance.
+        for index in sorted(differing, key=slices.is_crossed):
             members = slices.members[:, index] & remaining
             others = remaining & ~members
             leans = []
@@ -327,6 +351,27 @@ class _Judge:
             note = json.dumps(facts, ensure_ascii=False)
             full_name = LEAN_WHERE + _name(slices, index)
             return {full_name: replace(most, name=full_name, missing=0, note=note)}
+        return {}
+
+    def _rescaled(
+        self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools
+    ) -> dict[str, Metric]:
+        """Return the spread of scores in the slice in which they are compressed or
+        expanded, if only they are.
+        """
+        spread = self.statistics.get(SPREAD)
+        if spread is None or self.agreement.name in KAPPAS:
+            return {}
+        differing = self._differing(slices, tested, remaining)
+        for index in sorted(differing, key=slices.is_crossed):
+            members = slices.members[:, index] & remaining
+            inside = self._measured(spread, members)
+            outside = self._measured(spread, remaining & ~members)
+            if not _is_rescaled(inside) or _is_rescaled(outside):
+                continue
+            name = SPREAD_WHERE + _name(slices, index)
+            note = json.dumps(_facts(slices, index), ensure_ascii=False)
+            return {name: replace(inside, name=name, missing=0, note=note)}
         return {}
 
     def _measured(self, statistic: Statistic, rows: Bools) -> Metric:
@@ -469,6 +514,13 @@ class _Judge:
             # It is not defined if scores and grades have different scales.
             if concordant < SUBSTANTIAL:
                 return "rates", concordance
+        if scores:
+            for name in (SLOPE, SPREAD):
+                ratio = self.statistics.get(name)
+                if ratio is not None and _is_outside(
+                    part_of(ratio, members).observed()
+                ):
+                    return "rates", ratio
         return "single", self.agreement
 
     def _where(
