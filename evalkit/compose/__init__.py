@@ -137,6 +137,7 @@ GROUPS = (
 )
 """The config groups, in the order of conf/config.yaml."""
 FREE_FORM = (
+    "judge.headers",
     "judge.params",
     "judge.weights",
     "rubric.levels",

@@ -15,6 +15,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
+from evalkit.core.rooms import load_room
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
@@ -28,6 +29,9 @@ from evalkit.scoring.verdicts.panel import check_names
 from evalkit.tracking import TRACES, dataset_fetchers, fetch_traces, tracking_uri
 from evalkit.workflows.holdout import hold_out
 from evalkit.workflows.stopping import in_random_order
+
+_TABLES = "evalkit.interop.tables.reading"
+"""By name: only `dataset.reading` needs the reading of tables."""
 
 
 @frozen
@@ -177,10 +181,10 @@ def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | No
 def _tables(
     paths: Sequence[Path], name: str, reading: TableReading, *, config: RunConfig
 ) -> Source:
-    from evalkit.interop.tables.reading import check_unit, table_source
-
-    check_unit(reading, config)
-    return table_source(paths, name, reading)
+    tables = load_room(_TABLES, "dataset.reading")
+    tables.check_unit(reading, config)
+    source: Source = tables.table_source(paths, name, reading)
+    return source
 
 
 def _describe(path: Path) -> str | None:

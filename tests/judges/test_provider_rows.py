@@ -453,7 +453,7 @@ def test_an_end_by_an_error_of_the_server_is_asked_again(tmp_path, capfd, transp
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_own_headers_are_sent_and_credentials_refused(tmp_path, capfd, transport):
-    words = ("+judge.headers={X-Org: abc}", "judge.system=user")
+    words = ("judge.headers={X-Org: abc}", "judge.system=user")
     played = play(tmp_path, capfd, lambda *_: verdict(), *words, transport=transport)
     assert played.statuses == {"ok": 6}
     assert {headers["x-org"] for headers in played.provider.headers} == {"abc"}
@@ -463,7 +463,7 @@ def test_own_headers_are_sent_and_credentials_refused(tmp_path, capfd, transport
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key", "cookie", "X-Auth-Token", "Host"])
 def test_a_header_for_a_credential_is_refused(tmp_path, capfd, name):
-    played = play(tmp_path, capfd, lambda *_: verdict(), f"+judge.headers={{{name}: abc}}")
+    played = play(tmp_path, capfd, lambda *_: verdict(), f"judge.headers={{{name}: abc}}")
     assert played.status == 1
     assert f"judge.headers.{name}" in played.output
     assert not played.provider.requests
