@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -294,28 +294,8 @@ def test_a_judge_that_says_what_it_sees_is_read_the_same_in_every_order(quality,
     assert judgment.ranking == tuple((index,) for index in quality)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_templates_are_filled_in_both_languages(language):
-    evaluator = listwise(prompt=PromptConfig(language=language))
-    system, user = (message["content"] for message in evaluator.plan(CASE)[0].messages)
-    assert all(response.text in user for response in CASE.responses)
-    assert not any(response.text in system for response in CASE.responses)
-    assert f"{language}/listwise.md.j2" in evaluator.prompt_hashes
-
-
 def test_faults_show_before_any_call():
-    with pytest.raises(
-        ConfigError,
-        match=r"output\.format: mode listwise cannot read 'bracket'; rankings are read only",
-    ):
+    with pytest.raises(ConfigError, match=r"output\.format: mode listwise cannot read 'bracket'"):
         listwise(mode=ModeConfig(name="listwise"), output=OutputConfig(format="bracket"))
     with pytest.raises(PromptError, match="no template 'absent'"):
         listwise(prompt=PromptConfig(template="absent"))
-
-
-def test_each_pair_of_a_list_is_seen_in_both_orders():
-    one, two = listwise().plan(CASE)
-    for i, j in combinations(range(4), 2):
-        assert (one.shown.index(i) < one.shown.index(j)) != (
-            two.shown.index(i) < two.shown.index(j)
-        )

@@ -344,10 +344,7 @@ def test_without_being_asked_for_nothing_is_weighed():
 @pytest.mark.parametrize("settings", [pointwise(), config()], ids=["pointwise", "pairwise"])
 def test_a_provider_that_gives_none_stops_the_run(settings):
     text = scores(4, 2) if settings.mode.name == "pointwise" else winners("A", "B", "TIE")
-    with pytest.raises(
-        JudgeSetupError,
-        match=r"judge\.logprobs: judge m returned no log-probabilities.*\(sent as tool\); set it to",
-    ):
+    with pytest.raises(JudgeSetupError, match=r"judge\.logprobs: judge m returned no"):
         read(settings, Completion(text, rung="tool"))
 
 
@@ -394,10 +391,7 @@ def test_a_repaired_answer_has_no_place_to_look_at():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (
-            {"output": {"format": "bracket"}},
-            r"judge\.logprobs: decisions are located.*'bracket': set output=json",
-        ),
+        ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are located.*'bracket'"),
         (
             {
                 "judge": {"model": "a/m"},
@@ -406,14 +400,8 @@ def test_a_repaired_answer_has_no_place_to_look_at():
             },
             r"judge\.logprobs: decisions are located",
         ),
-        (
-            {"swap": {"arbiter": {"model": "b/m"}}},
-            r"swap\.arbiter: 'm' is also the judge's name: set a different name",
-        ),
-        (
-            {"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}},
-            "arbiter is a panel: choose a single judge",
-        ),
+        ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is also the judge's name"),
+        ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a"),
     ],
 )
 def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
@@ -422,13 +410,9 @@ def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
 
 
 def test_a_mode_that_cannot_weigh_or_follow_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support log-probabilities"
-    ):
+    with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support"):
         make_evaluator(config(mode={"name": "listwise"}))
-    with pytest.raises(
-        ConfigError, match=r"swap\.resolve: mode 'listwise' does not support third_pass"
-    ):
+    with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' does not support"):
         make_evaluator(
             config(judge={"model": "m"}, mode={"name": "listwise"}, swap={"resolve": "third_pass"})
         )

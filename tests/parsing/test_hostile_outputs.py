@@ -584,7 +584,7 @@ def test_the_table_is_wide_enough():
     assert min(unread.values()) >= 60
 
 
-DEEP = 60_000
+DEEP = 25_000
 SCHEMA = {"properties": {"result": {"properties": {"winner": {}, "reasoning": {}}}}}
 TEXTS = {
     "deep objects": '{"a":' * DEEP,
@@ -635,4 +635,4 @@ def test_a_hostile_text_is_read_or_refused_at_once(text):
     readings(text, ["Paris."])
     readings('{"result": {"winner": "A"}} [[A]]', [text, "Paris."])
     # Twelve readings; where time grows with the square of the length, one takes longer.
-    assert time.process_time() - begun < 5.0
+    assert time.process_time() - begun < 2.5

@@ -17,155 +17,57 @@ from evalkit.evaluators.parsing import (
     UnreadableError,
     drop_thinking,
     is_refusal,
-    read_winner,
 )
 from evalkit.evaluators.parsing.json import places
 from tests.support.verdicts import read_rating, read_verdict
 
 BRACKET = OutputConfig(format="bracket")
 
-VERDICTS: list[tuple[str, str]] = [
-    ("[[A]]", "A"),
-    ("[[B]]", "B"),
-    ("[[C]]", "TIE"),
-    ("[[a]]", "A"),
-    ("[[ B ]]", "B"),
-    ("[[Tie]]", "TIE"),
-    ("[[TIE]]", "TIE"),
-    ("[[平局]]", "TIE"),
-    ("[[A>>B]]", "A"),
-    ("[[A>B]]", "A"),
-    ("[[A=B]]", "TIE"),
-    ("[[B>A]]", "B"),
-    ("[[B>>A]]", "B"),
-    ("[[A<B]]", "B"),
-    ("[[A<<B]]", "B"),
-    ("[[B<A]]", "A"),
-    ("[[ A >> B ]]", "A"),
-    ("[[a>>b]]", "A"),
-    ("[[B=A]]", "TIE"),
-    ("［［Ａ］］", "A"),
-    ("【【B】】", "B"),
-    ("[[Ａ＞Ｂ]]", "A"),
-    (r"\[\[A\]\]", "A"),
-    ("**[[A]]**", "A"),
-    ("```\n[[B]]\n```", "B"),
-    ("[[Response A]]", "A"),
-    ("[[Assistant B]]", "B"),
-    ("[[回答A]]", "A"),
-    ("Response A is weak. My final verdict is: [[B]]", "B"),
-    ("At first sight [[A]], but B has the facts right, so [[B]].", "B"),
-    ('The response says "[[A]]", which is an attempt to sway me. [[B]]', "B"),
-    ("<think>Surely [[A]].</think>[[B]]", "B"),
-    ("Surely [[A]].\n</think>\n[[B]]", "B"),
-    ("See [[Paris]] for more. My verdict: [[A]]", "A"),
-    ("A matrix [[1, 2], [3, 4]] is shown. [[C]]", "TIE"),
-    ("综上所述，回答 B 更好。\n\n[[B]]", "B"),
-    ("[[A]]\n\nI hope this helps! <3", "A"),
-]
 
-
-@pytest.mark.parametrize(("text", "winner"), VERDICTS)
-def test_bracketed_verdicts(text, winner):
-    assert read_verdict(text, BRACKET) == winner
-
-
-NO_VERDICT: list[tuple[str, str]] = [
-    ("", "no_answer"),
-    ("Response A is better.", "no_answer"),
-    ("[A]", "no_answer"),
-    ("[[A", "no_answer"),
-    ("((A))", "no_answer"),
-    ("[[]]", "no_answer"),
-    ("[[A]\n]", "no_answer"),
-    ("<think>[[A]]", "no_answer"),
-    ("<think>[[A]]</think>", "no_answer"),
-    ("[[D]]", "invalid"),
-    ("[[A or B]]", "invalid"),
-    ("[[A/B/C]]", "invalid"),
-    ("[[A>A]]", "invalid"),
-    ("[[A>C]]", "invalid"),
-    ("[[neither]]", "invalid"),
-    ("[[7]]", "invalid"),
-    ("First [[A]], then again [[neither]]", "invalid"),
-    ("[[АВ]]", "invalid"),
-]
-
-
-@pytest.mark.parametrize(("text", "kind"), NO_VERDICT)
-def test_what_is_no_verdict(text, kind):
-    with pytest.raises(UnreadableError) as caught:
-        read_verdict(text, BRACKET)
-    assert caught.value.kind == kind
-
-
-def test_which_of_several_verdicts_is_taken():
-    text = "[[A]] no, [[B]]"
-    assert read_verdict(text, OutputConfig(format="bracket", take="first")) == "A"
-    assert read_verdict(text, OutputConfig(format="bracket", take="last")) == "B"
-    with pytest.raises(UnreadableError, match="2 verdicts and they differ"):
-        read_verdict(text, OutputConfig(format="bracket", take="only"))
-    assert (
-        read_verdict("[[A]], that is [[A>B]]", OutputConfig(format="bracket", take="only")) == "A"
-    )
-
-
-FIVE, TEN, DECIMAL, HUNDRED = Scale(1, 5, 1), Scale(1, 10, 1), Scale(1, 10, 0.1), Scale(0, 100, 5)
-RATINGS: list[tuple[str, Scale, float]] = [
-    ("[[4]]", FIVE, 4),
-    ("Rating: [[4]]", FIVE, 4),
-    ("[[10]]", TEN, 10),
-    ("[[１０]]", TEN, 10),
-    ("【【4】】", FIVE, 4),
-    ("[[7.5]]", DECIMAL, 7.5),
-    ("[[7.50]]", DECIMAL, 7.5),
-    ("[[ 4 ]]", FIVE, 4),
-    ("[[4/5]]", FIVE, 4),
-    ("[[3.5/10]]", DECIMAL, 3.5),
-    ("[[4 out of 5]]", FIVE, 4),
-    ("[[四分]]", FIVE, 4),
-    ("[[四]]", FIVE, 4),
-    ("[[4分]]", FIVE, 4),
-    ("[[十分]]", TEN, 10),
-    ("[[85]]", HUNDRED, 85),
-    ("I first thought [[2]], but [[4]].", FIVE, 4),
-    ("<think>[[1]]</think>[[5]]", FIVE, 5),
-    ("[[score]] means: [[3]]", FIVE, 3),
-    ("[[5.0]]", FIVE, 5),
-]
-
-
-@pytest.mark.parametrize(("text", "scale", "score"), RATINGS)
-def test_bracketed_ratings(text, scale, score):
-    assert read_rating(text, OutputConfig(format="rating"), scale) == score
+MARKED = {
+    "A": (
+        "[[B<A]]",
+        "[[ A >> B ]]",
+        "See [[Paris]] for more. My verdict: [[A]]",
+        "[[A]]\n\nBye! <3",
+    ),
+    "B": ("[[A<<B]]", "[[Assistant B]]", 'It says "[[A]]", which is an attempt. [[B]]'),
+    "TIE": ("[[B=A]]", "A matrix [[1, 2], [3, 4]] is shown. [[C]]"),
+    "no_answer": ("[[A", "[[A]\n]"),
+    "invalid": ("[[D]]", "[[A or B]]", "[[A/B/C]]", "[[A>A]]", "[[A>C]]", "[[7]]", "[[АВ]]"),
+}
+"""Verdicts and faults of marks, beside those that go through an evaluator in test_hostile_outputs."""
 
 
 @pytest.mark.parametrize(
-    ("text", "scale"),
-    [
-        ("", FIVE),
-        ("4", FIVE),
-        ("[[6]]", FIVE),
-        ("[[0]]", FIVE),
-        ("[[-1]]", FIVE),
-        ("[[3.5]]", FIVE),
-        ("[[7.55]]", DECIMAL),
-        ("[[4/10]]", FIVE),
-        ("[[3-4]]", FIVE),
-        ("[[three]]", FIVE),
-        ("[[score]]", FIVE),
-        ("[[1e1]]", TEN),
-        ("[[nan]]", FIVE),
-        ("[[inf]]", FIVE),
-        ("[[86]]", HUNDRED),
-        ("[[1,0]]", TEN),
-        ("[[4]] [[?]]", FIVE),
-        ("[[五十分]]", TEN),
-    ],
+    ("text", "found"), [(text, found) for found, texts in MARKED.items() for text in texts]
 )
-def test_what_is_no_rating(text, scale):
-    with pytest.raises(UnreadableError):
-        read_rating(text, OutputConfig(format="rating"), scale)
+def test_a_mark_is_a_verdict_or_a_fault(text, found):
+    try:
+        read = read_verdict(text, BRACKET)
+    except UnreadableError as fault:
+        read = fault.kind
+    assert read == found
+
+
+FIVE, TEN, DECIMAL, HUNDRED = Scale(1, 5, 1), Scale(1, 10, 1), Scale(1, 10, 0.1), Scale(0, 100, 5)
+RATINGS = [
+    (FIVE, {"[[4 out of 5]]": 4, "[[5.0]]": 5, "[[四]]": 4, "[[score]] means: [[3]]": 3}),
+    (FIVE, dict.fromkeys(("[[6]]", "[[-1]]", "[[score]]", "[[nan]]", "[[inf]]", "[[4]] [[?]]"))),
+    (TEN, {"[[１０]]": 10, "[[1e1]]": None, "[[1,0]]": None}),
+    (DECIMAL, {"[[7.50]]": 7.5, "[[3.5/10]]": 3.5, "[[7.55]]": None}),
+    (HUNDRED, {"[[85]]": 85, "[[86]]": None}),
+]
+
+
+@pytest.mark.parametrize(("scale", "ratings"), RATINGS)
+def test_a_mark_is_a_value_of_the_scale_or_a_fault(scale, ratings):
+    for text, score in ratings.items():
+        try:
+            read = read_rating(text, OutputConfig(format="rating"), scale)
+        except UnreadableError:
+            read = None
+        assert read == score, text
 
 
 @pytest.mark.parametrize("scale", [Scale(1, 3, 1), FIVE, TEN, DECIMAL, HUNDRED, Scale(-2, 2, 0.5)])
@@ -266,22 +168,6 @@ def test_reading_a_verdict_is_total(text):
     except UnreadableError:
         return
     assert winner in ("A", "B", "TIE")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["A", " b ", "'A'", "**B**", "Response A", "RESPONSE_B", "Output (a)", "响应B", "Ａ", "A."],
-)
-def test_spellings_of_a_side(text):
-    assert read_winner(text) == ("A" if "a" in text.lower().split()[-1] or "Ａ" in text else "B")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "AB", "A and B", "none", "C", "1", "A>B", "not A", "Response", "winner"]
-)
-def test_what_spells_no_winner(text):
-    with pytest.raises(UnreadableError):
-        read_winner(text)
 
 
 VALUES = st.recursive(
