@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isclass
@@ -65,6 +65,9 @@ from evalkit.datasets.text_tables import (
     SAVED_AS_TABLE,
     SHAPES,
     CutTableError,
+    TextRow,
+    document_in,
+    has_rules,
     text_rows,
 )
 from evalkit.datasets.workbooks import check_bounds
@@ -425,6 +428,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
         # JSON with the suffix of a table.
         yield from _read_json(path)
         return
+    _refuse_document(path, first)
+    if has_rules(first):
+        # Markdown with the suffix of a table.
+        yield from _rows_of_text(path, [*first, *texts])
+        return
     if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
         # Lines of an old Mac end so, and the file is one line.
         texts = iter(first[0].splitlines(keepends=True))
@@ -479,19 +487,39 @@ def _read_text(path: Path) -> Iterator[Placed]:
     if start.startswith(("{", "[")):
         yield from _read_json(path)
         return
-    try:
-        rows = text_rows(lines)
-    except CutTableError:
-        problem = "is only a part of a table: rows are left out (...)"
-        remedy = "write the whole table, as a CSV file"
-        raise DatasetError(problem, where=str(path), remedy=remedy) from None
+    _refuse_document(path, lines)
+    if has_rules(lines):
+        yield from _rows_of_text(path, lines)
+        return
+    rows = _rows_in_text(path, lines)
     # Cells with a delimiter in each line, unless lines or spaces make more of them.
     records = layout_of(lines[:SAMPLE], "\t").rows
     widths = {len(cells) for cells in records if cells}
     if len(widths) == 1 and max(widths) > (len(rows[0][1]) if rows else 1):
         yield from _read_delimited(path, "\t")
         return
-    if rows is None:
+    yield from _rows_of_text(path, lines)
+
+
+def _refuse_document(path: Path, lines: Sequence[str]) -> None:
+    if document := document_in(lines):
+        problem = f"is {document}, and no table of cells"
+        raise DatasetError(problem, where=str(path), remedy=SAVED_AS_TABLE)
+
+
+def _rows_in_text(path: Path, lines: Sequence[str]) -> list[TextRow] | None:
+    try:
+        return text_rows(lines)
+    except CutTableError:
+        problem = "is only a part of a table: rows are left out (...)"
+        remedy = "write the whole table, as a CSV file"
+        raise DatasetError(problem, where=str(path), remedy=remedy) from None
+
+
+def _rows_of_text(path: Path, lines: Sequence[str]) -> Iterator[Placed]:
+    """Yield the rows of a table with lines between cells, or aligned by spaces."""
+    rows = _rows_in_text(path, lines)
+    if rows is None or not rows:
         raise DatasetError("is no table", where=str(path), remedy=SHAPES)
     (number, names), *below = rows
     header = unique_columns(named_columns(names), f"{path}:{number}")

@@ -4,6 +4,7 @@ spaces keep apart.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -28,6 +29,13 @@ SAVED_AS_TABLE: Final = (
     " each answer: open it in a spreadsheet program, or with pandas"
 )
 """The remedy for a document."""
+_STARTS: Final = {
+    **dict.fromkeys(("<table", "<html", "<!doctype html", "<thead", "<tr"), "HTML"),
+    "<?xml": "XML",
+    **dict.fromkeys(("\\begin{", "\\documentclass"), "LaTeX"),
+    "{|": "a table of a wiki",
+}
+"""How texts begin that are documents, whatever their suffix says."""
 _RULE: Final = re.compile(r"[\s|+:=─━═│┃┼╪├┤┌┐└┘┬┴╞╡╔╗╚╝╠╣╦╩╬║-]+")
 """A line between rows."""
 _DASHES: Final = re.compile(r"[-=─━═]{2,}")
@@ -42,6 +50,25 @@ _FEWEST: Final = 3
 
 class CutTableError(ValueError):
     """A table of which a program has printed only a part."""
+
+
+def document_in(lines: Sequence[str]) -> str:
+    """Return what document a text is by its first line; empty if it is none."""
+    first_line = next((line.strip() for line in lines if line.strip()), "").casefold()
+    kinds = (kind for start, kind in _STARTS.items() if first_line.startswith(start))
+    return next(kinds, "")
+
+
+def has_rules(lines: Sequence[str]) -> bool:
+    """Return whether a text has lines between its cells and one below its header, as in
+    Markdown.
+    """
+    filled = [line.strip() for line in lines if line.strip()]
+    if len(filled) < _FEWEST:
+        return False
+    header, rule, *_ = filled
+    has_bars = _BAR.search(header) is not None and _BAR.search(rule) is not None
+    return has_bars and _is_rule(rule)
 
 
 def text_rows(lines: Sequence[str]) -> list[TextRow] | None:
@@ -165,7 +192,7 @@ def _cells(line: str) -> list[str]:
 def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     """Return the rows of a table whose columns spaces keep apart."""
     rows = [(number, line) for number, line in lines if not _is_rule(line)]
-    words = [(number, line.split()) for number, line in rows]
+    words = [(number, _words(line)) for number, line in rows]
     if len(words) < _FEWEST:
         return None
     widths = {len(cells) for _, cells in words[1:]}
@@ -179,7 +206,27 @@ def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | No
     is_indented = first_line[:1].isspace()
     if is_indented and widths == {columns + 1}:
         return [(number, ["", *header]), *words[1:]]
+    # R writes them, too, and quotes around the names.
+    if first_line.startswith('"') and widths == {columns + 1}:
+        return _without_numbers([(number, ["", *header]), *words[1:]])
     return _rows_at_positions(rows)
+
+
+def _without_numbers(rows: list[TextRow]) -> list[TextRow]:
+    """Return rows without the first column if it counts them."""
+    _, *below = rows
+    counts = all(cells[0] == str(count) for count, (_, cells) in enumerate(below, 1))
+    if not counts:
+        return rows
+    return [(number, cells[1:]) for number, cells in rows]
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line, of which one in quotes may have spaces."""
+    if '"' not in line:
+        return line.split()
+    [cells] = csv.reader([line.strip()], delimiter=" ", skipinitialspace=True)
+    return [cell for cell in cells if cell]
 
 
 def _rows_at_positions(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:

@@ -315,10 +315,13 @@ def test_a_table_in_plain_text_is_read(tmp_path, name):
         ("A note on the results.\nThey are good.\nAll is well that ends well.\n", "is no table"),
         ("  id judge\n0  a  pass\n.. ..  ...\n9  b  fail\n", "rows are left out"),
         (TEXT_TABLES["grid.txt"], "is no table"),
+        ("<table><tr><th>id</th></tr>\n</table>\n", "is HTML, and no table of cells"),
+        ("\\begin{tabular}{ll}\nid & judge", "is LaTeX, and no table of cells"),
+        ("{| class=wikitable\n! id !! judge", "is a table of a wiki, and no table of cells"),
     ],
 )
 def test_a_text_without_a_whole_table_is_refused(tmp_path, text, problem):
-    path = tmp_path / "d.txt"
+    path = tmp_path / ("d.csv" if "of cells" in problem else "d.txt")
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DatasetError, match=problem):
         list(reader_for(None, path)(path))

@@ -238,6 +238,9 @@ def test_promptfoos_other_results(bring, write):
         ("0", [0], {"contains": 1.0}),
         ("1", [0], "failed"),
     ]
+    # Rows of another tool under the same keys.
+    rows_of_another = [{"id": 1, "judge": "pass"}, {"id": 2, "judge": "fail"}]
+    assert recognize_format(write("other.json", {"results": {"results": rows_of_another}})) is None
     # One provider with two prompts, a grader of its own, and no numbers of tests.
     rows = [result(0, k, 1, provider={"id": "p", "label": "mine"}, vars={"n": "x"}) for k in (0, 1)]
     for row in rows:

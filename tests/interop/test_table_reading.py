@@ -411,6 +411,9 @@ LEFTOVERS = {
     "columns": "id,human,judge,,\n{blanks}",
     "empty_rows": "id,human,judge\n,,\n{rows}\n,,\n,,",
     "pipes": "id|human|judge\n{pipes}",
+    "markdown": "| id | human | judge |\n|---|---|---|\n{pipes}",
+    "R": '"id" "human" "judge"\n{numbered}',
+    "sums of groups": "id,human,judge\n{rows}\n3 Total,4,5\n7 Count,4,5\nGrand Total,9,9",
 }
 
 
@@ -422,8 +425,9 @@ def test_what_spreadsheets_leave_is_not_read(name, tmp_path):
         "semicolons": "\n".join(rows).replace(",", ";"),
         "blanks": "\n".join(f"{row},," for row in rows),
         "pipes": "\n".join(rows).replace(",", "|"),
+        "numbered": "\n".join(f'"{n}" ' + row.replace(",", " ") for n, row in enumerate(rows, 1)),
     }
-    path = tmp_path / "t.csv"
+    path = tmp_path / ("t.txt" if name == "R" else "t.csv")
     path.write_text(LEFTOVERS[name].format(**forms), encoding="utf-8")
     table = _read(path)
     assert {role.column: role.role for role in table.roles} == {

@@ -46,6 +46,7 @@ OTHERS = [_words(FLAGS, seed, LABEL) for seed in (3, 4, 5)]
 BY_CRITERION = {f"ai_{name}": OTHERS[n] for n, name in enumerate("xyz")} | {
     f"md_{name}": _words(FLAGS, 30 + n, OTHERS[n]) for n, name in enumerate("xyz")
 }
+BOTH = list(zip(JUDGE, LABEL, strict=True))
 GRADE = _words((1, 2, 3, 4, 5), 6)
 SCORE = _words((1, 2, 3, 4, 5), 7, GRADE)
 IDS = [f"c{i}" for i in range(ROWS)]
@@ -103,6 +104,12 @@ SUMS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
         ["llm_score"],
         ["expert_0", "expert_1", "expert_2"],
     ),
+    "two annotators of three agree": (
+        {"annotators.1": LABEL, "annotators.2": OTHERS[0], "annotators.3": LABEL}
+        | {"gold_label": LABEL, "llm": JUDGE},
+        ["llm"],
+        ["annotators.1", "annotators.2", "annotators.3"],
+    ),
     "a human like the others": (
         {**{f"judge_{i}": OTHERS[i] for i in range(3)}, "human": _majority(OTHERS)},
         ["judge_0", "judge_1", "judge_2"],
@@ -131,6 +138,11 @@ NO_RATERS: Mapping[str, Cells] = {
     "differences": {"judge_minus_human": _words((-1, 0, 1), 38), "delta": _words((-1, 0, 1), 39)},
     "units": {"judge (s)": [i / 9 for i in range(ROWS)], "judge ($)": [i / 7 for i in range(ROWS)]},
     "counted votes": {"human_yes_votes": _words((0, 1, 2, 3), 20)},
+    "numbers of people": {
+        "n_annotators": _words((5, 6, 7), 24),
+        "annotators": _words((5, 6, 7), 25),
+        "user": [f"user_{i % 7}" for i in range(ROWS)],
+    },
     "sources": {"gold_source": _words(("wiki", "web"), 21), "judge_version": ["v1"] * ROWS},
     "names of models": {"evaluation_model": ["gpt-4.1"] * ROWS},
 }
@@ -287,6 +299,24 @@ def test_stated_winners_are_read_from_texts():
 
 
 RATERS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
+    "lists next to a list of names": (
+        {"graders": [["gpt-4o", "human"], ["human", "gpt-4o"]] * (ROWS // 2)}
+        | {"verdicts": [[j, h] if i % 2 == 0 else [h, j] for i, (j, h) in enumerate(BOTH)]},
+        ["verdicts.gpt-4o"],
+        ["verdicts.human"],
+    ),
+    "objects as Python shows them": (
+        {"judge": [f"Result(verdict=<V.{j.upper()}: 0>, why='a (b)')" for j in JUDGE]}
+        | {"human": LABEL},
+        ["judge.verdict"],
+        ["human"],
+    ),
+    "raters in rows": (
+        {"id": None, "who": ["gpt-4o", "human"]}
+        | {f"case {i}": list(pair) for i, pair in enumerate(BOTH)},
+        ["gpt-4o"],
+        ["human"],
+    ),
     "in a path named feedback": (
         {"feedback.correctness": JUDGE, "feedback.user_score": LABEL},
         ["feedback.correctness"],
@@ -956,6 +986,20 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         },
         "may be runs of one judge",
     ),
+    "numbered judges of a pair": (
+        {**SIDES, "judge_1": _as(WINNERS, JUDGE), "judge_2": _as(WINNERS, OTHERS[0])}
+        | {"human": _as(WINNERS, LABEL)},
+        "name the responses, or what was shown first and second",
+    ),
+    "scores of both responses": (
+        {**SIDES, "judge_a": SCORE, "judge_b": GRADE, "human_a": GRADE, "human_b": SCORE},
+        "'judge_a', 'judge_b', 'human_a', 'human_b' have scores: whose are they?",
+    ),
+    "criteria without a judge": (
+        {"eval.scores.tone": SCORE, "eval.scores.facts": GRADE}
+        | {"human.scores.tone": GRADE, "human.scores.facts": SCORE},
+        "is it 'eval.scores.tone', 'eval.scores.facts'?",
+    ),
     "both orders of a pair": (
         {
             **SIDES,
@@ -1250,6 +1294,10 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
     "a confusion matrix": (
         {"id": None, "judge/human": ["pass", "fail"], "pass": [40, 9], "fail": [6, 45]},
         "each column is a word of",
+    ),
+    "dates for verdicts": (
+        {"LLM": [f"2026-0{1 + i % 5}-05" for i in range(ROWS)]},
+        "column 'LLM' has dates where verdicts were",
     ),
     "figures of judges": (
         {"id": None, "judge": [f"gpt-{i}" for i in range(9)]}

@@ -40,13 +40,24 @@ _PLAIN = str | int | float
 _FAULT = 2
 """The `failureReason` of a test that could not run; 1 is a failed assertion."""
 
+_OUTPUT = frozenset({"gradingResult", "promptIdx", "testCase", "vars", "namedScores"})
+"""Keys of an output, of which one is in all versions."""
+
 Row = Json
 
 
 def _sniff(start: Peek) -> bool:
     results = start.top.get("results")
-    whole = isinstance(results, Mapping) and isinstance(results.get("results"), list)
-    return whole or start.has("gradingResult", "response")
+    outputs = results.get("results") if isinstance(results, Mapping) else None
+    return _are_outputs(outputs) or start.has("gradingResult", "response")
+
+
+def _are_outputs(value: Any) -> bool:
+    """Return whether a list has outputs of tests, and not the rows of another tool."""
+    if not isinstance(value, list) or not value:
+        return False
+    keys = {key for row in value[:1] if isinstance(row, Mapping) for key in row}
+    return not keys.isdisjoint(_OUTPUT)
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:

@@ -13,9 +13,16 @@ from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.rows import Placed
-from evalkit.datasets.text import is_conversation, written_value
-from evalkit.interop.tables.named_lists import by_name, list_of_units, rows_by_item
+from evalkit.datasets.text import written_value
+from evalkit.interop.tables.named_lists import (
+    by_name,
+    by_parallel_names,
+    list_of_units,
+    rows_by_item,
+)
+from evalkit.interop.tables.turned_tables import TURNED, turned
 from evalkit.interop.tables.words import fold, known_words, polarity, word_group
+from evalkit.interop.tables.written_objects import object_in
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -63,6 +70,8 @@ def columns_of(rows: Rows) -> Columns:
     Raises:
         DatasetError: If a cell is too long.
     """
+    by_case = turned(rows)
+    rows = by_case or rows
     names = dict.fromkeys(name for _, row in rows for name in row)
     # A row without this column has an empty cell.
     cells: dict[str, list[Any]] = {
@@ -71,6 +80,8 @@ def columns_of(rows: Rows) -> Columns:
     locations = [location for location, _ in rows]
     _check_lengths(cells, locations)
     columns = Columns(cells, locations)
+    if by_case is not None:
+        columns.notes.append(TURNED)
     _drop_headers(columns)
     # Totals are dropped first: they are not objects like the cells above them.
     _drop_totals(columns)
@@ -165,7 +176,7 @@ def _drop_sums_between(columns: Columns) -> None:
         words = {cell for cell in texts if cell.strip()[:1].isalpha()}
         # Only where each other cell is a number may such a word be no id.
         if not words or not all(fold(word).rstrip(":") in totals for word in words):
-            continue
+            words = _sums_of_groups(texts, totals)
         found = {
             row for row, cell in enumerate(column) if _is_text(cell) and cell in words
         }
@@ -174,6 +185,18 @@ def _drop_sums_between(columns: Columns) -> None:
     if rows:
         columns.notes.append(f"rows with sums between others, not read: {len(rows)}")
         _drop_rows(columns, rows)
+
+
+def _sums_of_groups(texts: Collection[str], totals: Collection[str]) -> set[str]:
+    """Return the texts that name the sum of a group of rows, as `Berlin Total` below `Berlin`."""
+    groups = {fold(text) for text in texts}
+    sums = set()
+    for text in texts:
+        words = fold(text).rstrip(":").split()
+        for word, group in ((words[-1:], words[:-1]), (words[:1], words[1:])):
+            if word and word[0] in totals and " ".join(group) in groups:
+                sums.add(text)
+    return sums
 
 
 def _is_text(cell: Any) -> bool:
@@ -278,11 +301,11 @@ def _opened(
     """Yield columns; one of objects as a column for each path, one of lists of words as
     a column for each position.
     """
-    for name, column in cells.items():
+    for name, column in by_parallel_names(cells, _all_lists).items():
         if depth < _DEPTH:
             lists = _all_lists(column)
             named = column if lists is None else by_name(name, column, lists)
-            objects = [_object(cell) for cell in named]
+            objects = [object_in(cell) for cell in named]
             # Cells with a value; empty ones say nothing about the type.
             filled = sum(cell is not None for cell in column)
             object_count = sum(value is not None for value in objects)
@@ -322,29 +345,6 @@ def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
             return None
         lists.append(value)
     return lists if any(value is not None for value in lists) else None
-
-
-def _object(cell: Any) -> dict[str, Any] | None:
-    """Return a cell that is an object, or a text of one as JSON or as Python writes it."""
-    if isinstance(cell, dict):
-        is_message = is_conversation([cell])
-        # A message is a text with its role, not an object to open.
-        return None if is_message else cell
-    if not isinstance(cell, str) or "{" not in cell:
-        return None
-    text = cell.strip()
-    # Models write JSON in a code block.
-    if text.startswith("```") and text.endswith("```"):
-        text = text.strip("`").removeprefix("json").strip()
-    if not (text.startswith("{") and text.endswith("}")):
-        return None
-    try:
-        value = written_value(text)
-    except ValueError:
-        return None
-    if isinstance(value, dict) and value:
-        return {str(key): part for key, part in value.items()}
-    return None
 
 
 def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[Any]]:

@@ -290,23 +290,44 @@ def _of_three(names: Iterable[str]) -> set[tuple[str, ...]]:
 def sided_pairs(
     typed: Mapping[str, TypedColumn], taken: set[str]
 ) -> list[tuple[str, str]]:
-    """Return the pairs of columns whose names differ only in the side, such as
+    """Return the pairs of columns of scores whose names differ only in the side, such as
     `score_a` and `score_b`.
     """
+    return [
+        pair
+        for base, pair in _columns_by_side(typed, taken)
+        if matches(base, "value") or is_rank(base)
+    ]
+
+
+def sided_raters(
+    typed: Mapping[str, TypedColumn], taken: set[str]
+) -> list[tuple[str, str]]:
+    """Return the pairs of columns that are named after a rater and a side, such as
+    `judge_a` and `judge_b`.
+    """
+    return [
+        pair
+        for base, pair in _columns_by_side(typed, taken)
+        if strength(base)[1] > 2 and not (matches(base, "value") or is_rank(base))
+    ]
+
+
+def _columns_by_side(
+    typed: Mapping[str, TypedColumn], taken: set[str]
+) -> list[tuple[str, tuple[str, str]]]:
+    """Return the names without the side of two columns for both sides, and the columns."""
     columns_by_base: dict[tuple[str, ...], dict[str, str]] = {}
     of_three = _of_three(typed)
     for name in typed:
         if name in taken:
             continue
         for base, side in _sided(name):
-            if base in of_three:
-                continue
-            base_name = " ".join(base)
-            if matches(base_name, "value") or is_rank(base_name):
+            if base not in of_three:
                 columns_by_base.setdefault(base, {}).setdefault(side, name)
     return [
-        (names["a"], names["b"])
-        for names in columns_by_base.values()
+        (" ".join(base), (names["a"], names["b"]))
+        for base, names in columns_by_base.items()
         if len(names) == 2
     ]
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import is_rank, sided_pairs
+from evalkit.interop.tables.fixed_roles import (
+    Choices,
+    is_rank,
+    sided_pairs,
+    sided_raters,
+    strength,
+)
 from evalkit.interop.tables.parts import Parts, compares
+from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.words import fold, matches, polarity, tokens, word_group
 
 _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
@@ -154,19 +161,28 @@ def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
     return words[0]
 
 
-def join_sided_scores(parts: Parts) -> None:
-    """Join a rater's scores of the two responses of a row to a column of winners."""
+def join_sided_scores(parts: Parts, choices: Choices, where: str) -> None:
+    """Join a rater's scores of the two responses of a row to a column of winners.
+
+    Raises:
+        OpenTableError: If columns such as `judge_a` and `judge_b` may be scores or raters.
+    """
     if not compares(parts.by_role()):
         return
     taken = {role.column for role in parts.roles}
-    for first, second in sided_pairs(parts.typed, taken):
+    pairs = sided_pairs(parts.typed, taken)
+    open_pairs = {
+        _joined_name(pair[0]): pair
+        for pair in sided_raters(parts.typed, taken)
+        if pair not in pairs and _are_scores(pair, parts.typed)
+    }
+    named = {*choices.judges, *choices.labels}
+    pairs += [pair for name, pair in open_pairs.items() if name in named]
+    if not named and not choices.keys and not choices.unlabeled:
+        _ask_for_sides(open_pairs, where)
+    for first, second in pairs:
         columns = (parts.typed[first], parts.typed[second])
-        if not all(map(_is_full_of_numbers, columns)):
-            continue
-        if matches(first, "measured") or matches(first, "computed"):
-            continue
-        # Two flags may be two verdicts, which one-hot columns are not.
-        if all(column.is_binary for column in columns):
+        if not _are_scores((first, second), parts.typed):
             continue
         # The lower rank is the better one.
         above, below = reversed(columns) if is_rank(first) else columns
@@ -177,8 +193,48 @@ def join_sided_scores(parts: Parts) -> None:
             )
             for first_text, second_text in zip(above.texts, below.texts, strict=True)
         ]
-        words = [word for word in tokens(first) if word not in _FIRST_SIDE]
-        _replace(parts, [first, second], f"{'_'.join(words)}_*", winners)
+        _replace(parts, [first, second], _joined_name(first), winners)
+
+
+def _joined_name(first: str) -> str:
+    """Return the name of the column of winners by the name of the first response's scores."""
+    words = [word for word in tokens(first) if word not in _FIRST_SIDE]
+    return f"{'_'.join(words)}_*"
+
+
+def _are_scores(names: Iterable[str], typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether columns have a score in each row, and not flags or measures."""
+    columns = {name: typed[name] for name in names}
+    if any(matches(name, "measured") or matches(name, "computed") for name in columns):
+        return False
+    # Two flags may be two verdicts, which one-hot columns are not.
+    if all(column.is_binary for column in columns.values()):
+        return False
+    return all(map(_is_full_of_numbers, columns.values()))
+
+
+def _ask_for_sides(pairs: Mapping[str, tuple[str, str]], where: str) -> None:
+    """Ask whether `judge_a` and `judge_b` score both responses, or are two raters.
+
+    Raises:
+        OpenTableError: If a judge has such columns.
+    """
+    options = {"judge": "--judge", "label": "--label"}
+    joined: list[str] = []
+    apart: list[str] = []
+    for name, columns in pairs.items():
+        option = options[strength(columns[0])[0]]
+        joined += (option, name)
+        for column in columns:
+            apart += (option, column)
+    if "--judge" not in joined:
+        return
+    answers = [
+        Answer("of both responses: the higher score wins", tuple(joined)),
+        Answer("of two raters", tuple(apart)),
+    ]
+    listed = ", ".join(f"'{name}'" for columns in pairs.values() for name in columns)
+    raise OpenTableError(f"{listed} have scores: whose are they?", where, answers)
 
 
 def _replace(

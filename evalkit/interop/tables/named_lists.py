@@ -4,11 +4,11 @@ name, or as rows by item.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from evalkit.datasets.text import is_conversation
-from evalkit.interop.tables.words import known_words, matches, names_rater
+from evalkit.interop.tables.words import known_words, matches, names_rater, tokens
 
 _MOST_NAMES: Final = 20
 _LONGEST_NAME: Final = 60
@@ -16,6 +16,8 @@ _RATED: Final = ("judge", "human", "label", "verdict")
 """The groups of words by which a name says whose verdict it is."""
 
 Item = Mapping[str, Any]
+Lists: TypeAlias = Sequence[list[Any] | None]
+"""The cells of a column of lists."""
 
 
 def by_name(
@@ -208,3 +210,63 @@ def rows_by_item(
     for key in keys:
         spread[f"{units}.{key}"] = [item.get(key) for _, item in items]
     return spread, sources
+
+
+def by_parallel_names(
+    cells: Mapping[str, list[Any]], lists_of: Callable[[list[Any]], Lists | None]
+) -> Mapping[str, list[Any]]:
+    """Return columns with lists next to a list of names, as objects by name.
+
+    Args:
+        cells: The columns.
+        lists_of: Returns the cells of a column as lists; `None` if it has others.
+    """
+    lists = {
+        name: column
+        for name, cell_column in cells.items()
+        if (column := lists_of(cell_column)) is not None
+    }
+    naming = [name for name, column in lists.items() if _are_names(name, column)]
+    if len(naming) != 1:
+        return cells
+    [names] = naming
+    parallel = [
+        name
+        for name, column in lists.items()
+        if name != names and _are_parallel(column, lists[names])
+    ]
+    if not parallel:
+        return cells
+    named = {name: column for name, column in cells.items() if name != names}
+    for name in parallel:
+        named[name] = [
+            None if cell is None else dict(zip(keys or (), cell, strict=True))
+            for keys, cell in zip(lists[names], lists[name], strict=True)
+        ]
+    return named
+
+
+def _are_names(name: str, column: Lists) -> bool:
+    """Return whether lists have the names of raters or criteria, each once."""
+    filled = [cell for cell in column if cell]
+    items = [item for cell in filled for item in cell]
+    if not all(isinstance(item, str) for item in items):
+        return False
+    if any(len({*cell}) < len(cell) for cell in filled):
+        return False
+    words = {*items}
+    if not 1 < len(words) <= _MOST_NAMES or max(map(len, words)) > _LONGEST_NAME:
+        return False
+    last_word = tokens(name)[-1:] or ("",)
+    of_criteria = matches(last_word[0].removesuffix("s"), "criterion")
+    return of_criteria or all(map(names_rater, words))
+
+
+def _are_parallel(column: Lists, names: Lists) -> bool:
+    """Return whether lists have a single value for each name, in each row."""
+    for cell, keys in zip(column, names, strict=True):
+        if len(cell or ()) != len(keys or ()):
+            return False
+        if any(isinstance(item, dict | list) for item in cell or ()):
+            return False
+    return True

@@ -50,6 +50,11 @@ _COUNTED: Final = word_group("counted")
 _CHOICES: Final = word_group("choice")
 _INDEXES: Final = word_group("index")
 _LEVELS: Final = word_group("level")
+_USERS: Final = word_group("user")
+_NUMBERED: Final = re.compile(r"([a-z]+)[ _.#-]?\d+", re.IGNORECASE)
+"""A person by number, such as `user_7`."""
+_FEWEST_PEOPLE: Final = 3
+_NUMBER_OF: Final = word_group("number_of")
 _MOST_CLASSES: Final = 200
 _IDENTITIES: Final = word_group("identity")
 
@@ -62,6 +67,9 @@ def is_rater_name(name: str) -> bool:
     if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
         return False
     if says_agreement(name) or _UNIT.search(name):
+        return False
+    # `n_annotators` is a number of raters.
+    if len(tokens(name)) > 1 and tokens(name)[0] in _NUMBER_OF:
         return False
     # `metric` names what is judged, and `metric_score` is a verdict.
     is_value = len(tokens(name)) > 1 and matches(tokens(name)[-1], "value")
@@ -135,9 +143,11 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     with verdicts.
     """
     last_part = PATH.split(name)[-1]
+    column = typed[name]
+    if len(tokens(last_part)) == 1 and _has_numbered_people(last_part, column):
+        return True
     if len(tokens(last_part)) > 1 or not matches(last_part, "rater") or is_model(name):
         return False
-    column = typed[name]
     if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
         return False
     if column.stated:
@@ -159,6 +169,18 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         return False
     unnamed = [column for column in judging if strength(column)[1] < 2]
     return words and bool(unnamed if column.is_numeric else judging)
+
+
+def _has_numbered_people(name: str, column: TypedColumn) -> bool:
+    """Return whether a column named after people has a few of them by number, as `user_7`."""
+    numbered = [_NUMBERED.fullmatch(word.strip()) for word in column.words]
+    people = {match[1].casefold() if match else "" for match in numbered}
+    if len(people) != 1 or len(numbered) < _FEWEST_PEOPLE:
+        return False
+    [who] = people
+    initial = tokens(name)[0][:1]
+    is_person = matches(name, "human") or matches(name, "rater")
+    return is_person and (who in {initial, *tokens(name)} or who in _USERS)
 
 
 def _has_twin_of_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:

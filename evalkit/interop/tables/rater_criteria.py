@@ -14,7 +14,7 @@ from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
-from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
+from evalkit.interop.tables.stacked import ALL_CRITERIA, Key, Stack, stack_of
 from evalkit.interop.tables.words import begins, matches, tokens, word_group
 
 HUMAN: Final = ("human", "label")
@@ -122,14 +122,63 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
     Raises:
         OpenTableError: If a column of each criterion is there.
     """
-    judged = _by_other_words(judges)
-    if len(judged) < 2 or () in judged or len(judged) < len(judges):
+    judged = _each_of_one_criterion(judges)
+    by_criterion = _twins(judged, columns)
+    if not by_criterion:
         return
+    every_judge = [word for name in judges for word in ("--judge", name)]
+    answers = _answers_by_criterion(judged, by_criterion, "they are labels: ")
+    as_judges = [word for name in by_criterion.values() for word in ("--judge", name)]
+    options = (*every_judge, *as_judges, "--label", "NONE")
+    answers.append(Answer("they are another judge's", options))
+    named = ", ".join(f"'{name}'" for name in by_criterion.values())
+    problem = f"{named} are named after the criteria of '{judges[0]}': whose are they?"
+    raise OpenTableError(problem, where, answers)
+
+
+def ask_for_judge_by_criterion(
+    labels: Sequence[str], columns: Iterable[str], where: str
+) -> None:
+    """Ask whether columns are a judge's that are named after the same criteria as labels.
+
+    Args:
+        labels: The columns of the labels.
+        columns: Other columns.
+        where: The table's name.
+
+    Raises:
+        OpenTableError: If a column of each criterion is there.
+    """
+    labeled = _each_of_one_criterion(labels)
+    by_criterion = _twins(labeled, columns)
+    if not by_criterion:
+        return
+    judges = {key: by_criterion[key] for key in labeled}
+    answers = _answers_by_criterion(judges, labeled, "")
+    listed = ", ".join(f"'{name}'" for name in labels)
+    named = ", ".join(f"'{name}'" for name in judges.values())
+    problem = (
+        f"has labels ({listed}), and no column is named as a judge: is it {named}?"
+    )
+    raise OpenTableError(problem, where, answers)
+
+
+def _each_of_one_criterion(names: Sequence[str]) -> dict[Key, str]:
+    """Return columns by criterion; nothing if two have the same, or one has none."""
+    columns = _by_other_words(names)
+    if len(columns) < 2 or () in columns or len(columns) < len(names):
+        return {}
+    return {criterion: name for criterion, [name] in columns.items()}
+
+
+def _twins(criteria: Iterable[Key], columns: Iterable[str]) -> dict[Key, str]:
+    """Return another rater's column of each criterion; nothing if one is missing."""
     # {words besides the criterion: {criterion: column}}
-    twins: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    twins: dict[Key, dict[Key, str]] = {}
+    listed = list(criteria)
     for name in columns:
         words = tokens(name)
-        for criterion in judged:
+        for criterion in listed:
             size = len(criterion)
             if words[-size:] == criterion:
                 rater = words[:-size]
@@ -141,29 +190,24 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
     whole = [
         by_criterion
         for rater, by_criterion in twins.items()
-        if rater and len(by_criterion) == len(judged)
+        if rater and len(by_criterion) == len(listed)
     ]
-    if not whole:
-        return
-    by_criterion = whole[0]
-    every_judge = [word for name in judges for word in ("--judge", name)]
-    every_label = [word for name in by_criterion.values() for word in ("--label", name)]
-    answers = [
-        Answer(
-            "they are labels: all criteria, with a result for each",
-            (*every_judge, *every_label, "--key", ALL_CRITERIA),
-        )
-    ]
-    for criterion, name in by_criterion.items():
-        [judge] = judged[criterion]
-        text = f"they are labels: {' '.join(criterion)}"
-        answers.append(Answer(text, ("--judge", judge, "--label", name)))
-    as_judges = [word for name in by_criterion.values() for word in ("--judge", name)]
-    options = (*every_judge, *as_judges, "--label", "NONE")
-    answers.append(Answer("they are another judge's", options))
-    named = ", ".join(f"'{name}'" for name in by_criterion.values())
-    problem = f"{named} are named after the criteria of '{judges[0]}': whose are they?"
-    raise OpenTableError(problem, where, answers)
+    return whole[0] if whole else {}
+
+
+def _answers_by_criterion(
+    judges: Mapping[Key, str], labels: Mapping[Key, str], prefix: str
+) -> list[Answer]:
+    """Return an answer for all criteria together, and one for each."""
+    every_judge = [word for name in judges.values() for word in ("--judge", name)]
+    every_label = [word for name in labels.values() for word in ("--label", name)]
+    text = f"{prefix}all criteria, with a result for each"
+    answers = [Answer(text, (*every_judge, *every_label, "--key", ALL_CRITERIA))]
+    for criterion, name in judges.items():
+        text = f"{prefix}{' '.join(criterion)}"
+        options = ("--judge", name, "--label", labels[criterion])
+        answers.append(Answer(text, options))
+    return answers
 
 
 def _by_other_words(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:

@@ -11,7 +11,14 @@ from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
 from evalkit.interop.tables.stacked import ALL_RUNS
-from evalkit.interop.tables.words import fold, matches, polarity, tokens, word_group
+from evalkit.interop.tables.words import (
+    fold,
+    is_model,
+    matches,
+    polarity,
+    tokens,
+    word_group,
+)
 
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
@@ -210,23 +217,24 @@ def check_lists(
 
 
 def check_dates(typed: Mapping[str, TypedColumn], where: str) -> None:
-    """Refuse a column of a person that has dates, as spreadsheets make of 5/5.
+    """Refuse a column of a rater that has dates, as spreadsheets make of 5/5.
 
     Raises:
         DatasetError: If there is one, whose name is about no time.
     """
     for name, column in typed.items():
         words = [part for part in tokens(name) if not matches(part, "value")]
-        is_label = all(
-            matches(part, "human") or matches(part, "label") for part in words
+        is_rater = all(
+            is_model(part)
+            or any(matches(part, group) for group in ("human", "label", "judge"))
+            for part in words
         )
-        if column.kind == "time" and words and is_label:
-            raise DatasetError(
-                f"column '{name}' has dates where verdicts were",
-                where=where,
-                remedy="write it again with its cells as text, as a spreadsheet made dates of them;"
-                " or leave it out: --label NONE",
-            )
+        if column.kind == "time" and words and is_rater:
+            remedy = "write it again with its cells as text, as a spreadsheet made dates of them"
+            if not any(matches(part, "judge") or is_model(part) for part in words):
+                remedy += "; or leave it out: --label NONE"
+            problem = f"column '{name}' has dates where verdicts were"
+            raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def check_constant(

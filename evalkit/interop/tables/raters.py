@@ -41,6 +41,7 @@ from evalkit.interop.tables.rater_criteria import (
     HUMAN,
     MACHINE,
     ask_for_criteria,
+    ask_for_judge_by_criterion,
     check_criteria,
     chosen_stack,
     rest_of,
@@ -237,12 +238,27 @@ def _drop_sums(
             and is_resolved(name, typed)
         )
     }
-    for name in find_sums(summed, group, typed):
+    sums = find_sums(summed, group, typed)
+    # Numbered raters who agree have the majority's words, too, and are no sums.
+    plain = [name for name in sums if not _has_twin(name, group)]
+    if len(sums) > 1:
+        sums = plain or sums[-1:]
+    for name in sums:
         raters.judges.pop(name, None)
         raters.labels.pop(name, None)
         raters.unused[name] = (
             f"sums up {', '.join(rater for rater in group if rater != name)}"
         )
+
+
+def _has_twin(name: str, names: Sequence[str]) -> bool:
+    """Return whether another name differs only in its number."""
+    base_name = [part for part in tokens(name) if not part.isdigit()]
+    return any(
+        [part for part in tokens(twin) if not part.isdigit()] == base_name
+        for twin in names
+        if twin != name
+    )
 
 
 def _drop_aggregates(
@@ -499,6 +515,7 @@ def _ask_for_judge(
     summing = [name for name in raters.labels if is_aggregate(name)]
     sums = find_sums(summing, options, typed)
     labels = [name for name in raters.labels if name not in sums] or [*raters.labels]
+    ask_for_judge_by_criterion(labels, options, where)
     labeled = [word for label in labels for word in ("--label", label)]
     answers = [
         Answer(f"'{name}' is the judge", ("--judge", name, *labeled))
@@ -613,6 +630,7 @@ def _explain_no_judge(
         OpenTableError: If some can be.
         DatasetError: If none can be.
     """
+    check_dates(typed, where)
     # A single column is the judge if its name hints at it, or it has words: a lone
     # number may be anything.
     clear = names and (strength(names[0])[1] or not typed[names[0]].is_numeric)

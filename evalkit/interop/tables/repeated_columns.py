@@ -180,12 +180,13 @@ def _numbered(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield the words of the second of two numbered verdicts, and those of both.
 
-    Numbered judges are several, and numbered verdicts may be those of one judge.
+    Verdicts of numbered models are runs, and other numbered verdicts may be of both orders.
     """
     *words, number = parts
     name = " ".join(words)
     last_word = " ".join(words[-1:])
-    is_verdict = matches(last_word, "value") or strength(name) == ("judge", 2)
+    is_judge = strength(name)[0] == "judge" and not is_model(name)
+    is_verdict = matches(last_word, "value") or is_judge
     if number == "1" and is_verdict and (*words, "3") not in names:
         yield (*words, "2"), tuple(words)
 

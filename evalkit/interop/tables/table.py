@@ -164,7 +164,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     )
     if repeats is not None:
         return _read_repeats(parts, repeats, where, choices)
-    join_sided_scores(parts)
+    join_sided_scores(parts, choices, where)
     # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices, where)
     keys = [name for name in choices.keys if name not in _NO_COLUMNS]

@@ -1,0 +1,63 @@
+"""Tables with raters in rows and cases in columns, turned so that each row is a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from evalkit.datasets.rows import Placed
+from evalkit.interop.tables.words import matches, names_rater, tokens
+
+Rows: TypeAlias = Sequence[Placed]
+TURNED: Final = "read with a row for each case, as the file has one for each rater"
+_CASE: Final = "case"
+_FEWEST_CASES: Final = 10
+"""The fewest columns of cases: fewer may be criteria."""
+_MOST_WORDS: Final = 12
+"""The most different cells of verdicts in words or on a scale."""
+
+
+def turned(rows: Rows) -> Rows | None:
+    """Return a table with raters in rows as one with cases in rows; `None` if it is another one.
+
+    Args:
+        rows: The rows with their locations.
+    """
+    location, first_row = rows[0]
+    names = [name for name in first_row if name]
+    if len(names) <= _FEWEST_CASES or len(names) <= 2 * len(rows):
+        return None
+    head, *cases = names
+    raters = [row.get(head) for _, row in rows]
+    if not _are_raters(head, raters, cases):
+        return None
+    if any(len(row) > len(first_row) for _, row in rows):
+        return None
+    # What is measured of judges differs in nearly every cell, and verdicts recur.
+    words = {str(row.get(name)) for _, row in rows for name in cases}
+    if len(words) > _MOST_WORDS and not _are_numbered(cases):
+        return None
+    return [
+        (
+            f"{location} column {name}",
+            {_CASE: name, **{row[head]: row.get(name) for _, row in rows}},
+        )
+        for name in cases
+    ]
+
+
+def _are_raters(head: str, raters: Sequence[Any], cases: Sequence[str]) -> bool:
+    """Return whether the first cells name who judged, each once."""
+    are_texts = all(isinstance(rater, str) and rater.strip() for rater in raters)
+    if not are_texts or len({*raters}) < len(raters) or _CASE in raters:
+        return False
+    if all(map(names_rater, raters)):
+        return True
+    return matches(head, "rater") and _are_numbered(cases)
+
+
+def _are_numbered(cases: Sequence[str]) -> bool:
+    """Return whether the names of columns differ only in their number, as `case 1` does."""
+    parts = [tokens(name) for name in cases]
+    bases = {tuple(part for part in words if not part.isdigit()) for words in parts}
+    return len(bases) == 1 and all(any(map(str.isdigit, words)) for words in parts)
