@@ -193,7 +193,9 @@ def _read(
     if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
         return _Checked(import_judgments(GENERIC, path, Options()))
     # choices beyond one judge and one label are about the columns of a table
-    plain = choices == Choices(choices.judges[:1], choices.labels[:1])
+    plain = choices == Choices(
+        choices.judges[:1], choices.labels[:1], words=choices.words
+    )
     if plain and (logs := {log: name for file in paths for log, name in _logs(file)}):
         name, *other_formats = dict.fromkeys(logs.values())
         if other_formats:
@@ -201,13 +203,15 @@ def _read(
                 f"has logs of several formats: {', '.join((name, *other_formats))}"
             )
             raise DatasetError(problem, where=where, remedy="check them one at a time")
-        # A named label is a column of a table; only a log has dimensions to choose from.
-        if not choices.labels or importer(name).is_log:
+        # Named labels and words are those of a table; only a log has dimensions to choose from.
+        named = choices.labels or choices.words
+        if not named or importer(name).is_log:
             # `logs` maps paths to formats; they are all of one format here.
             first, *other_logs = logs
             options = Options(
                 judge=next(iter(choices.judges), None),
                 dimension=next(iter(choices.labels), None),
+                winners=choices.words,
             )
             try:
                 brought = import_judgments(name, first, options, *other_logs)

@@ -24,12 +24,15 @@ _KEYS: Final = (
     "samples",
     "instances",
     "content",
+    "test_results",
+    "item_results",
+    "itemResults",
 )
 """Keys of rows, in order, for an object with several lists of objects."""
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
     *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
-    *("value", "nodes", "edges", "hits", "test_results"),
+    *("value", "nodes", "edges", "hits", "datasetRunItems"),
 )
 """Keys of rows in an object without other lists."""
 _INNER_KEYS: Final = (
@@ -56,6 +59,7 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
     """
     for read in (
         _rows_of_split,
+        _rows_beside_scores,
         _rows_within,
         _rows_of_columns,
         _within,
@@ -98,6 +102,25 @@ def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
                 problem, where=f"{path}:row {number}", remedy="fix the row"
             )
     return [dict(zip(names, cells, strict=True)) for cells in data]
+
+
+def _rows_beside_scores(value: Json, _: str) -> list[JsonObject] | None:
+    """Return the rows of a list of objects with those of a list of scores of the same length."""
+    scores = value.get("scores")
+    listed = [
+        rows for name, rows in value.items() if name != "scores" and _is_rows(rows)
+    ]
+    if not _is_rows(scores) or len(listed) != 1 or len(listed[0]) != len(scores):
+        return None
+    pairs = [*zip(listed[0], scores, strict=True)]
+    # A key of both would be that of another row.
+    if any(
+        row[name] != of_row[name]
+        for row, of_row in pairs
+        for name in row.keys() & of_row
+    ):
+        return None
+    return [{**row, **of_row} for row, of_row in pairs]
 
 
 def _rows_within(value: Json, path: str) -> list[JsonObject] | None:

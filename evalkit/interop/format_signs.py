@@ -85,7 +85,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "inspect_frames": _keys("sample_id"),
     "judge_bench": _keys("instance"),
     "label_studio": _keys("data", "annotator"),
-    "langfuse": _keys("scores", "source"),
+    "langfuse": _keys("scores", "source", "trace", "evaluations"),
     "langsmith": _keys("run_id", "evaluation_results", "feedback_stats", "run_type"),
     "llm_rubric": _keys("text_id"),
     "lm_eval": _keys("filtered_resps"),
@@ -103,6 +103,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "qlora": _keys("review_id"),
     "score_columns": Signs(parts=(".", "/", "_calls")),
     "ultrafeedback": _keys("completions"),
+    "vertex": _keys("eval_case_results"),
     "weave": _keys("op_name"),
 }
 """The signs of each module of `evalkit.interop.importers`, whose name is that of its format.

@@ -491,7 +491,17 @@ def test_raters_who_share_no_word_are_not_compared(tmp_path):
         for source, said in zip(("EVAL", "ANNOTATION"), both, strict=True)
     ]
     path.write_text(json.dumps(rows), encoding="utf-8")
-    assert "the judge's words are not the annotators'" in complaint(path, "langfuse")
+    problem = complaint(path, "langfuse")
+    assert "the judge's words are not the annotators'" in problem
+    # The first of the printed commands has the meaning of each word.
+    words = split(problem.partition("choose one: ")[2].partition(";")[0])
+    meanings = [word.split("=", 1) for word in words if "=" in word]
+    found = read(path, "langfuse", Options(winners=dict(meanings)))
+    assert {judgment.class_name for judgment in found.judgments} == {
+        f"ANNOTATION {word}" for word in ("pass", "fail")
+    }
+    with pytest.raises(EvalkitError, match=r"no rater in .* says this"):
+        read(path, "langfuse", Options(winners={"absent": "pass"}))
 
 
 def test_rows_of_people_among_mt_benchs_judgments_are_labels(tmp_path):

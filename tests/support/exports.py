@@ -83,7 +83,17 @@ def label_studio() -> dict[str, Any]:
     id_last = [
         {**{key: one[key] for key in ("prompt", "answer", "gpt_verdict")}, **one} for one in flat
     ]
+    with_stars = [
+        {
+            **{key: one[key] for key in ("prompt", "answer", "gpt_verdict", "id")},
+            "verdict": one["quality"],
+            "stars": [{"rating": GRADES[one["id"]]}],
+            **{key: one[key] for key in ("annotator", "annotation_id", "lead_time")},
+        }
+        for one in flat
+    ]
     return {
+        "label_studio min two results": with_stars,
         "label_studio in data": in_data,
         "label_studio predictions": predicted,
         "label_studio cancelled": cancelled,
@@ -279,7 +289,30 @@ def langfuse() -> dict[str, Any]:
         for pair in pairs
         for one in pair
     ]
+    subjects = [
+        {
+            **{key: value for key, value in one.items() if key != "traceId"},
+            "subject": {"kind": "trace", "id": one["traceId"]},
+        }
+        for one in third
+    ]
+    experiment = [
+        {
+            "item": {"input": f"What is {i}?", "metadata": {"human_label": human}},
+            "output": f"It is {i}.",
+            "evaluations": [{"name": "correct", "value": judge, "comment": "because"}],
+            "trace_id": f"t{i}",
+        }
+        for i, judge, human in BOTH
+    ]
+    items = [{"id": f"x{i}", "traceId": one["id"], "trace": one} for i, one in enumerate(traces)]
     return {
+        "langfuse v3 subjects": {"data": subjects, "meta": {"limit": 50}},
+        "langfuse experiment": {
+            "item_results": experiment,
+            "run_evaluations": [{"name": "mean", "value": 0.5}],
+        },
+        "langfuse dataset run": {"name": "r", "datasetRunItems": items},
         "langfuse scores": {"data": [one for pair in pairs for one in pair], "meta": {"page": 1}},
         "langfuse boolean": boolean,
         "langfuse sdk": [
@@ -465,7 +498,11 @@ def opik() -> dict[str, Any]:
     return {
         "opik traces": traces,
         "opik sdk": {"content": by_author, "page": 1},
-        "opik results": {"experiment_name": "x", "test_results": evaluated},
+        "opik results": {
+            "experiment_name": "x",
+            "test_results": evaluated,
+            "experiment_scores": [],
+        },
     }
 
 
@@ -861,7 +898,51 @@ def inspect_frames() -> dict[str, Any]:
     return {"inspect_frames flags": rows}
 
 
+def vertex() -> dict[str, Any]:
+    cases = [
+        {
+            "prompt": {"role": "user", "parts": [{"text": f"What is {i}?"}]},
+            "responses": [{"response": {"role": "model", "parts": [{"text": f"It is {i}."}]}}],
+            "eval_case_id": f"c{i}",
+            "human_rating": GRADES[i],
+        }
+        for i in range(N)
+    ]
+    results = [
+        {
+            "eval_case_index": i,
+            "response_candidate_results": [
+                {
+                    "response_index": 0,
+                    "metric_results": {
+                        "quality_v1": {"metric_name": "quality_v1", "score": SCORES[i]},
+                        "exact_match": {"score": 0.0},
+                    },
+                }
+            ],
+        }
+        for i in range(N)
+    ]
+    frame = [
+        {"prompt": f"What is {i}?", "response": f"It is {i}.", "human_rating": GRADES[i]}
+        for i in range(N)
+    ]
+    by_column = {name: [row[name] for row in frame] for name in frame[0]}
+    return {
+        "vertex ratings of cases": {
+            "eval_case_results": results,
+            "evaluation_dataset": [{"eval_cases": cases, "candidate_name": "gemini"}],
+        },
+        "vertex ratings of a frame": {
+            "eval_case_results": results,
+            "evaluation_dataset": [{"eval_dataset_df": by_column}],
+            "metadata": {"candidate_names": ["gemini"]},
+        },
+    }
+
+
 SHAPES: dict[str, Any] = {
+    **vertex(),
     **pairs(),
     **judge_bench(),
     **inspect_frames(),

@@ -213,8 +213,8 @@ def _result_columns(rows: Sequence[Json]) -> list[str]:
         distinct = {(verdict.word, verdict.score) for verdict in verdicts}
         if name == "id" or not is_short or len(distinct) > _MOST_VALUES:
             break
-        # A judge's column of the data ends the results.
-        if columns and is_judges(name):
+        # A judge's column of the data ends the results; people give verdicts, too.
+        if columns and name.casefold() != "verdict" and is_judges(name):
             break
         columns.append(name)
     return columns[::-1] or before[-1:]

@@ -19,13 +19,15 @@ from evalkit.interop.layouts.criteria import (
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_persons
+from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SOURCES: Final = ("API", "ANNOTATION", "EVAL")
 _NO_VALUE: Final = ("TEXT", "CORRECTION")
 """Types of scores that are texts and no verdicts."""
 _SNAKE: Final = re.compile(r"_([a-z])")
+_EXPERIMENT: Final = frozenset({"item", "output", "evaluations"})
+"""Keys of an item of an experiment that the SDK ran."""
 _BY_API: Final = (
     "scores sent by the API, read as those of "
     "judges because no score is of an evaluator"
@@ -42,13 +44,18 @@ def _is_score(value: Any) -> bool:
 
 
 def _sniff(start: Peek) -> bool:
-    scores = start.row.get("scores")
-    return _is_score(start.row) or (
-        isinstance(scores, list)
-        and "id" in start.row
-        and (any(map(_is_score, scores)) or {"input", "output"} <= start.row.keys())
-        and "span_attributes" not in start.row
-    )
+    if start.row.keys() >= _EXPERIMENT:
+        return True
+    row = _trace_of(start.row)
+    if _is_score(row):
+        return True
+    scores = row.get("scores")
+    if not isinstance(scores, list) or "id" not in row or "span_attributes" in row:
+        return False
+    # A list of traces has the ids of scores.
+    only_ids = all(isinstance(score, str) for score in scores)
+    has_texts = {"input", "output"} <= row.keys()
+    return any(map(_is_score, scores)) or (has_texts and only_ids)
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:
@@ -57,7 +64,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     Scores of the source `ANNOTATION` are labels by their author, and those of `EVAL` are judges'.
     Scores of the API are judges' only if there is no other judge, and labels if their name says so.
     """
-    rows = [_in_camel_case(row) for _, row in rows_of(path)]
+    rows = [_in_camel_case(_trace_of(row)) for _, row in rows_of(path)]
     scores = [row for row in rows if _is_score(row)]
     traces = [row for row in rows if isinstance(row.get("scores"), list)]
     every = [
@@ -84,10 +91,54 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     return read_assessed(path, merged(units), options, notes)
 
 
+def _trace_of(row: Json) -> Json:
+    """Return the trace of an item of a dataset run or an experiment, and any other row
+    unchanged.
+    """
+    if row.keys() >= _EXPERIMENT:
+        return _experiment_trace(row)
+    trace = row.get("trace")
+    if not isinstance(trace, Mapping) or not isinstance(trace.get("scores"), list):
+        return row
+    return {"id": row.get("traceId"), **trace}
+
+
+def _experiment_trace(row: Json) -> Json:
+    """Return an item of an experiment as a trace, whose scores have no source."""
+    item = row["item"] if isinstance(row["item"], Mapping) else {}
+    listed = row["evaluations"] if isinstance(row["evaluations"], list) else []
+    return {
+        "id": row.get("trace_id") or row.get("traceId") or item.get("id"),
+        "input": item.get("input"),
+        "output": row["output"],
+        "metadata": item.get("metadata"),
+        "scores": [
+            {"source": _source_of(str(score.get("name"))), **score}
+            for score in listed
+            if isinstance(score, Mapping)
+        ],
+    }
+
+
+def _source_of(name: str) -> str:
+    """Return the source of a score that has none, by its name."""
+    if is_persons(name):
+        return "ANNOTATION"
+    if is_code(name):
+        return "API"
+    return "EVAL"
+
+
 def _in_camel_case(row: Json) -> Json:
     """Return a row of the SDK, whose keys are `trace_id` and `string_value`, with the
     keys of the API.
+
+    Version 3 of its scores names what they are about in a subject.
     """
+    subject_of = row.get("subject")
+    if isinstance(subject_of, Mapping) and "kind" in subject_of:
+        about = {f"{subject_of['kind']}Id": subject_of.get("id")}
+        row = {**row, **_in_camel_case({**subject_of, **about, "id": row.get("id")})}
     renamed = {
         _SNAKE.sub(lambda match: match[1].upper(), str(name)): value
         for name, value in row.items()
@@ -107,7 +158,8 @@ def _observed(scores: Iterable[Json]) -> bool:
 
 
 def _place(score: Json, by_observation: bool) -> str:
-    trace = score.get("traceId") or score.get("sessionId") or score.get("datasetRunId")
+    names = ("traceId", "sessionId", "datasetRunId", "experimentId")
+    trace = next((score[name] for name in names if score.get(name)), None)
     observation = score.get("observationId")
     if by_observation and observation:
         return f"{trace} {observation}"

@@ -14,12 +14,14 @@ from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
     JUDGE,
+    PERSON,
     Assessment,
     Source,
     assessment,
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, text
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ITEM: Final = "datasource_item"
@@ -148,6 +150,9 @@ def _assess_events(events: Sequence[Json], judge: str) -> Iterator[Assessment]:
                 data.get("choice", data.get("score")),
                 reason=data.get("sampled"),
             )
+            for name, value in data.items():
+                if is_persons(name):
+                    yield assessment(judge, name, PERSON, value)
         elif event.get("type") == "match":
             yield assessment("match", "match", CODE, data.get("correct"))
 

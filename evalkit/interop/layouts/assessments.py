@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -29,7 +30,9 @@ from evalkit.interop.layouts.criteria import (
     one_scale,
     require_shared_words,
     same_criterion,
+    spelled,
     unit_of,
+    with_meanings,
 )
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit, log_cells, record_of
@@ -114,6 +117,8 @@ def read_assessed(
     # All answers are to be judged: assessments become metadata.
     if options.answers:
         return ParsedFile(list(_assessed_answers(units)), notes=tuple(notes))
+    if options.winners:
+        units = _with_meanings(path, units, options.winners)
     # A tool may list a criterion that never got a value, which would be one more to choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
@@ -157,6 +162,18 @@ def read_assessed(
             *(f"{kind}: {count}" for kind, count in counted.items() if count),
         ),
     )
+
+
+def _with_meanings(
+    path: Path, units: Sequence[Assessed], meanings: Mapping[str, str]
+) -> list[Assessed]:
+    every = [entry for unit in units for entry in unit.entries]
+    mapped = iter(with_meanings(path, every, meanings))
+    # As many of them for each answer as before.
+    return [
+        replace(unit, entries=tuple(islice(mapped, len(unit.entries))))
+        for unit in units
+    ]
 
 
 def _speaking(units: Sequence[Assessed]) -> list[Assessed]:
@@ -510,10 +527,7 @@ def _mapped_verdict(
     if kind == "response":
         return grade_of(entry)
     # A word is mapped by rater and criterion: `good` may be a class of one, a pass of another.
-    spoken = entry.word
-    if spoken is None and entry.score is not None:
-        # Classes that were written as numbers.
-        spoken = f"{entry.score:g}"
+    spoken = spelled(entry)
     if spoken is None:
         return None
     return words.get(entry.key, {}).get(spoken, spoken)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final, Literal
 
 from evalkit.core.display import relative
-from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.values import frozen
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
@@ -25,6 +27,8 @@ Key = tuple[str, str]
 # Longer texts are reasons and not words.
 _LONGEST_WORD: Final = 80
 _SHOWN: Final = 6
+# The most words of which a question lists all orders.
+_MOST_ORDERED: Final = 3
 # Letters and digits, or a run of other scripts.
 # Between a small letter and a capital one: `answerQuality` has two words.
 RATERS: Final = frozenset(
@@ -309,9 +313,7 @@ def class_words(
     # {key: its words in order of first occurrence}.
     by_rater: dict[Key, dict[str, None]] = {}
     for entry in used:
-        word = entry.word
-        if word is None and entry.score is not None:
-            word = f"{entry.score:g}"
+        word = spelled(entry)
         if word is not None:
             by_rater.setdefault(entry.key, {})[word] = None
     # Labels first: the spelling of annotators is the class.
@@ -332,29 +334,76 @@ def class_words(
     }
 
 
+def with_meanings(
+    path: Path, entries: Sequence[Assessment], meanings: Mapping[str, str]
+) -> list[Assessment]:
+    """Return assessments whose words have the user's meanings: a class, a number, or nothing.
+
+    Raises:
+        ConfigError: If no rater says one of the words.
+    """
+    folded = {word.casefold(): meaning for word, meaning in meanings.items()}
+    words = [spelled(entry) for entry in entries]
+    said = {word.casefold() for word in words if word is not None}
+    unsaid = [word for word in meanings if word.casefold() not in said]
+    if unsaid:
+        raise ConfigError(
+            f"no rater in {path} says this",
+            where=f"--map {unsaid[0]}={meanings[unsaid[0]]}",
+            remedy=did_you_mean(unsaid[0], sorted(said)),
+        )
+    return [_with_meaning(entry, folded) for entry in entries]
+
+
+def _with_meaning(entry: Assessment, meanings: Mapping[str, str]) -> Assessment:
+    word = spelled(entry)
+    if word is None or word.casefold() not in meanings:
+        return entry
+    score, meaning = _value(meanings[word.casefold()])
+    return replace(entry, score=score, word=meaning)
+
+
+def spelled(entry: Assessment) -> str | None:
+    """Return the word of an assessment, or its number as one; `None` without either."""
+    if entry.word is not None or entry.score is None:
+        return entry.word
+    return f"{entry.score:g}"
+
+
 def require_shared_words(
     path: Path,
     words: Mapping[Key, Mapping[str, str]],
     judges: Iterable[Key],
     labels: Iterable[Key],
 ) -> None:
-    """Raise an error if judges and annotators use no class in common, which would be
+    """Raise a question if judges and annotators use no class in common, which would be
     read as disagreement.
 
     Raises:
-        DatasetError: If there are both, and no class is of both.
+        OpenCriterionError: If there are both, and no class is of both.
     """
     judged, labeled = (
-        {word for key in keys for word in words.get(key, {}).values()}
+        sorted({word for key in keys for word in words.get(key, {}).values()})
         for keys in (judges, labels)
     )
-    if not judged or not labeled or judged & labeled:
+    if not judged or not labeled or {*judged} & {*labeled}:
         return
-    listed = [", ".join(sorted(classes)[:_SHOWN]) for classes in (judged, labeled)]
+    listed = [", ".join(classes[:_SHOWN]) for classes in (judged, labeled)]
+    problem = f"the judge's words are not the annotators': {listed[0]}; {listed[1]}"
+    # As many words on each side: they may correspond in some order.
+    if len(judged) == len(labeled) <= _MOST_ORDERED:
+        answers = []
+        for order in permutations(labeled):
+            pairs = [
+                f"{word}={meaning}" for word, meaning in zip(judged, order, strict=True)
+            ]
+            options = tuple(option for pair in pairs for option in ("--map", pair))
+            answers.append((", ".join(pairs), options))
+        raise OpenCriterionError(problem, path, answers)
     raise DatasetError(
-        f"the judge's words are not the annotators': {listed[0]}; {listed[1]}",
+        problem,
         where=str(path),
-        remedy="write the same words for both, or select raters with --judge NAME and --label NAME",
+        remedy="say with --map WORD=CLASS what each word of the judge means",
     )
 
 

@@ -170,7 +170,9 @@ def with_raters_in_data(
         CODE: [],
     }
     about = {
-        name: _criteria(name, criteria[source], options)
+        name: _criteria(
+            name, _of_its_kind(criteria[source], present, columns[name]), options
+        )
         for name, source in raters.items()
     }
     return [
@@ -241,6 +243,32 @@ def _criteria_of(present: Sequence[Assessment], source: Source) -> list[str]:
     """Return the criteria of these raters, or of all if there are none."""
     selected = [entry.name for entry in present if entry.source == source]
     return [*dict.fromkeys(selected or [entry.name for entry in present])]
+
+
+def _of_its_kind(
+    criteria: Sequence[str], present: Sequence[Assessment], values: Iterable[Any]
+) -> Sequence[str]:
+    """Return the criteria that have values of the kind of a column's, or all if none has:
+    words are not compared with grades.
+    """
+    kind = _kind(assessment("", "", CODE, value) for value in values)
+    fitting = [
+        criterion
+        for criterion in criteria
+        if {kind, _kind(entry for entry in present if entry.name == criterion)}
+        != {"word", "score"}
+    ]
+    return fitting or criteria
+
+
+def _kind(entries: Iterable[Assessment]) -> str:
+    """Return what values are: `word`, `flag` for 0 and 1 only, or `score`."""
+    scores = [entry.score for entry in entries if entry.word is None]
+    if not scores:
+        return "word"
+    if {*scores} <= {0.0, 1.0}:
+        return "flag"
+    return "score"
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:

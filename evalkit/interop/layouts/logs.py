@@ -23,6 +23,7 @@ from evalkit.interop.layouts.criteria import (
     grade_of,
     same_criterion,
 )
+from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Field, log_cells, record_of
 from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Options, ParsedFile, Record
@@ -112,7 +113,12 @@ def read_log(
         ]
         every = [part for _, case_parts in graded for part in case_parts]
     rows = [log_cells(case, fields) for case, _ in graded]
-    by_column = _grades_in_metadata(rows, grades or {})
+    meanings = {word: number(said) for word, said in options.winners.items()}
+    grades = {
+        **(grades or {}),
+        **{word: grade for word, grade in meanings.items() if grade is not None},
+    }
+    by_column = _grades_in_metadata(rows, grades)
     judges = _names_of_judges(path, every, options, by_column)
     # Graders whose scores are labels: the user's, or else those that are named after people.
     people = {options.dimension} if options.dimension else _people(every, judges)

@@ -44,6 +44,10 @@ def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> boo
         words_of_judge = {fold(word) for word in judge.words}
         if words and words <= words_of_judge:
             return True
+        # Flags that a tool spells in another way, as true and false next to 1 and 0.
+        both_flags = column.share(column.flags) == judge.share(judge.flags) == 1
+        if both_flags and len(words) > 1 and matches(name, "value"):
+            return True
     return False
 
 

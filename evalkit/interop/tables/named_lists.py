@@ -59,6 +59,10 @@ def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
     for key in listed:
         if _has_names(key, items):
             yield (key,)
+    # A label next to a value names it; next to a score it is a class.
+    valued = all("value" in item for item in items)
+    if valued and _has_names("label", items):
+        yield ("label",)
     # Other keys name the objects if all of their values are raters.
     raters = [
         key
