@@ -110,7 +110,9 @@ def _rows_beside_scores(value: Json, _: str) -> list[JsonObject] | None:
     listed = [
         rows for name, rows in value.items() if name != "scores" and _is_rows(rows)
     ]
-    if not _is_rows(scores) or len(listed) != 1 or len(listed[0]) != len(scores):
+    if not isinstance(scores, list) or not _is_rows(scores) or len(listed) != 1:
+        return None
+    if len(listed[0]) != len(scores):
         return None
     pairs = [*zip(listed[0], scores, strict=True)]
     # A key of both would be that of another row.

@@ -35,9 +35,19 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         for part in turns if isinstance(turns, list) else [row]:
             if isinstance(part, Mapping):
                 units.append(_assessed_row(part, len(units) if turns else index))
-                record = part.get("inputRecord")
-                data.append(record if isinstance(record, Mapping) else {})
+                data.append(_columns(part))
     return read_assessed(path, with_raters_in_data(units, data, options), options)
+
+
+def _columns(part: Json) -> Json:
+    """Return the columns of the input record, and those that were added to the row."""
+    record = part.get("inputRecord")
+    added = {
+        key: value
+        for key, value in part.items()
+        if isinstance(value, str | int | float)
+    }
+    return {**added, **(record if isinstance(record, Mapping) else {})}
 
 
 def _assessed_row(part: Json, index: int) -> Assessed:

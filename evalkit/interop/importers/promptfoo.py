@@ -184,10 +184,20 @@ def _ratings(row: Row) -> JsonObject:
         for part in _assertions(row)
         if (kind := _kind(part)) == _HUMAN
     }
-    for name, value in _variables(row).items():
+    # Variables win over the metadata of the test, which may repeat them.
+    for name, value in {**_test_metadata(row), **_variables(row)}.items():
         if is_persons(name):
             ratings[name] = _graded(value)
     return ratings
+
+
+def _test_metadata(row: Row) -> Row:
+    """Return the metadata of the row's test, without what the tool adds to them."""
+    test = row.get("testCase")
+    metadata = test.get("metadata") if isinstance(test, Mapping) else None
+    if isinstance(metadata, Mapping):
+        return metadata
+    return {}
 
 
 def _graded(value: Any) -> Any:

@@ -22,7 +22,9 @@ from evalkit.interop.layouts.criteria import (
     JUDGE,
     PERSON,
     Assessment,
+    Key,
     OpenCriterionError,
+    Source,
     class_words,
     differing_scales,
     grade_of,
@@ -119,6 +121,7 @@ def read_assessed(
         return ParsedFile(list(_assessed_answers(units)), notes=tuple(notes))
     if options.winners:
         units = _with_meanings(path, units, options.winners)
+    units = _told_apart(units)
     # A tool may list a criterion that never got a value, which would be one more to choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
@@ -172,6 +175,30 @@ def _with_meanings(
     # As many of them for each answer as before.
     return [
         replace(unit, entries=tuple(islice(mapped, len(unit.entries))))
+        for unit in units
+    ]
+
+
+def _told_apart(units: Sequence[Assessed]) -> list[Assessed]:
+    """Return the answers with a source in the name of a rater whose name another source
+    has, as code and a judge of one name.
+    """
+    sources: dict[Key, Source] = {}
+    # The judge keeps the name, then people.
+    for source in (JUDGE, PERSON, CODE):
+        for entry in (entry for unit in units for entry in unit.entries):
+            if entry.source == source:
+                sources.setdefault(entry.key, source)
+    return [
+        replace(
+            unit,
+            entries=tuple(
+                entry
+                if sources[entry.key] == entry.source
+                else replace(entry, rater=f"{entry.rater} ({entry.source})")
+                for entry in unit.entries
+            ),
+        )
         for unit in units
     ]
 

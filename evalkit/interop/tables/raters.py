@@ -412,6 +412,8 @@ def _weak_judges(
 ) -> None:
     """Read verdicts without a rater's name as those of one judge."""
     labeled = [typed[name] for name in raters.labels]
+    # What a verdict should be is not the judge's.
+    names = [name for name in names if not matches(name, "wanted")]
     # Numbers cannot be compared with words other than flags.
     if labeled and not any(
         column.is_numeric or column.flags or column.order for column in labeled
