@@ -1,15 +1,11 @@
 """`evalkit audit` from the command line: what it asks, and what it writes and finds."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import Done
-
-Call = Callable[..., Done]
 SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=50", "-q")
 
 
@@ -139,37 +135,10 @@ def test_the_terminal_says_what_the_judge_falls_for(call):
     assert all(one["after"] != "TIE" for one in sheet["identical"]["worst"])
 
 
-def test_mlflow_has_the_datasheet(call, mlflow_store):
-    from mlflow import MlflowClient
-
-    words = (
-        "probe=[padding,master_key]",
-        "dataset=sample",
-        "dataset.limit=4",
-        "scoring.bootstrap=50",
-        "-q",
-    )
-    call(
-        "audit", "judge=simulated/good", *words, f"tracking.uri={mlflow_store}", "--output", "audit"
-    )
-    client, run = MlflowClient(mlflow_store), read("audit/manifest.json")["mlflow_run_id"]
-    for name in ("datasheet.html", "datasheet.md", "datasheet.json"):
-        kept = Path(client.download_artifacts(run, name))
-        assert kept.read_bytes() == Path("audit", name).read_bytes()
-    probes = [name for name in client.get_run(run).data.metrics if name.startswith("audit/")]
-    assert {name.removesuffix("/low").removesuffix("/high") for name in probes} == {
-        "audit/padding/shift",
-        "audit/master_key/passed",
-    }
-
-
-@pytest.mark.parametrize(
-    ("language", "reason"),
-    [
-        pytest.param("en", "no pair has a label", marks=pytest.mark.thorough),
-        ("zh", "没有成对回答有标注"),
-    ],
-)
+@pytest.mark.parametrize(("language", "reason"), [
+    pytest.param("en", "no pair has a label", marks=pytest.mark.thorough),
+    ("zh", "没有成对回答有标注"),
+])  # fmt: skip
 def test_a_datasheet_says_why_a_number_is_absent(call, language, reason):
     rows = [
         {"id": f"c{k}", "prompt": f"p{k}", "response_a": f"a{k}" * 9, "response_b": "b"}

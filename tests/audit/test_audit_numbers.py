@@ -176,8 +176,9 @@ def test_cases_of_a_cluster_count_once():
     assert many < 1e-100
 
 
-def test_planted_biases_are_recovered_and_noise_is_not_reported():
-    rate, _ = audits.false_findings(40, lost=0.05)
+def test_planted_biases_are_recovered_and_noise_is_not_reported(monkeypatch):
+    monkeypatch.setattr(audits, "TRUTH", 60_000)
+    rate, _ = audits.false_findings(20, lost=0.05)
     assert rate <= 0.1
     rows = {row.split(" ")[1]: row.split("|") for row in audits.coverage(25)}
     for row in rows.values():
@@ -276,13 +277,8 @@ def test_words_are_counted_in_the_response_that_a_probe_edits(mode):
         assert added["identity"] == identity
 
 
-@pytest.mark.parametrize(
-    ("judge", "named"),
-    [("length_biased", {"padding", "sentiment", "identity", "authority"}), ("authority", set())],
-)
-def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(
-    judge, named, here, capfd
-):
+def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(here, capfd):
+    named = {"padding", "sentiment", "identity", "authority"}
     rows = [
         {
             "id": f"c{n}",
@@ -294,7 +290,7 @@ def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citation
     Path("texts.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     probes = "probe=[padding,sentiment,identity,authority,distractor]"
     planted = [
-        f"judge=simulated/{judge}",
+        "judge=simulated/length_biased",
         "judge.params.strength=1",
         "judge.params.accuracy=1",
         "mode=pointwise",
@@ -310,9 +306,7 @@ def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citation
         name for name, text in texts.items() if "These edits also lengthen the text by" in text
     } == named
     assert {name for name, text in texts.items() if "(distractor)." in text} == named
-    assert {probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"} >= (
-        named or {"authority"}
-    )
+    assert {probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"} >= named
     chinese = [text["text_zh"] for probe in sheet["probes"] for text in probe["sentences"]]
     assert sum("这些改动还" in text for text in chinese) == len(named)
     page = Path("a/datasheet.md").read_text("utf-8")
@@ -327,12 +321,14 @@ def outcome_of(*, directed: bool = True, expects: str = "same") -> Any:
     )
 
 
+COUNTS = np.arange(2, 20_000)
+LIMITS = np.sqrt(COUNTS / (COUNTS - 1)) * t.ppf(0.975, COUNTS - 1) + norm.ppf(0.8)
+
+
 def needed(distance: float, sd: float, at_hand: int) -> int:
     """The smallest number with power 0.8, by its definition, rounded up to two digits."""
-    counts = np.arange(2, 100_000)
-    reached = distance * np.sqrt(counts) / sd
-    limits = np.sqrt(counts / (counts - 1)) * t.ppf(0.975, counts - 1) + norm.ppf(0.8)
-    n = int(counts[(reached >= limits).argmax()])
+    reached = distance * np.sqrt(COUNTS) / sd
+    n = int(COUNTS[(reached >= LIMITS).argmax()])
     unit = 10 ** max(floor(log10(n)) - 1, 0)
     return max(1, ceil(n / unit) * unit - at_hand)
 

@@ -54,14 +54,11 @@ def assembled(pieces: list, row: dict, parts: list[str]) -> str:
     return "".join(found)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"mode": ModeConfig(name="pointwise"), "swap": SwapConfig(policy="none")},
-        {"mode": ModeConfig(samples=2)},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {},
+    {"mode": ModeConfig(name="pointwise"), "swap": SwapConfig(policy="none")},
+    {"mode": ModeConfig(samples=2)},
+])  # fmt: skip
 def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     evaluator = make_evaluator(config(**changes))
     judgments = judged(evaluator)

@@ -20,26 +20,19 @@ def verdict(**values):
     return replace(Verdict("c", (0,), None, None, "judged"), **values)
 
 
-@pytest.mark.parametrize(
-    ("values", "state", "answer", "label"),
-    [
-        ({"unit": (0, 1), "winner": "A", "label": "A"}, "right", "A", "A"),
-        ({"unit": (1, 2), "winner": "B", "label": "A"}, "wrong", "C", "B"),
-        ({"unit": (0, 1), "winner": "TIE"}, "unlabeled", "TIE", None),
-        ({"reason": "missing", "label": 3.0}, "missing", "missing", "3"),
-        ({"score": 4.0, "label": 3.0}, "right", "4", "3"),
-        ({"score": 4.25, "label": 3.0}, "wrong", "4.25", "3"),
-        ({"class_name": "ok", "label": "ok"}, "right", "ok", "ok"),
-        ({"class_name": None, "label": "ok", "reason": "split"}, "wrong", "split", "ok"),
-        (
-            {"score": 0.5, "items": (ItemVerdict("i", "met", "judged", label="not_met"),)},
-            "wrong",
-            "0.5",
-            None,
-        ),
-        ({"items": (ItemVerdict("i", "met", "judged", label="met"),)}, "right", "judged", None),
-    ],
-)
+@pytest.mark.parametrize(("values", "state", "answer", "label"), [
+    ({"unit": (0, 1), "winner": "A", "label": "A"}, "right", "A", "A"),
+    ({"unit": (1, 2), "winner": "B", "label": "A"}, "wrong", "C", "B"),
+    ({"unit": (0, 1), "winner": "TIE"}, "unlabeled", "TIE", None),
+    ({"reason": "missing", "label": 3.0}, "missing", "missing", "3"),
+    ({"score": 4.0, "label": 3.0}, "right", "4", "3"),
+    ({"score": 4.25, "label": 3.0}, "wrong", "4.25", "3"),
+    ({"class_name": "ok", "label": "ok"}, "right", "ok", "ok"),
+    ({"class_name": None, "label": "ok", "reason": "split"}, "wrong", "split", "ok"),
+    ({"score": 0.5, "items": (ItemVerdict("i", "met", "judged", label="not_met"),)}, "wrong",
+     "0.5", None),
+    ({"items": (ItemVerdict("i", "met", "judged", label="met"),)}, "right", "judged", None),
+])  # fmt: skip
 def test_a_verdict_is_right_by_its_label(values, state, answer, label):
     said = verdict(**values)
     assert (state_of(said, FIVE), answer_of(said), label_of(said)) == (state, answer, label)

@@ -233,16 +233,13 @@ def test_many_settings_are_cut():
     assert rest[0].endswith(", ….")
 
 
-@pytest.mark.parametrize(
-    ("models", "said"),
-    [
-        (["m1", "m2"], "since look 2: m2 instead of m1."),
-        (["m1", "m1", "m2"], "since look 3: m2 instead of m1. Its answers have not changed"),
-        (["m1", "m1", "", "m2", "m1", "", "m3", "", "m4"], "since look 7: m4 instead of m1."),
-        (["m1", "m1", "m2", "m1"], None),
-        (["m1", "m1", "m2", ""], None),
-    ],
-)
+@pytest.mark.parametrize(("models", "said"), [
+    (["m1", "m2"], "since look 2: m2 instead of m1."),
+    (["m1", "m1", "m2"], "since look 3: m2 instead of m1. Its answers have not changed"),
+    (["m1", "m1", "", "m2", "m1", "", "m3", "", "m4"], "since look 7: m4 instead of m1."),
+    (["m1", "m1", "m2", "m1"], None),
+    (["m1", "m1", "m2", ""], None),
+])  # fmt: skip
 def test_a_watch_says_since_when_another_model_is_reported(models, said):
     facts = LookFacts(None, None, None, None, None, 1.0)
     looks = [

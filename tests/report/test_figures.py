@@ -1,7 +1,6 @@
 """The figures: drawn where there is something to draw, at the right places, and deaf to markup in their texts."""
 
 import re
-from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from math import hypot, inf, nan
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 
 from evalkit.core.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 from evalkit.report.counts import LengthClass, RunCounts, Spending
-from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
+from evalkit.report.figures.curves import frontier, lengths, reliability
 from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
 from evalkit.report.figures.forest import LEFT, RIGHT, Row, forest_figure, main_figures
-from evalkit.report.figures.systems import corrected, costs, cycles, ranking
-from evalkit.report.figures.tables import confusion, passes
+from evalkit.report.figures.systems import costs, cycles, ranking
 from evalkit.report.page import alone
 from evalkit.report.texts import FIGURES, LABELS
-from evalkit.scoring.metrics.corrections import RANDOM
 
 ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
 
@@ -131,10 +128,6 @@ def test_agreement_by_chance_stands_where_kappa_is_0():
     assert float(half.attrib["x1"]) == (LEFT + RIGHT) / 2
 
 
-def test_what_cannot_vary_is_no_row():
-    assert main_figures({"conflict/rate": Metric("conflict/rate", 0.0, 0.0, 0.0)}) == []
-
-
 def test_reliability_puts_each_bin_at_its_confidence_and_accuracy():
     one = {
         "from": 0.5,
@@ -169,20 +162,6 @@ def test_the_frontier_marks_the_threshold_in_use():
     assert len(dots(figure, "also0")) == 3, "dots have the colour of their line"
     assert frontier(points[:2], 0.0) is None
     assert frontier([one | {"accuracy": None} for one in points], 0.0) is None
-
-
-def test_confusion_counts_are_in_their_squares():
-    row = {"A": 5, "TIE": 0, "B": 1, "missing": 0}
-    figure = confusion({"labels": {"A": row, "TIE": dict.fromkeys(row, 0), "B": row | {"B": 7}}})
-    assert [t for t in texts(figure) if t.isdigit()] == ["5", "0", "1", "5", "0", "7"]
-    assert "4" not in texts(figure)
-    assert confusion({}) is confusion({"labels": {"A": dict.fromkeys(row, 0)}}) is None
-
-
-def test_passes_are_a_table_of_both_orders():
-    figure = passes(Counter({("A", "B"): 3, ("A", "A"): 2, (None, "A"): 1}))
-    assert [t for t in texts(figure) if t.isdigit()][:4] == ["2", "0", "3", "0"]
-    assert passes(Counter({("A", None): 3})) is None
 
 
 def test_cycles_are_arrows_from_winner_to_loser():
@@ -234,19 +213,6 @@ def test_ranking_falls_back_to_win_rates():
     assert ranking({}) is ranking({"systems": rated["systems"][:1]}) is None
 
 
-def test_corrected_rates_only_where_some_have_no_label():
-    note = f"9 labels and 90 answers without a label; {RANDOM}"
-    metrics = {
-        "tie_rate": Metric("tie_rate", 0.5, 0.4, 0.6),
-        "corrected/tie_rate": Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note=note),
-    }
-    assert len(dots(corrected(metrics))) == 2
-    metrics["corrected/tie_rate"] = Metric(
-        "corrected/tie_rate", 0.3, 0.2, 0.4, note="every answered one has a label"
-    )
-    assert corrected(metrics) is None
-
-
 def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     tallies = RunCounts()
     case = Case("c", "?", (Response("x" * 30, grade=4.0), Response("x" * 10)))
@@ -270,20 +236,6 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
     assert "$0.50 per case · 2 s" in said
     assert costs({"m": Spending()}, 1) is None
     assert dots(lengths(tallies.lengths, 0.95))[0][1] == 30, "the longer one always won"
-
-
-def test_scores_of_judge_and_people_stand_side_by_side():
-    figure = histogram({1.0: 1, 2.0: 3}, {2.0: 4})
-    bars = [
-        (e.get("class"), float(e.attrib["height"]))
-        for g in drawn(figure).iter("g")
-        for e in g.iter("rect")
-    ]
-    assert [class_ for class_, _ in bars] == ["bar bar0"] * 2 + ["bar bar1"] * 2
-    assert bars[1][1] == pytest.approx(3 * bars[0][1], abs=0.2)
-    many = histogram({k / 10: 1 for k in range(100)}, {})
-    assert len(list(drawn(many).iter("g"))) == 12
-    assert histogram({}, {1.0: 1}) is None
 
 
 def test_every_figure_and_label_is_in_both_languages():

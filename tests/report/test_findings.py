@@ -13,7 +13,6 @@ from evalkit import load_config, run
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.display import dollars, interval, p_value, percent, points, quoted
 from evalkit.core.types import Case, Judgment, Metric, Response
-from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected
 from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings, findings_of
@@ -133,36 +132,21 @@ def test_a_finding_says_what_its_interval_shows(values, tone, text):
     assert shown == tone
 
 
-@pytest.mark.parametrize(
-    ("metric", "values", "mode"),
-    [
-        ("length/slope_at_label", {"length/slope_at_label": (0.5,)}, "pairwise"),
-        ("length/longer_rate", {"length/longer_rate": (1.0, None, None, 1)}, "pairwise"),
-        (
-            "length/longer_rate",
-            {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": UP},
-            "pairwise",
-        ),
-        (
-            "position/identical_preference",
-            {"position/identical_preference": (0.0, 0.0, 0.1)},
-            "pairwise",
-        ),
-        ("self/preference", {"self/preference": (0.1,)}, "pairwise"),
-        ("human/gap", {"human/gap": (0.1,), **ANNOTATORS}, "pairwise"),
-        ("conflict/rate", {"conflict/rate": (0.0,)}, "listwise"),
-        ("conflict/rate", {"conflict/rate": (0.0,)}, "pointwise"),
-        ("checklist/met_rate", {"checklist/accuracy": (0.9, 0.8, 0.95)}, "checklist"),
-    ],
-)
+@pytest.mark.parametrize(("metric", "values", "mode"), [
+    ("length/slope_at_label", {"length/slope_at_label": (0.5,)}, "pairwise"),
+    ("length/longer_rate", {"length/longer_rate": (1.0, None, None, 1)}, "pairwise"),
+    ("length/longer_rate", {"length/longer_rate": (0.3, 0.2, 0.4),
+     "length/slope_at_label": UP}, "pairwise"),
+    ("position/identical_preference", {"position/identical_preference": (0.0, 0.0, 0.1)},
+     "pairwise"),
+    ("self/preference", {"self/preference": (0.1,)}, "pairwise"),
+    ("human/gap", {"human/gap": (0.1,), **ANNOTATORS}, "pairwise"),
+    ("conflict/rate", {"conflict/rate": (0.0,)}, "listwise"),
+    ("conflict/rate", {"conflict/rate": (0.0,)}, "pointwise"),
+    ("checklist/met_rate", {"checklist/accuracy": (0.9, 0.8, 0.95)}, "checklist"),
+])  # fmt: skip
 def test_there_is_none_where_nothing_is_shown(metric, values, mode):
     assert found(metric, values, mode) == []
-
-
-@pytest.mark.parametrize(("mode", "rate"), [("pairwise", 0.0), ("listwise", 0.2)])
-def test_that_no_cycle_was_found_is_a_finding_where_there_could_be_one(mode, rate):
-    [(_, text)] = found("conflict/rate", {"conflict/rate": (rate,)}, mode)
-    assert "(A > B > C > A)" in text
 
 
 def test_scores_are_compared_with_labels_by_one_correlation():
@@ -171,19 +155,12 @@ def test_scores_are_compared_with_labels_by_one_correlation():
     assert one.text == "Agreement with the labels: Spearman 0.40 [0.20, 0.60] with 0 labels."
 
 
-@pytest.mark.parametrize(
-    ("note", "count", "expected", "tones"),
-    [
-        ("of the 2 on the scale; x", 2, "Uses 2 different scores.", ("info", "info")),
-        (
-            "of the 2 on the scale; x",
-            1,
-            "All 100 scores are equal, so it hardly separates",
-            ("info", "bad"),
-        ),
-        ("of the 5 on", 2, "hardly separates", ("warn", "bad")),
-    ],
-)
+@pytest.mark.parametrize(("note", "count", "expected", "tones"), [
+    ("of the 2 on the scale; x", 2, "Uses 2 different scores.", ("info", "info")),
+    ("of the 2 on the scale; x", 1, "All 100 scores are equal, so it hardly separates",
+     ("info", "bad")),
+    ("of the 5 on", 2, "hardly separates", ("warn", "bad")),
+])  # fmt: skip
 def test_two_values_of_a_scale_of_two_separate_responses(note, count, expected, tones):
     values = metrics({"tie_rate": (0.6, 0.5, 0.7), "tie_rate/equal_scores": (0.6, 0.5, 0.7)})
     values["score/distinct"] = Metric("score/distinct", float(count), n=100, note=note)
@@ -196,23 +173,6 @@ def test_constant_scores_of_graded_responses_are_not_called_unlabeled():
     values = {"score/distinct": (1.0, None, None, 50), "agreement/spearman": (None, None, None, 50)}
     [(_, text)] = found("agreement/accuracy", values)
     assert text.startswith("All 50 scores are equal, so they cannot follow the labels")
-
-
-def test_findings_of_a_checklist():
-    values = {
-        "checklist/accuracy": (0.9, 0.8, 0.95, 40),
-        "checklist/kappa": (0.8, 0.7, 0.9, 40),
-        "score/mean": (0.5, 0.4, 0.6, 8, 2, 0.4, 0.7),
-        "checklist/met_rate": (0.5, 0.4, 0.6, 50),
-    }
-    assert [one.text for one in findings(metrics(values), "checklist")] == [
-        "Agreement with the labels: accuracy 0.90 [0.80, 0.95], kappa 0.80 [0.70, 0.90].",
-        "Of 50 items met or not met, 50% [40, 60] are met.",
-        "2 of 10 responses have no score, because items without an answer could change it. The mean score of all of "
-        "them is between 0.40 and 0.70.",
-        "Each label is of one annotator, as far as the data says. Labels of a second one on 50 of these cases would "
-        "show how much agreement is reachable.",
-    ]
 
 
 def test_pairs_in_one_order_show_no_preference_for_a_place():
@@ -230,16 +190,13 @@ def test_pairs_in_one_order_show_no_preference_for_a_place():
     assert position.tone == "info"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0.51, 0.6, "above"),
-        (0.4, 0.49, "below"),
-        (0.4, 0.6, "unclear"),
-        (0.5, 0.6, "unclear"),
-        (None, None, "unknown"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "expected"), [
+    (0.51, 0.6, "above"),
+    (0.4, 0.49, "below"),
+    (0.4, 0.6, "unclear"),
+    (0.5, 0.6, "unclear"),
+    (None, None, "unknown"),
+])  # fmt: skip
 def test_side_is_taken_only_where_the_interval_takes_it(low, high, expected):
     assert side(Metric("x", 0.5, low, high, 10), 0.5) == expected
     assert side(Metric("x", 0.5, low, high, 9), 0.5) == "unknown"
@@ -328,56 +285,29 @@ RIGHT = [(0, 0), (1, 1)]
 WRONG = [(0, 1), (1, 0)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "tone", "expected"),
-    [
-        (
-            RIGHT * 80 + WRONG * 4,
-            "good",
-            "Trust this judge for single verdicts on responses like these: right in 95%",
-        ),
-        (
-            RIGHT * 40 + WRONG * 15,
-            "warn",
-            "Trust this judge only for rates over many responses, corrected by labels",
-        ),
-        (RIGHT * 40 + [(0, U)] * 30, "warn", "Also, it abstains in 27% [19, 35] of answers."),
-        (
-            [(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 12,
-            "warn",
-            "But it answers 'comply' more often than the labels do",
-        ),
-        (
-            RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121,
-            "bad",
-            "Fix the missing answers before you decide: 121 of 241",
-        ),
-        (
-            [(0, X)] * 9,
-            "bad",
-            "Fix the missing answers before you decide: 9 of 9 labeled responses have no verdict",
-        ),
-        (
-            [(X, 0), (X, 1)] * 9,
-            "warn",
-            "Label about 170 responses first: without labels, nothing shows",
-        ),
-        ([(0, 0), (0, 1)] * 20, "warn", "Add labels of another class first"),
-        ([(0, 0), (1, 0)] * 60, "bad", "all 120 verdicts are comply, whatever the label."),
-        (
-            (RIGHT + WRONG) * 100,
-            "bad",
-            "it agrees with the labels no more than by chance (right in 50%",
-        ),
-        ((RIGHT + WRONG) * 3, "warn", "more responses before you decide: right in 50%"),
-        (
-            RIGHT * 12 + WRONG * 9,
-            "warn",
-            "does not show whether the judge is useful or hardly better than chance",
-        ),
-        (WRONG * 30, "bad", "check that the labels are not reversed."),
-    ],
-)
+@pytest.mark.parametrize(("rows", "tone", "expected"), [
+    (RIGHT * 80 + WRONG * 4, "good",
+     "Trust this judge for single verdicts on responses like these: right in 95%"),
+    (RIGHT * 40 + WRONG * 15, "warn",
+     "Trust this judge only for rates over many responses, corrected by labels"),
+    (RIGHT * 40 + [(0, U)] * 30, "warn", "Also, it abstains in 27% [19, 35] of answers."),
+    ([(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 12, "warn",
+     "But it answers 'comply' more often than the labels do"),
+    (RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121, "bad",
+     "Fix the missing answers before you decide: 121 of 241"),
+    ([(0, X)] * 9, "bad",
+     "Fix the missing answers before you decide: 9 of 9 labeled responses have no verdict"),
+    ([(X, 0), (X, 1)] * 9, "warn",
+     "Label about 170 responses first: without labels, nothing shows"),
+    ([(0, 0), (0, 1)] * 20, "warn", "Add labels of another class first"),
+    ([(0, 0), (1, 0)] * 60, "bad", "all 120 verdicts are comply, whatever the label."),
+    ((RIGHT + WRONG) * 100, "bad",
+     "it agrees with the labels no more than by chance (right in 50%"),
+    ((RIGHT + WRONG) * 3, "warn", "more responses before you decide: right in 50%"),
+    (RIGHT * 12 + WRONG * 9, "warn",
+     "does not show whether the judge is useful or hardly better than chance"),
+    (WRONG * 30, "bad", "check that the labels are not reversed."),
+])  # fmt: skip
 def test_the_advice_fits_the_judge(rows, tone, expected):
     found = translated(headline(scored_classes(rows)))
     assert expected in found.text
@@ -392,19 +322,12 @@ def test_the_most_frequent_class_is_not_better_than_chance():
     assert "Trust" not in headline(metrics).text.replace("Do not trust", "")
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        (
-            [(0, 0), (1, 1)],
-            "Of 1 response labeled 'refuse' it finds 100%; of 1 other it excludes 100%",
-        ),
-        (
-            RIGHT * 2 + [(1, 0)],
-            "Of 3 responses labeled 'refuse' it finds 67%; of 2 others it excludes 100%",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("rows", "expected"), [
+    ([(0, 0), (1, 1)],
+     "Of 1 response labeled 'refuse' it finds 100%; of 1 other it excludes 100%"),
+    (RIGHT * 2 + [(1, 0)],
+     "Of 3 responses labeled 'refuse' it finds 67%; of 2 others it excludes 100%"),
+])  # fmt: skip
 def test_the_positive_class_is_named_and_one_response_is_singular(rows, expected):
     metrics = scored_classes(rows)
     (found,) = [
@@ -458,15 +381,6 @@ def test_the_confusion_matrix_has_the_classes_of_the_rubric():
     assert confusion({"labels": {f"c{k}": {f"c{k}": 1} for k in range(MOST + 1)}}) is None
     attack = confusion({"labels": {"<b>": {"<b>": 2, "x": 1}, "x": {"x": 3}}})
     assert "<b>" not in str(attack.svg)
-
-
-def test_each_class_has_its_rows_in_a_figure():
-    figures = {
-        one.name: str(one.svg) for one in main_figures(scored_classes(RIGHT * 20 + WRONG * 4))
-    }
-    assert "refuse: recall" in figures["classes"]
-    assert "refuse：召回率" in figures["classes"]
-    assert "Matthews" in figures["coefficients"]
 
 
 @pytest.mark.parametrize(("probability", "shown"), [(0.5, True), ("unknown", False)])

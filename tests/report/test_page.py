@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -26,11 +24,9 @@ from evalkit.report.case_list import (
     select_cases,
 )
 from evalkit.report.findings.finding import as_markdown
-from evalkit.report.page import asset, render_report, run_files
+from evalkit.report.page import asset, render_report
 from evalkit.report.shortened_texts import LONG
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT
-from evalkit.runs.results import RunResult
-from evalkit.scoring.pipeline import score_run
 from tests.support.chromium import shoot
 
 
@@ -73,15 +69,6 @@ def test_the_page_asks_the_network_for_nothing(make_run):
     ]
     assert asked == []
     assert "url(" not in render_report(make_run(0))
-
-
-def test_findings_come_before_numbers_and_cases(make_run):
-    page = render_report(make_run(4))
-    places = [
-        page.index(text)
-        for text in ("Agreement with the labels", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
-    ]
-    assert places == sorted(places)
 
 
 def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
@@ -143,11 +130,6 @@ def test_every_word_is_in_both_languages():
     assert used <= set(SCRIPT)
 
 
-def test_findings_alone_load_no_template_engine():
-    code = "import sys, evalkit.report; sys.exit('jinja2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_the_table_of_metrics_has_the_headings_of_the_catalog(make_run):
     names = [
         "tie_rate",
@@ -192,26 +174,6 @@ def test_a_name_of_the_data_is_only_text_in_markdown(text):
     for mark, written in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
         said = said.replace(mark, written)
     assert said.split() == ["x", *text.split()]
-
-
-def test_what_was_found_is_a_file_in_the_language_of_the_prompts(make_run):
-    run: RunResult = make_run(8)
-    for language, said in (
-        ("en", "- Label some more pairs before you decide"),
-        ("zh", "- 请先再标注"),
-    ):
-        config = RunConfig.model_validate(
-            {
-                "judge": {"model": "openai/m"},
-                "criteria": [{"name": "overall"}],
-                "prompt": {"language": language},
-            }
-        )
-        scores = score_run(config, [], [])
-        [line, *_] = run_files(config, replace(run, config=config), scores)[
-            "findings.md"
-        ].splitlines()
-        assert line.startswith(said)
 
 
 def case_data(result, asked=None, budget: int = BUDGET) -> CaseData:

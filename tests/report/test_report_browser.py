@@ -1,7 +1,6 @@
 """The page as people meet it: in Chromium."""
 
 import json
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -361,42 +360,6 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
     page.close()
 
 
-def test_pictures_for_people_to_look_at(open_page, make_run):
-    number = {"value": 1.0, "low": 0.5, "high": 1.5, "n": 3}
-    systems = [
-        {"system": name, "rating": number, "win_rate": number, "rank": number}
-        for name in ("one", "two")
-    ]
-    circle = {
-        "case_id": "c0",
-        "responses": [0, 1, 2],
-        "models": ["a"] * 3,
-        "cycles": [[0, 1, 2]],
-        "reverse": [[0, 1]],
-    }
-    html = render_report(
-        make_run(24), {"ranking": {"systems": systems}, "conflicts": {"cases": [circle]}}
-    )
-    looks = {
-        "report-light": ("light", "#en", 1100),
-        "report-dark-zh": ("dark", "#zh", 1100),
-        "report-phone": ("light", "", 390),
-    }
-    kept = (
-        "EVALKIT_SCREENSHOTS" in os.environ
-    )  # else one look shows that figures have their heights
-    for name, (scheme, where, width) in looks.items() if kept else [*looks.items()][-1:]:
-        page = open_page(
-            html, where, color_scheme=scheme, viewport={"width": width, "height": 1400}
-        )
-        page.locator(".case > summary").nth(2).click()
-        body(page)
-        shoot(page, name)
-        figures = page.locator("figure svg:visible").all()
-        assert figures
-        assert all(figure.bounding_box()["height"] > 20 for figure in figures)
-
-
 def test_the_table_of_looks_needs_no_sideways_scrolling(open_page):
     flips, change = Metric("x", 0.125, 0.041, 0.263, 90), Metric("x", -0.125, -0.263, -0.041, 90)
     facts = LookFacts(flips, flips, change, flips, change, 1_234.5)
@@ -455,6 +418,9 @@ def test_a_page_uses_its_window(open_page, make_run):
         page.locator(".case > summary").first.click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         used = page.evaluate("document.querySelector('section').getBoundingClientRect().width")
+        figures = page.locator("figure svg:visible").all()
+        assert figures
+        assert all(figure.bounding_box()["height"] > 20 for figure in figures)
         assert used >= share * width
         tops = page.evaluate(
             "[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().left)"

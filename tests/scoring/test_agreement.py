@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from evalkit.core.scale import Scale
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.agreement_formulas import ac1, kappa, weighted_kappa
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore
+from evalkit.scoring.verdicts.pointwise import rank, zscore
 from tests.scoring.drift_runs import scores
 from tests.support.thorough import examples
 
@@ -61,29 +60,6 @@ def test_kappas_equal_scikit_learn(weights, value, rows):
     assert value(table_of(rows))[0] == pytest.approx(expected, abs=1e-12)
 
 
-def test_kappa_of_one_class_is_not_identifiable(configure, make_case, passes):
-    metric = run(configure, make_case, passes, [("A", "A", "A")] * 3)["agreement/kappa"]
-    assert (metric.value, metric.worst_low, metric.worst_high) == (None, None, None)
-    assert "all of one class" in metric.note
-
-
-def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passes):
-    rows = [
-        ("A", "A", "A"),
-        ("A", "A", "B"),
-        ("TIE", "A", "B"),
-        ("TIE", "A", "A"),
-        (None, "B", "B"),
-    ]
-    metrics = run(configure, make_case, passes, rows)
-    assert metrics["agreement/accuracy"].value == 2 / 4
-    assert metrics["agreement/accuracy"].n == 4
-    assert metrics["agreement/accuracy_per_order"].value == (2 / 4 + 1 / 4) / 2
-    assert metrics["agreement/accuracy_first_order"].value == 2 / 4
-    assert metrics["agreement/accuracy_second_order"].value == 1 / 4
-    assert metrics["agreement/accuracy_both_orders"].value == 1 / 4
-
-
 def test_ac1_of_published_counts():
     # Two observers, 125 units, 118 times both positive, never both negative: AC1 is 0.94 (Gwet
     # 2008, table 1).
@@ -103,17 +79,6 @@ def test_ac1_equals_the_obvious_version(rows, categories):
     )
     assert ac1(table_of(rows), categories)[0] == pytest.approx(
         (agreed - chance) / (1 - chance), abs=1e-12
-    )
-
-
-def test_without_any_tie_there_are_two_categories(configure, make_case, passes):
-    rows = [("A", "A")] * 6 + [("B", "B")] * 3 + [("A", "B")]
-    assert pairs_run(configure, make_case, passes, rows)["agreement/ac1"].value == pytest.approx(
-        ac1(table_of(rows), 2)[0]
-    )
-    tied = [*rows, ("A", "TIE")]
-    assert pairs_run(configure, make_case, passes, tied)["agreement/ac1"].value == pytest.approx(
-        ac1(table_of(tied), 3)[0]
     )
 
 
@@ -182,14 +147,11 @@ def test_worst_cases_hold_whatever_is_filled_in(configure, make_case, passes, ro
             )
 
 
-@pytest.mark.parametrize(
-    ("rows", "sections", "why"),
-    [
-        ([(None, "A", "A")], {}, "no pair has a label"),
-        ([("A", None, None)], {}, "no labeled pair"),
-        ([("A", "A", "A")], {"swap": {"policy": "none"}}, "judged in one order"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "sections", "why"), [
+    ([(None, "A", "A")], {}, "no pair has a label"),
+    ([("A", None, None)], {}, "no labeled pair"),
+    ([("A", "A", "A")], {"swap": {"policy": "none"}}, "judged in one order"),
+])  # fmt: skip
 def test_what_cannot_be_known_says_why(configure, make_case, passes, rows, sections, why):
     metrics = run(configure, make_case, passes, rows, **sections)
     for name in ("agreement/accuracy_per_order", "agreement/accuracy_both_orders"):
@@ -297,14 +259,11 @@ def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
     assert np.abs(difference).max() < spread / 2
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "why", "missing"),
-    [
-        ([1, 2], [np.nan, np.nan], "no scored response has a grade", 0),
-        ([np.nan, np.nan], [1, 2], "no scored response has a grade", 2),
-        ([3, 3], [1, 2], "scores or grades are all equal", 0),
-    ],
-)
+@pytest.mark.parametrize(("x", "y", "why", "missing"), [
+    ([1, 2], [np.nan, np.nan], "no scored response has a grade", 0),
+    ([np.nan, np.nan], [1, 2], "no scored response has a grade", 2),
+    ([3, 3], [1, 2], "scores or grades are all equal", 0),
+])  # fmt: skip
 def test_what_is_not_defined_says_why(x, y, why, missing):
     for item in correlation_statistics(correlated([0, 1], x, y)):
         assert np.isnan(item.observed())
@@ -421,15 +380,6 @@ def test_correlations_within_cases_are_the_means_of_scipys(pointwise, make_case,
     )
 
 
-def test_cases_left_out_of_correlations_within_cases_are_counted(pointwise, make_case, judged):
-    rows = [[(1.0, 2.0), (2.0, 3.0)], [(1.0, 2.0), (2.0, 2.0)], [(1.0, None), (2.0, 3.0)]]
-    metric = within(pointwise, make_case, judged, rows)["agreement/kendall_within"]
-    assert (metric.value, metric.n, metric.missing) == (1, 1, 1)
-    assert metric.note.startswith(
-        "1 cases with equal scores or equal grades are omitted; missing scores"
-    )
-
-
 NAN = float("nan")
 
 
@@ -441,44 +391,11 @@ def pairs_of(result):
     return [verdict for verdict in result.verdicts if len(verdict.unit) == 2]
 
 
-def test_criteria_are_weighted_and_samples_averaged(pointwise, make_case, judged):
-    config = pointwise(criteria=[{"name": "truth", "weight": 3}, {"name": "style", "weight": 1}])
-    judgments = [
-        judged("c", (0,), criteria={"truth": 5, "style": 1}, confidence=0.6),
-        judged("c", (0,), criteria={"truth": 3, "style": 3}, sample=1, confidence=0.8),
-        judged("c", (0,), sample=2),
-        judged("c", (1,), criteria={"truth": 5}),
-    ]
-    result = score_run(config, [make_case("c", grades=[4.5, 2])], judgments)
-    first, second, pair = result.verdicts
-    assert (first.unit, first.score, first.reason, first.label) == ((0,), 3.5, "judged", 4.5)
-    assert first.criteria == {"truth": 4, "style": 2}
-    assert first.confidence == pytest.approx(0.7)
-    assert (second.unit, second.score, second.reason, second.label) == ((1,), None, "missing", 2)
-    assert second.criteria == {"truth": 5}
-    assert (pair.unit, pair.winner, pair.reason, pair.margin, pair.label) == (
-        (0, 1),
-        None,
-        "missing",
-        None,
-        "A",
-    )
-    assert pair.orders is None
-
-
-def test_a_single_number_counts_where_there_are_no_criteria(pointwise, make_case, judged):
-    result = score_run(pointwise(), [make_case("c", ("a",))], [judged("c", (0,), 4.0)])
-    assert scores_of(result) == [4.0]
-
-
-@pytest.mark.parametrize(
-    ("threshold", "winners", "reasons"),
-    [
-        (0, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
-        (0.3, ["TIE", "TIE", "TIE"], ["threshold", "equal_scores", "threshold"]),
-        (0.29, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
-    ],
-)
+@pytest.mark.parametrize(("threshold", "winners", "reasons"), [
+    (0, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
+    (0.3, ["TIE", "TIE", "TIE"], ["threshold", "equal_scores", "threshold"]),
+    (0.29, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
+])  # fmt: skip
 def test_scores_imply_comparisons(pointwise, make_case, judged, threshold, winners, reasons):
     config = pointwise(tie={"threshold": threshold}, rubric={"min": 0, "max": 1, "step": 0.1})
     judgments = [
@@ -501,15 +418,12 @@ def test_a_forbidden_tie_of_scores_is_settled_by_margin_then_coin(pointwise, mak
     assert {verdict.reason for verdict in found} == {"forced"}
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ("none", [1, 5, 5, None, 3, 3]),
-        ("minmax", [0, 1, 1, None, 0.5, 0.5]),
-        ("rank", [1, 2.5, 2.5, None, 1.5, 1.5]),
-        ("zscore", [-(2**0.5), 2**-0.5, 2**-0.5, None, 0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("how", "expected"), [
+    ("none", [1, 5, 5, None, 3, 3]),
+    ("minmax", [0, 1, 1, None, 0.5, 0.5]),
+    ("rank", [1, 2.5, 2.5, None, 1.5, 1.5]),
+    ("zscore", [-(2**0.5), 2**-0.5, 2**-0.5, None, 0, 0]),
+])  # fmt: skip
 def test_normalisation_is_by_case(pointwise, make_case, judged, how, expected):
     values = {"x": [1, 5, 5, None], "y": [3, 3]}
     judgments = [
@@ -546,31 +460,6 @@ def test_normalisation_equals_scipy(rows):
         np.testing.assert_allclose(deviations[mine], expected, atol=1e-12)
     assert (np.isnan(ranks) == np.isnan(scores)).all()
     assert (np.isnan(deviations) == np.isnan(scores)).all()
-
-
-def test_minmax_keeps_what_a_difference_means_across_scales():
-    assert minmax(np.array([1.0, 5.5, 10.0]), Scale(1, 10, 1)).tolist() == [0, 0.5, 1]
-
-
-def test_score_metrics_bound_what_is_missing(pointwise, make_case, judged):
-    judgments = [judged("c", (0,), criteria={"quality": 4}), judged("c", (1,), status="refused")]
-    metrics = score_run(
-        pointwise(), [make_case("c", "ab"), make_case("d", "ab")], judgments
-    ).metrics
-    mean = metrics["score/mean"]
-    assert (mean.value, mean.n, mean.missing) == (4, 1, 3)
-    assert (mean.worst_low, mean.worst_high) == (7 / 4, 19 / 4)
-    distinct = metrics["score/distinct"]
-    assert (distinct.value, distinct.worst_low, distinct.worst_high, distinct.low) == (
-        1,
-        1,
-        4,
-        None,
-    )
-    empty = score_run(pointwise(), [make_case("c", "ab")], judgments[1:]).metrics
-    assert empty["score/mean"].value is None
-    assert empty["score/distinct"].value is None
-    assert "no response has a score" in empty["score/mean"].note
 
 
 def test_the_error_of_few_scores_has_an_upper_tail():

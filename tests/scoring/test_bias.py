@@ -24,23 +24,6 @@ from tests.support.penalized import slow_fit
 from tests.support.thorough import examples
 
 
-def run(configure, make_case, passes, rows, cases=None, **sections):
-    cases = cases or [make_case(str(k)) for k in range(len(rows))]
-    judgments = [j for k, row in enumerate(rows) for j in passes(str(k), *row)]
-    return score_run(configure(**sections), cases, judgments).metrics
-
-
-def test_position(configure, make_case, passes):
-    rows = [(1, 1), (1, -1), (1, -1), (-1, 1), (0, 0), (1, 0), (1, None), (None, None)]
-    metrics = run(configure, make_case, passes, rows)
-    consistency, first = metrics["position/consistency"], metrics["position/first_rate"]
-    assert (consistency.value, consistency.n, consistency.missing) == (pytest.approx(2 / 6), 6, 2)
-    assert (consistency.worst_low, consistency.worst_high) == (2 / 8, 4 / 8)
-    # First shown won: (1, 1) once, (1, -1) twice each, (-1, 1) never, (1, 0) once, (1, missing)
-    # once.
-    assert (first.value, first.n, first.missing) == (pytest.approx(7 / 10), 10, 3)
-
-
 @pytest.mark.parametrize("policy", ["none", "random"])
 def test_position_in_one_order(configure, make_case, judged, policy):
     config = configure(swap={"policy": policy})
@@ -54,61 +37,6 @@ def test_position_in_one_order(configure, make_case, judged, policy):
     mixed = score_run(config, cases, [own[0], judged("y", (0, 1), -1, swapped=True)]).metrics
     assert mixed["position/first_rate"].value == 1
     assert "cannot be separated" not in mixed["position/first_rate"].note
-
-
-def test_length_counts_decided_pairs_of_unequal_length(configure, make_case, passes):
-    texts = [
-        ("long", "x"),
-        ("x", "long"),
-        ("x", "long"),
-        ("same", "size"),
-        ("long", "x"),
-        ("long", "x"),
-    ]
-    cases = [make_case(str(k), pair) for k, pair in enumerate(texts)]
-    rows = [(1, 1), (1, 1), (-1, -1), (1, 1), (1, -1), (None, 1)]
-    metric = run(configure, make_case, passes, rows, cases)["length/longer_rate"]
-    assert (metric.value, metric.n, metric.missing) == (pytest.approx(2 / 3), 3, 1)
-    assert run(configure, make_case, passes, [(1, 1)])["length/longer_rate"].value is None
-
-
-def test_tie_and_win_rates(configure, make_case, passes):
-    rows = [(1, 1), (-1, -1), (-1, -1), (0, 0), (1, -1), (0.1, 0.1), (None, 1), (0, 0)]
-    metrics = run(configure, make_case, passes, rows, tie={"threshold": 0.2})
-    values = {
-        name: round(metric.value * 7, 9) for name, metric in metrics.items() if "_rate" in name[:8]
-    }
-    assert values == {
-        "tie_rate": 4,
-        "tie_rate/judged": 2,
-        "tie_rate/swap_disagreement": 1,
-        "tie_rate/threshold": 1,
-        "win_rate/a": 1,
-        "win_rate/b": 2,
-    }
-    assert {(metrics[name].n, metrics[name].missing) for name in values} == {(7, 1)}
-    assert (metrics["win_rate/a"].worst_low, metrics["win_rate/a"].worst_high) == (1 / 8, 2 / 8)
-
-
-def test_missing_answers_by_kind(configure, make_case, judged):
-    kinds = ["ok", "repaired", "unparseable", "refused", "refused", "failed", "budget", "ok"]
-    judgments = []
-    for k, kind in enumerate(kinds):
-        value, status = (
-            1.0 if kind in ("ok", "repaired") else None,
-            "failed" if kind == "budget" else kind,
-        )
-        error = {"budget": "budget", "failed": "timeout"}.get(kind)
-        more = {"status": status, "sample": k // 2, "swapped": bool(k % 2), "error_kind": error}
-        judgments.append(judged("c", (0, 1), value, **more))
-    metrics = score_run(configure(), [make_case("c")], judgments).metrics
-    rates = {
-        name: metrics[f"missing/{name}"] for name in ("unparseable", "refused", "failed", "budget")
-    }
-    assert [metric.value for metric in rates.values()] == [1 / 8, 2 / 8, 1 / 8, 1 / 8]
-    assert {metric.n for metric in rates.values()} == {8}
-    nothing = score_run(configure(), [make_case("c")], []).metrics["missing/failed"]
-    assert (nothing.value, nothing.note) == (None, "no judgment was made")
 
 
 ROW = st.tuples(st.sampled_from("AB"), st.sampled_from([1, -1]), st.floats(0, 1))
@@ -181,11 +109,6 @@ def test_calibration_bounds_what_is_missing(configure, make_case, judged):
     assert "stated confidence" in unstated["calibration/brier"].note
 
 
-def test_formats_without_winners_by_criterion_contradict_no_winner(configure, make_case, passes):
-    metrics = run(configure, make_case, passes, [(1, 1)], output={"format": "bracket"})
-    assert "criteria/overall_disagreement" not in metrics
-
-
 def test_preference_between_identical_responses(configure, make_case, passes):
     cases = [
         make_case("same", ("x", "x")),
@@ -210,25 +133,22 @@ def test_preference_between_identical_responses(configure, make_case, passes):
     assert unread.note == "no pair of identical responses was read"
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("openai/gpt-4o-mini", "gpt"),
-        ("o1", "gpt"),
-        ("azure/o3-mini", "gpt"),
-        ("anthropic/claude-sonnet-4", "claude"),
-        ("gemini/gemini-2.0-flash", "gemini"),
-        ("google/gemma-2-9b-it", "gemini"),
-        ("together_ai/meta-llama/Llama-3-70b", "llama"),
-        ("vicuna-13b", "llama"),
-        ("Qwen/Qwen2.5-7B-Instruct", "qwen"),
-        ("local/smollm2-135m-instruct", "smollm"),
-        ("system-a", "system"),
-        ("7b", None),
-        ("", None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("model", "expected"), [
+    ("openai/gpt-4o-mini", "gpt"),
+    ("o1", "gpt"),
+    ("azure/o3-mini", "gpt"),
+    ("anthropic/claude-sonnet-4", "claude"),
+    ("gemini/gemini-2.0-flash", "gemini"),
+    ("google/gemma-2-9b-it", "gemini"),
+    ("together_ai/meta-llama/Llama-3-70b", "llama"),
+    ("vicuna-13b", "llama"),
+    ("Qwen/Qwen2.5-7B-Instruct", "qwen"),
+    ("local/smollm2-135m-instruct", "smollm"),
+    ("system-a", "system"),
+    ("7b", None),
+    ("", None),
+    (None, None),
+])  # fmt: skip
 def test_families(model, expected):
     assert family(model) == expected
 
@@ -388,13 +308,10 @@ def test_the_interval_of_a_large_run_is_the_clustered_sandwich(configure, make_c
     assert metric.high - metric.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "verdict", "why"),
-    [
-        ([10, 20], [20, 40], [1.0, -1.0], "the same in every pair"),
-        ([10, 40], [20, 20], [None, None], "no pair has a verdict"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "verdict", "why"), [
+    ([10, 20], [20, 40], [1.0, -1.0], "the same in every pair"),
+    ([10, 40], [20, 20], [None, None], "no pair has a verdict"),
+])  # fmt: skip
 def test_no_slope_has_a_reason(configure, make_case, judged, first, second, verdict, why):
     metrics = run_of_lengths(
         configure, make_case, judged, first, second, [None] * len(first), verdict
@@ -451,7 +368,7 @@ def test_a_label_that_says_all_leaves_nothing_to_length(configure, make_case, ju
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("contrary", "defined"), [(2, False), (9, False), (20, True), (60, True)])
+@pytest.mark.parametrize(("contrary", "defined"), [(9, False), (20, True)])
 def test_few_verdicts_against_the_label_show_nothing(
     configure, make_case, judged, contrary, defined
 ):
@@ -467,7 +384,7 @@ def test_few_verdicts_against_the_label_show_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slips", [0, 1, 3])
+@pytest.mark.parametrize("slips", [0, 3])
 def test_a_judge_that_always_takes_the_longer_answer_is_shown(configure, make_case, judged, slips):
     """Complete separation is the strongest evidence of all, and a verdict or three against it change nothing."""
     first, second, label, _ = pairs(8, n=200)
@@ -506,32 +423,13 @@ def test_copies_of_a_pair_on_one_prompt_add_no_evidence(size, separated):
     assert separated == (metric.low > 0) == (single.low > 0)
 
 
-def test_one_prompt_says_little():
-    generator = np.random.default_rng(1)
-    x = generator.normal(size=30)
-    item = logistic.slope("length/slope", x[:, None], (x > 0) * 1.0, Tally(np.arange(30), 30), 0)
-    one = measure(
-        [item], ScoringConfig(bootstrap=50), Clusters(30, 1, np.zeros(30, dtype=int), "prompt")
-    )
-    assert one["length/slope"].low < 0
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "why"),
-    [
-        (
-            [30, 40, 50],
-            [10, 10, 10],
-            "the second response is at least as long as the other in only 0% of pairs",
-        ),
-        (
-            [10, 10, 10],
-            [30, 40, 50],
-            "the first response is at least as long as the other in only 0% of pairs",
-        ),
-        ([10, 20, 30], [10, 20, 30], "the difference in length is the same in every pair"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "why"), [
+    ([30, 40, 50], [10, 10, 10],
+     "the second response is at least as long as the other in only 0% of pairs"),
+    ([10, 10, 10], [30, 40, 50],
+     "the first response is at least as long as the other in only 0% of pairs"),
+    ([10, 20, 30], [10, 20, 30], "the difference in length is the same in every pair"),
+])  # fmt: skip
 def test_a_win_rate_at_a_length_hardly_seen_is_not_read_off(
     configure, make_case, judged, first, second, why
 ):
@@ -541,21 +439,6 @@ def test_a_win_rate_at_a_length_hardly_seen_is_not_read_off(
     assert metrics["length/controlled_win_rate"].value is None
     assert why in metrics["length/controlled_win_rate"].note
     assert metrics["length/win_rate"].value == pytest.approx(2 / 3)
-
-
-def test_nothing_read(configure, make_case, judged):
-    metrics = run_of_lengths(
-        configure, make_case, judged, [1, 2], [2, 1], [None, None], [None, None]
-    )
-    assert metrics["length/controlled_win_rate"].note == "no pair has a verdict"
-    assert (metrics["length/win_rate"].worst_low, metrics["length/win_rate"].worst_high) == (0, 1)
-
-
-def test_win_rate_worst_cases(configure, make_case, judged):
-    metric = run_of_lengths(
-        configure, make_case, judged, [5] * 4, [4] * 4, [None] * 4, [1.0, 0.0, -1.0, None]
-    )["length/win_rate"]
-    assert (metric.value, metric.worst_low, metric.worst_high) == (0.5, 1.5 / 4, 2.5 / 4)
 
 
 def scores(pointwise, make_case, judged, rows, **scoring):
@@ -601,16 +484,6 @@ def test_score_slopes_equal_least_squares_with_an_intercept_by_case(
             assert metric.value == pytest.approx(expected, abs=1e-6)
         elif metric.value is None:
             assert "do not vary within" in metric.note
-
-
-def test_single_responses_are_compared_across_cases(pointwise, make_case, judged):
-    rows = [[(10, 1.0, None)], [(100, 3.0, None)], [(1000, 5.0, None)], [(7, None, None)]]
-    metrics = scores(pointwise, make_case, judged, rows).metrics
-    assert metrics["length/score_slope"].value == pytest.approx(2)
-    assert metrics["length/score_slope"].missing == 1
-    assert (
-        metrics["length/score_slope_at_grade"].note == "no graded response with a text has a score"
-    )
 
 
 def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged):

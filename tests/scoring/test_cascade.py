@@ -246,15 +246,14 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
     assert verdicts[0].judge == "cascade"
     assert verdicts[6].votes == {"small": "TIE", "large": "A"}
     assert set(verdicts.each) == {"small", "large"}
-    assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
-
-
-def test_verdicts_name_the_judge_that_decided():
-    made, cases, judgments = run()
-    found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
-    assert found == [
-        None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)
+    assert [one.decided_by for one in verdicts[:7]] == [
+        None,
+        *["small"] * 2,
+        None,
+        *["small"] * 2,
+        "large",
     ]
+    assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
 
 
 def test_an_abstention_is_neither_a_score_nor_missing():
@@ -377,17 +376,8 @@ def priced(judgments: list[Judgment], price: Mapping[str, float]) -> list[Judgme
     return [replace(one, completion=Completion("", cost_usd=price[one.judge])) for one in judgments]
 
 
-def test_costs_are_compared_with_those_of_the_last_judge():
-    made, cases, judgments = run()
-    ratio = score_run(made, cases, priced(judgments, {"small": 0.01, "large": 0.1})).metrics[
-        "cascade/cost_ratio"
-    ]
-    assert ratio.value == pytest.approx((360 * 0.02 + 120 * 0.2) / 360 / 0.2)
-    assert scores_of_run().metrics["cascade/cost_ratio"].value is None
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("costs", [(0.1, 0.1), (0.01, 0.1), (0.1, 0.01), (0.0, 0.1)])
+@pytest.mark.parametrize("costs", [(0.1, 0.01), (0.0, 0.1)])
 @pytest.mark.parametrize("escalated_", [3, 1])
 def test_every_cost_ratio_has_an_interval(costs, escalated_):
     """Also where every case costs the same: here the small judge is sure in no case, or in two of three."""
@@ -400,15 +390,6 @@ def test_every_cost_ratio_has_an_interval(costs, escalated_):
     ratio = score_run(made, cases, priced(judgments, price)).metrics["cascade/cost_ratio"]
     assert ratio.value == pytest.approx(costs[0] / costs[1] + 1 / escalated_)
     assert 0 <= ratio.low < ratio.value < ratio.high
-
-
-def test_a_cascade_whose_first_judge_decides_everything_never_asks_the_next():
-    made, cases = config("small", "large", target=0.8), pairs(120)
-    judgments = [one for case in cases for one in both("small", case.id, 1.0, 1.0)]
-    assert not escalated(made, cases, judgments)
-    metrics = score_run(made, cases, judgments).metrics
-    assert metrics["cascade/share/small"].value == 1.0
-    assert "cascade/share/large" not in metrics
 
 
 # Classes
@@ -484,24 +465,17 @@ def test_probabilities_are_certainties():
 # Settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"mode": {"name": "listwise"}}, "a cascade decides pairs or classes"),
-        (
-            {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
-            "a cascade decides pairs or classes",
-        ),
-        ({"swap": {"policy": "none"}}, "nothing shows how sure small is"),
-        (
-            {"swap": {"policy": "none"}, "small": {"logprobs": True}},
-            "nothing shows how sure large is",
-        ),
-        ({"runner": {"kind": "slurm"}}, "workers have a part of the cases"),
-        ({"thresholds": (0.9,)}, "thresholds has 1 values, and there are 2 judges"),
-        ({"thresholds": (0.9, 1.1)}, "thresholds"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"mode": {"name": "listwise"}}, "a cascade decides pairs or classes"),
+    ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
+     "a cascade decides pairs or classes"),
+    ({"swap": {"policy": "none"}}, "nothing shows how sure small is"),
+    ({"swap": {"policy": "none"}, "small": {"logprobs": True}},
+     "nothing shows how sure large is"),
+    ({"runner": {"kind": "slurm"}}, "workers have a part of the cases"),
+    ({"thresholds": (0.9,)}, "thresholds has 1 values, and there are 2 judges"),
+    ({"thresholds": (0.9, 1.1)}, "thresholds"),
+])  # fmt: skip
 def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said):
     with pytest.raises(ValidationError, match=said):
         config("small", "large", **settings)
@@ -620,7 +594,7 @@ def check_removal(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", some_of(GRID.values(), 2), ids=GRID)
+@pytest.mark.parametrize("settings", some_of(GRID.values(), 3), ids=GRID)
 def test_no_metric_depends_on_withheld_pairs(settings):
     names = check_removal(*abstaining(**settings))
     assert {

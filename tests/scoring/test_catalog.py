@@ -81,25 +81,17 @@ def unfit(metric: Metric) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["dataset=quick", "mode.samples=2", "swap.resolve=net_vote", "tie=forbid"],
-        ["dataset=quick", "swap.resolve=third_pass", "criteria=overall", "output=bracket"],
-        ["dataset=quick", PANEL],
-        ["dataset=graded", "mode=pointwise", "mode.samples=2"],
-        ["dataset=graded", "mode=pointwise", "rubric=binary", "scoring.conflict_edges=ties", PANEL],
-        ["dataset=graded", "mode=listwise"],
-        [
-            *CLASSES,
-            "rubric=pass_fail",
-            "rubric.abstain=unsure",
-            "dataset.label_map={yes: pass, no: fail}",
-        ],
-        [*CLASSES, "rubric=yes_no", "rubric.ordered=true", PANEL],
-    ],
-    ids=lambda overrides: " ".join(overrides)[:40],
-)
+@pytest.mark.parametrize("overrides", [
+    ["dataset=quick", "mode.samples=2", "swap.resolve=net_vote", "tie=forbid"],
+    ["dataset=quick", "swap.resolve=third_pass", "criteria=overall", "output=bracket"],
+    ["dataset=quick", PANEL],
+    ["dataset=graded", "mode=pointwise", "mode.samples=2"],
+    ["dataset=graded", "mode=pointwise", "rubric=binary", "scoring.conflict_edges=ties", PANEL],
+    ["dataset=graded", "mode=listwise"],
+    [*CLASSES, "rubric=pass_fail", "rubric.abstain=unsure",
+     "dataset.label_map={yes: pass, no: fail}"],
+    [*CLASSES, "rubric=yes_no", "rubric.ordered=true", PANEL],
+], ids=lambda overrides: " ".join(overrides)[:40])  # fmt: skip
 def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(
     tmp_path, overrides
 ):
@@ -147,27 +139,21 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
     check_gate(config.model_copy(update={"gate": gate}), cases)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "name", "remedy"),
-    [
-        (["mode=pointwise"], "position/consistency", "choose from "),
-        ([], "forced_rate", "did you mean"),
-        ([], "between/kappa", "did you mean 'agreement/kappa'"),
-        ([], "conflict/rate/clarty", "did you mean 'conflict/rate/clarity'"),
-        ([], "llmbar/mean_accuracy", "did you mean"),
-        (
-            ["+dataset.benchmark=llmbar"],
-            "llmbar/mean_accuracy/naturl",
-            "did you mean 'llmbar/mean_accuracy/natural'",
-        ),
-        ([], "ranking/rating/nobody", "did you mean"),
-        ([], "panel/alpha", "did you mean"),
-        ([], "variance/case", LAST),
-        ([], "position/order_effect", LAST),
-        ([], "slice/length/short/variance/case", LAST),
-        ([PANEL], "judge/x_y/variance/case", LAST),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "name", "remedy"), [
+    (["mode=pointwise"], "position/consistency", "choose from "),
+    ([], "forced_rate", "did you mean"),
+    ([], "between/kappa", "did you mean 'agreement/kappa'"),
+    ([], "conflict/rate/clarty", "did you mean 'conflict/rate/clarity'"),
+    ([], "llmbar/mean_accuracy", "did you mean"),
+    (["+dataset.benchmark=llmbar"], "llmbar/mean_accuracy/naturl",
+     "did you mean 'llmbar/mean_accuracy/natural'"),
+    ([], "ranking/rating/nobody", "did you mean"),
+    ([], "panel/alpha", "did you mean"),
+    ([], "variance/case", LAST),
+    ([], "position/order_effect", LAST),
+    ([], "slice/length/short/variance/case", LAST),
+    ([PANEL], "judge/x_y/variance/case", LAST),
+])  # fmt: skip
 def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
     benchmark = "llmbar" if any("llmbar" in one for one in overrides) else None
     config = composed(*(one for one in overrides if "llmbar" not in one))

@@ -48,47 +48,35 @@ def scored(cases: list[Case], judgments: list[Judgment], *more: str) -> Any:
     return score_run(config, cases, judgments)
 
 
-@pytest.mark.parametrize(
-    ("items", "what"),
-    [
-        ([], "has no checklist items"),
-        ("text", "is not a list"),
-        ([{"points": 1}], "item 1 has no criterion"),
-        ([{"criterion": "x", "points": "5"}], "item 1: points is not a number"),
-        ([{"criterion": "x", "points": float("nan")}], "item 1: points is not a number"),
-        ([{"criterion": "x", "points": True}], "item 1: points is not a number"),
-        ([{"criterion": "x", "weight": -1}], "item 1: weight is negative"),
-        ([{"criterion": "x", "required": "yes"}], "item 1: required is neither true nor false"),
-        ([{"criterion": "x", "pionts": 1}], "has no key 'pionts'; did you mean 'points'"),
-        (
-            [{"criterion": "x", "id": "a"}, {"criterion": "y", "id": "a"}],
-            "two items have the id 'a'",
-        ),
-        ([{"criterion": "x", "after": ["b"]}], "comes after 'b', which is not an item"),
-        (
-            [
-                {"criterion": "x", "id": "a", "after": ["b"]},
-                {"criterion": "y", "id": "b", "after": ["a"]},
-            ],
-            "in a cycle: '",
-        ),
-        (
-            [{"criterion": "x", "id": "a", "parts": [{"criterion": "y", "after": ["a"]}]}],
-            "in a cycle: '",
-        ),
-        ([{"criterion": "x", "points": -1}], "no item has positive points"),
-        ([{"criterion": "x", "label": "perhaps"}], "'perhaps' is not a label"),
-        ([{"criterion": "x", "label": [True, False]}], "item 1 has 2 label(s) for 1 responses"),
-        (["x"] * 5001, "more than 5,000 items"),
-        ([["x"]], "item 1 is neither a text nor a mapping"),
-        ([{"criterion": "x", "id": True}], "item 1: its id is not a text"),
-        ([{"criterion": "x", "id": " "}], "item 1: its id is not a text"),
-        ([{"criterion": "x", "parts": "y"}], "item 1: parts is not a list"),
-        ([{"criterion": "x", "tags": [True]}], "tags is not a list of texts"),
-        ([{"criterion": "x", "tags": [str(k) for k in range(101)]}], "item 1 has more than"),
-        ([{"criterion": "x", "labels": ["met"]}], "item 1: labels is not a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("items", "what"), [
+    ([], "has no checklist items"),
+    ("text", "is not a list"),
+    ([{"points": 1}], "item 1 has no criterion"),
+    ([{"criterion": "x", "points": "5"}], "item 1: points is not a number"),
+    ([{"criterion": "x", "points": float("nan")}], "item 1: points is not a number"),
+    ([{"criterion": "x", "points": True}], "item 1: points is not a number"),
+    ([{"criterion": "x", "weight": -1}], "item 1: weight is negative"),
+    ([{"criterion": "x", "required": "yes"}], "item 1: required is neither true nor false"),
+    ([{"criterion": "x", "pionts": 1}], "has no key 'pionts'; did you mean 'points'"),
+    ([{"criterion": "x", "id": "a"}, {"criterion": "y", "id": "a"}],
+     "two items have the id 'a'"),
+    ([{"criterion": "x", "after": ["b"]}], "comes after 'b', which is not an item"),
+    ([{"criterion": "x", "id": "a", "after": ["b"]}, {"criterion": "y", "id": "b",
+     "after": ["a"]}], "in a cycle: '"),
+    ([{"criterion": "x", "id": "a", "parts": [{"criterion": "y", "after": ["a"]}]}],
+     "in a cycle: '"),
+    ([{"criterion": "x", "points": -1}], "no item has positive points"),
+    ([{"criterion": "x", "label": "perhaps"}], "'perhaps' is not a label"),
+    ([{"criterion": "x", "label": [True, False]}], "item 1 has 2 label(s) for 1 responses"),
+    (["x"] * 5001, "more than 5,000 items"),
+    ([["x"]], "item 1 is neither a text nor a mapping"),
+    ([{"criterion": "x", "id": True}], "item 1: its id is not a text"),
+    ([{"criterion": "x", "id": " "}], "item 1: its id is not a text"),
+    ([{"criterion": "x", "parts": "y"}], "item 1: parts is not a list"),
+    ([{"criterion": "x", "tags": [True]}], "tags is not a list of texts"),
+    ([{"criterion": "x", "tags": [str(k) for k in range(101)]}], "item 1 has more than"),
+    ([{"criterion": "x", "labels": ["met"]}], "item 1: labels is not a mapping"),
+])  # fmt: skip
 def test_invalid_checklist_is_one_line(items, what):
     with pytest.raises(ChecklistError) as error:
         read_items(items)
@@ -106,28 +94,20 @@ def test_deep_checklist_is_refused_without_a_crash():
         read_items([item])
 
 
-@pytest.mark.parametrize(
-    ("rule", "met", "low", "high"),
-    [
-        ("points", {"light": True, "sugar": True, "rude": False}, 1.0, 1.0),
-        ("points", {"light": False, "sugar": False, "rude": True}, 0.0, 0.0),
-        ("points", {"light": True, "sugar": None, "rude": None}, 1 / 8, 1.0),
-        ("points", {"light": False, "sugar": False, "rude": None}, 0.0, 0.0),
-        ("share", {"light": True, "sugar": False, "rude": False}, 2 / 3, 2 / 3),
-        ("share", {"light": True, "sugar": None, "rude": True}, 1 / 3, 2 / 3),
-        ("required", {"light": False, "sugar": None, "rude": None}, 0.0, 0.0),
-        ("required", {"light": True, "sugar": True, "rude": False}, 1.0, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("rule", "met", "low", "high"), [
+    ("points", {"light": True, "sugar": True, "rude": False}, 1.0, 1.0),
+    ("points", {"light": False, "sugar": False, "rude": True}, 0.0, 0.0),
+    ("points", {"light": True, "sugar": None, "rude": None}, 1 / 8, 1.0),
+    ("points", {"light": False, "sugar": False, "rude": None}, 0.0, 0.0),
+    ("share", {"light": True, "sugar": False, "rude": False}, 2 / 3, 2 / 3),
+    ("share", {"light": True, "sugar": None, "rude": True}, 1 / 3, 2 / 3),
+    ("required", {"light": False, "sugar": None, "rude": None}, 0.0, 0.0),
+    ("required", {"light": True, "sugar": True, "rude": False}, 1.0, 1.0),
+])  # fmt: skip
 def test_rules_bound_what_is_unknown(rule, met, low, high):
     score = score_items(read_items(ITEMS), met, rule)
     assert (score.low, score.high) == pytest.approx((low, high))
     assert (score.state == "scored") == (low == high)
-
-
-def test_points_before_clipping():
-    score = score_items(read_items(ITEMS), {"light": False, "sugar": False, "rude": True}, "points")
-    assert score.unclipped == pytest.approx((-0.5, -0.5))
 
 
 def test_no_positive_points_is_a_state_and_no_score():
@@ -153,16 +133,11 @@ def test_tree_is_weighted_from_the_leaves():
     ).value == pytest.approx(0.625)
 
 
-@pytest.mark.parametrize(
-    "items",
-    [
-        [{"id": "a", "criterion": "x", "weight": 0}],
-        [
-            {"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]},
-            {"id": "b", "criterion": "z"},
-        ],
-    ],
-)
+@pytest.mark.parametrize("items", [
+    [{"id": "a", "criterion": "x", "weight": 0}],
+    [{"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]}, {"id": "b",
+     "criterion": "z"}],
+])  # fmt: skip
 def test_no_weight_is_a_state_and_no_score(items):
     found = scored([case("a", items)], [judged("a", a=MET)], "scoring.checklist=weighted")
     assert found.verdicts[0].score is None
@@ -190,23 +165,13 @@ def test_bounds_hold_whatever_is_unknown(rule):
         assert (min(values), max(values)) == pytest.approx((bounds.low, bounds.high))
 
 
-def test_unmet_prerequisite_makes_an_item_not_met():
-    verdict = scored([case("a")], [judged("a", light=NOT, sugar=MET, rude=NOT)]).verdicts[0]
-    sugar = next(item for item in verdict.items if item.id == "sugar")
-    assert (sugar.answer, sugar.reason, sugar.judged) == (NOT, "prerequisite", MET)
-    assert verdict.score == 0.0
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "answer", "reason"),
-    [
-        (MET, MET, MET, "judged"),
-        (MET, NOT, NOT, "prerequisite"),
-        (NOT, MET, NOT, "prerequisite"),
-        (MET, None, None, "undetermined"),
-        (None, NOT, NOT, "prerequisite"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "answer", "reason"), [
+    (MET, MET, MET, "judged"),
+    (MET, NOT, NOT, "prerequisite"),
+    (NOT, MET, NOT, "prerequisite"),
+    (MET, None, None, "undetermined"),
+    (None, NOT, NOT, "prerequisite"),
+])  # fmt: skip
 def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(first, second, answer, reason):
     facts = [
         {"id": "light", "criterion": "Names light"},
@@ -223,15 +188,12 @@ def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(first, second, answe
     assert (clear.answer, clear.reason, clear.judged) == (answer, reason, MET)
 
 
-@pytest.mark.parametrize(
-    ("answers", "answer", "reason"),
-    [
-        ([MET, NOT], None, "missing"),
-        ([MET, None], MET, "judged"),
-        ([None, MET], MET, "judged"),
-        ([NOT, NOT], NOT, "judged"),
-    ],
-)
+@pytest.mark.parametrize(("answers", "answer", "reason"), [
+    ([MET, NOT], None, "missing"),
+    ([MET, None], MET, "judged"),
+    ([None, MET], MET, "judged"),
+    ([NOT, NOT], NOT, "judged"),
+])  # fmt: skip
 def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(answers, answer, reason):
     rest = judged("a", sugar=MET, rude=NOT)
     items = (
@@ -240,24 +202,15 @@ def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(answers,
     assert (items[0].answer, items[0].reason) == (answer, reason)
 
 
-@pytest.mark.parametrize(
-    ("judgment", "what"),
-    [
-        (judged("b", light=MET), "case 'b': this case was judged but is not in the dataset"),
-        (
-            judged("a", unit=1, light=MET),
-            "case 'a': responses [1] were judged, but the case does not have them",
-        ),
-        (
-            Judgment("a", (0, 1), (0, 1), 0, "gpt", "ok"),
-            "responses [0, 1] were judged, but the case does not have them",
-        ),
-        (
-            judged("a", light=MET, dark=MET),
-            "case 'a': item 'dark' was judged, but is not in the checklist",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("judgment", "what"), [
+    (judged("b", light=MET), "case 'b': this case was judged but is not in the dataset"),
+    (judged("a", unit=1, light=MET),
+     "case 'a': responses [1] were judged, but the case does not have them"),
+    (Judgment("a", (0, 1), (0, 1), 0, "gpt", "ok"),
+     "responses [0, 1] were judged, but the case does not have them"),
+    (judged("a", light=MET, dark=MET),
+     "case 'a': item 'dark' was judged, but is not in the checklist"),
+])  # fmt: skip
 def test_judgments_of_other_data_are_refused(judgment, what):
     with pytest.raises(ConfigError) as error:
         scored([case("a")], [judgment])
@@ -270,16 +223,6 @@ def test_a_case_without_a_checklist_is_refused():
         ConfigError, match=r"case 'plain': the case has no checklist; set mode\.checklist"
     ):
         scored([case("a"), plain], [])
-
-
-def test_scores_of_several_responses_imply_a_comparison_without_items():
-    judgments = [
-        judged("a", light=MET, sugar=MET, rude=NOT),
-        judged("a", unit=1, light=NOT, sugar=NOT, rude=NOT),
-    ]
-    first, second, pair = scored([case("a", responses=2)], judgments).verdicts
-    assert [len(verdict.items) for verdict in (first, second, pair)] == [3, 3, 0]
-    assert (first.score, second.score, pair.unit, pair.winner) == (1.0, 0.0, (0, 1), "A")
 
 
 @pytest.mark.parametrize("unknown", [None, CANNOT])
@@ -364,17 +307,6 @@ def test_a_kappa_of_labels_of_one_class_has_no_value_and_no_bounds(lost):
     kappa = scored([case("a", items), case("b", items)], answers).metrics["checklist/kappa"]
     assert (kappa.value, kappa.low, kappa.high, kappa.worst_low, kappa.worst_high) == (None,) * 5
     assert kappa.note == "labels are all met: it would be 0 whatever the answers are"
-
-
-def test_rates_by_tag_and_by_item_that_cases_share():
-    found = scored(
-        [case("a"), case("b")],
-        [judged("a", light=MET, sugar=MET, rude=NOT), judged("b", light=MET, sugar=NOT, rude=MET)],
-    ).metrics
-    assert found["checklist/met_rate/tag/facts"].value == 0.75
-    assert found["checklist/met_rate/item/rude"].value == 0.5
-    assert found["checklist/required_rate"].value == 0.5
-    assert not any(name.startswith("checklist/met_rate/item/#") for name in found)
 
 
 def entry(

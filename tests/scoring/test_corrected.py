@@ -97,34 +97,9 @@ def half_labelled(make_case, judged, cases=120, labelled=40, right=0.8, seed=0):
     return rows, judgments, truth, said
 
 
-def test_a_run_with_labels_on_some(configure, make_case, judged):
-    rows, judgments, truth, said = half_labelled(make_case, judged)
-    scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
-    powered, mended = (
-        scores.metrics["corrected/win_rate/a"],
-        scores.metrics["corrected/rogan_gladen/a"],
-    )
-    for metric in (powered, mended):
-        assert metric.low < np.mean(truth == "A") < metric.high
-        assert metric.low < metric.value < metric.high
-    assert powered.n == 40
-    assert "40 labels and 80 answers without" in powered.note
-    assert "random subset" in powered.note
-    assert "errs as often" in mended.note
-    plan = scores.details["corrected"]["targets"][0]
-    assert plan["judge"] == pytest.approx(np.mean(said == "A"))
-    assert plan["people"] == pytest.approx(np.mean(truth[:40] == "A"))
-    assert plan["corrected"] == powered.value
-    assert [row["labels"] for row in plan["more_labels"]] == [40, 80]
-    widths = [row["width"] for row in plan["more_labels"]]
-    assert widths[1] < widths[0] < plan["more_labels"][0]["without_judge"]
-    assert widths[0] == pytest.approx(powered.high - powered.low, rel=0.25)
-    assert scores.details["corrected"]["notes"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("labelled", [3, 12, 40])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_corrected_rates_sum_to_one(configure, make_case, judged, seed, labelled):
     generator = np.random.default_rng(seed)
     truth = generator.choice(["A", "B", "TIE"], size=60, p=[0.85, 0.1, 0.05])
@@ -156,15 +131,12 @@ def test_a_judge_that_knows_nothing_is_not_trusted(configure, make_case, judged)
     assert "not identified" in mended.note or "not defined in" in mended.note
 
 
-@pytest.mark.parametrize(
-    ("labels", "powered", "mended"),
-    [
-        ([None] * 6, "no answer has a label", "no answer has a label"),
-        (["A"] + [None] * 5, "fewer than two", "all belong to one class"),
-        (["A", "A"] + [None] * 4, None, "all belong to one class"),
-        (["B", "A", "B", "A", "B", "A"], None, "sum to 1 or less"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "powered", "mended"), [
+    ([None] * 6, "no answer has a label", "no answer has a label"),
+    (["A"] + [None] * 5, "fewer than two", "all belong to one class"),
+    (["A", "A"] + [None] * 4, None, "all belong to one class"),
+    (["B", "A", "B", "A", "B", "A"], None, "sum to 1 or less"),
+])  # fmt: skip
 def test_what_is_not_identified_says_so(configure, make_case, judged, labels, powered, mended):
     rows = [make_case(str(k), label=label) for k, label in enumerate(labels)]
     judgments = [judged(str(k), (0, 1), 1.0 if k % 2 == 0 else -1.0) for k in range(6)]
@@ -175,27 +147,6 @@ def test_what_is_not_identified_says_so(configure, make_case, judged, labels, po
         assert wanted is None or wanted in metric.note
     if labels[0] is None:
         assert scores.details["corrected"]["targets"][0]["people"] is None
-
-
-def test_labels_on_all_are_the_answer_themselves(configure, make_case, judged):
-    rows, judgments, truth, _ = half_labelled(make_case, judged, labelled=120)
-    scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
-    powered = scores.metrics["corrected/win_rate/a"]
-    assert powered.value == pytest.approx(np.mean(truth == "A"))
-    assert "the mean of the labels" in powered.note
-    assert scores.metrics["corrected/rogan_gladen/a"].value == pytest.approx(powered.value)
-    assert scores.details["corrected"]["targets"][0]["note"] == "every answer has a label"
-
-
-def test_missing_answers_are_counted_and_nothing_is_enough(configure, make_case, judged):
-    rows, judgments, *_ = half_labelled(make_case, judged, cases=30, labelled=10)
-    lost = [judged("0", (0, 1)), *judgments[1:]]
-    metric = score_run(configure(swap={"policy": "none"}), rows, lost).metrics[
-        "corrected/win_rate/a"
-    ]
-    assert (metric.n, metric.missing) == (9, 1)
-    empty = score_run(configure(swap={"policy": "none"}), [], []).details["corrected"]["targets"][0]
-    assert (empty["judge"], empty["corrected"]) == (None, None)
 
 
 def graded(scale, make_case, judged, seed=0, cases=60, labelled=20, shift=0.7):
@@ -210,18 +161,6 @@ def graded(scale, make_case, judged, seed=0, cases=60, labelled=20, shift=0.7):
         judged(str(k), (r,), criteria={"quality": said[k, r]}) for k in range(cases) for r in (0, 1)
     ]
     return rows, judgments, quality, said
-
-
-def test_a_mean_score_that_is_too_high_is_brought_down(pointwise, make_case, judged):
-    rows, judgments, quality, said = graded([1, 2, 3, 4], make_case, judged)
-    scores = score_run(pointwise(), rows, judgments)
-    metric = scores.metrics["corrected/score_mean"]
-    assert scores.metrics["score/mean"].value == pytest.approx(said.mean())
-    assert metric.low < quality.mean() < metric.high < said.mean()
-    assert "corrected/rogan_gladen" not in scores.metrics
-    assert "more levels, each rate depends" in scores.details["corrected"]["notes"][0]
-    widths = scores.details["corrected"]["targets"][0]["more_labels"]
-    assert [row["labels"] for row in widths] == [40, 80]
 
 
 def test_two_levels_are_corrected_as_a_rate(pointwise, make_case, judged):
@@ -323,50 +262,18 @@ def test_the_margin_at_which_people_agree_three_times_of_four(
     assert metric.value == pytest.approx(np.log(3) / found.x, rel=0.03 if decimals == 3 else 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("margins", "labels", "why"),
-    [
-        ([1, 1, 1], ["A", "A", "A"], "always equals the label"),
-        ([1, 1, 1], ["B", "A", "B"], "not equal the label more often"),
-        ([0, 0, 0], ["B", "A", "B"], "no labeled pair has a margin"),
-        ([1, 1, 1], ["TIE", None, "TIE"], "no labeled pair has a margin"),
-    ],
-)
+@pytest.mark.parametrize(("margins", "labels", "why"), [
+    ([1, 1, 1], ["A", "A", "A"], "always equals the label"),
+    ([1, 1, 1], ["B", "A", "B"], "not equal the label more often"),
+    ([0, 0, 0], ["B", "A", "B"], "no labeled pair has a margin"),
+    ([1, 1, 1], ["TIE", None, "TIE"], "no labeled pair has a margin"),
+])  # fmt: skip
 def test_labels_that_do_not_tell(configure, make_case, judged, margins, labels, why):
     rows = [make_case(str(k), label=label) for k, label in enumerate(labels)]
     judgments = [judged(str(k), (0, 1), float(m)) for k, m in enumerate(margins)]
     metric = score_run(configure(swap={"policy": "none"}), rows, judgments).metrics["jnd/labels"]
     assert metric.value is None
     assert why in metric.note
-
-
-def test_how_the_ranking_hangs_on_the_threshold(configure, judged):
-    generator = np.random.default_rng(2)
-    names = ("close", "many", "far")
-    rows = [
-        Case(str(k), "q", tuple(Response("x" * 5, names[(k + n) % 3]) for n in range(3)))
-        for k in range(40)
-    ]
-    lead = {("close", "many"): 0.1, ("close", "far"): 0.1, ("many", "far"): 0.6}
-    judgments = []
-    for k in range(40):
-        for i, j in [(0, 1), (0, 2), (1, 2)]:
-            one, two = names[(k + i) % 3], names[(k + j) % 3]
-            size = lead.get((one, two)) or -lead[two, one]
-            wrong = generator.random() < 0.15
-            judgments.append(judged(str(k), (i, j), -size if wrong else size))
-    scores = score_run(configure(swap={"policy": "none"}, tie={"threshold": 0.0}), rows, judgments)
-    ranking = scores.details["jnd"]["ranking"]
-    assert ranking[0]["threshold"] == 0
-    assert ranking[0]["order"] == ["close", "many", "far"]
-    assert ranking[0]["kendall"] == 1
-    assert ranking[0]["by"] == "rating"
-    second = next(row for row in ranking if row["threshold"] == 0.1)
-    assert second["order"][0] == "many"
-    assert second["kendall"] < 1
-    assert second["tie_rate"] == pytest.approx(2 / 3)
-    last = ranking[-1]
-    assert (last["tie_rate"], last["kendall"], last["by"]) == (1, None, "win rate")
 
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
@@ -465,7 +372,7 @@ def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
 def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
     configure, make_case, judged, thorough
 ):
-    """15 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
+    """A few samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
 
     Unweighted, the estimate would be 0.63 instead of 0.72.
     """
@@ -473,7 +380,7 @@ def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
     right, flips = simulated(rng)
     found = [
         picked_accuracy(configure, make_case, judged, right, flips, rng)
-        for _ in range(120 if thorough else 15)
+        for _ in range(40 if thorough else 12)
     ]
     accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
     values = np.array([one.value for one in accuracy])

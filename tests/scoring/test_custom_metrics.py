@@ -19,15 +19,12 @@ def metrics_with(monkeypatch, *custom):
     monkeypatch.setattr("evalkit.scoring.pipeline.custom_metrics", lambda: custom)
 
 
-@pytest.mark.parametrize(
-    ("value", "spec", "problem"),
-    [
-        (lambda verdict: 2, {}, "returns 2 for case c"),
-        (lambda verdict: "yes", {}, "returns 'yes' for case c"),
-        (lambda verdict: 1 / 0, {}, "fails for case c: ZeroDivisionError"),
-        (lambda verdict: float("nan"), {"low": None, "high": None}, "returns nan for case c"),
-    ],
-)
+@pytest.mark.parametrize(("value", "spec", "problem"), [
+    (lambda verdict: 2, {}, "returns 2 for case c"),
+    (lambda verdict: "yes", {}, "returns 'yes' for case c"),
+    (lambda verdict: 1 / 0, {}, "fails for case c: ZeroDivisionError"),
+    (lambda verdict: float("nan"), {"low": None, "high": None}, "returns nan for case c"),
+])  # fmt: skip
 def test_a_value_that_is_no_number_in_the_range_is_one_line(value, spec, problem, monkeypatch):
     metrics_with(monkeypatch, CustomMetric(MetricSpec("mine/x", "x", "X.", **spec), value))
     with pytest.raises(PluginError, match=re.escape(problem)):
@@ -57,21 +54,15 @@ def test_numbers_have_bounds_and_missing_verdicts_are_missing(monkeypatch):
     assert metrics["mine/none"].value is None
 
 
-@pytest.mark.parametrize(
-    ("offered", "group", "problem"),
-    [
-        (1, "mine", "is not a metric"),
-        (
-            CustomMetric(MetricSpec("other/x", "x", "X."), lambda case: 1),
-            "mine",
-            "not named 'mine/",
-        ),
-        (CustomMetric(MetricSpec("mine/{x}", "x", "X."), lambda case: 1), "mine", "placeholder"),
-        ([CustomMetric(MetricSpec("mine/x", "x", "X."), lambda row: 1)], "mine", "asks for row"),
-        (CustomMetric(MetricSpec("tie_rate", "x", "X."), lambda: 1), "tie_rate", "evalkit has"),
-        (CustomMetric(MetricSpec("shp/x", "x", "X."), lambda: 1), "shp", "evalkit has metrics"),
-    ],
-)
+@pytest.mark.parametrize(("offered", "group", "problem"), [
+    (1, "mine", "is not a metric"),
+    (CustomMetric(MetricSpec("other/x", "x", "X."), lambda case: 1), "mine",
+     "not named 'mine/"),
+    (CustomMetric(MetricSpec("mine/{x}", "x", "X."), lambda case: 1), "mine", "placeholder"),
+    ([CustomMetric(MetricSpec("mine/x", "x", "X."), lambda row: 1)], "mine", "asks for row"),
+    (CustomMetric(MetricSpec("tie_rate", "x", "X."), lambda: 1), "tie_rate", "evalkit has"),
+    (CustomMetric(MetricSpec("shp/x", "x", "X."), lambda: 1), "shp", "evalkit has metrics"),
+])  # fmt: skip
 def test_what_is_no_metric_is_refused_before_a_run_pays(offered, group, problem, monkeypatch):
     point = SimpleNamespace(name=group, value="m:x", dist=None)
     monkeypatch.setattr("evalkit.scoring.catalog.custom.entry_points_in", lambda _: [point])

@@ -62,7 +62,6 @@ def test_chance_among_three_and_without_ties_among_many():
     assert float(chance_rate(3, np.array(0.0))) == pytest.approx(2 / 8)
     assert float(chance_rate(3, np.array(0.2))) == pytest.approx(2 / 8 * 0.8**3)
     assert float(chance_rate(5, np.array(0.0))) == pytest.approx(1 - 120 / 2**10)
-    assert float(chance_rate(7, np.array(0.0))) == pytest.approx(1 - 5040 / 2**21, abs=1e-3)
 
 
 def test_simulated_chance_equals_enumerated():
@@ -175,16 +174,13 @@ RULED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("rule", "rate", "triads", "reversals"),
-    [
-        ("verdict", 1, 1, 1),
-        ("net", 1, 1, 1),
-        ("both", 0, 0, 0),
-        ("single", 1, 1, 1),
-        ("ties", 1, 1, 1),
-    ],
-)
+@pytest.mark.parametrize(("rule", "rate", "triads", "reversals"), [
+    ("verdict", 1, 1, 1),
+    ("net", 1, 1, 1),
+    ("both", 0, 0, 0),
+    ("single", 1, 1, 1),
+    ("ties", 1, 1, 1),
+])  # fmt: skip
 def test_edge_rules(configure, make_case, judged, rule, rate, triads, reversals):
     metrics = play(
         configure, make_case, judged, [RULED], 3, scoring={"conflict_edges": rule}
@@ -240,13 +236,6 @@ def test_chance_both_ways_equals_simulation(n, ties):
     assert float(chance_rate_both_ways(n, np.array(ties))) == pytest.approx(
         in_cycle(wins | tied).any(axis=1).mean(), abs=0.012
     )
-
-
-def test_triads_with_edges_both_ways_are_counted_once():
-    wins, tied = matrices(
-        np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, -1, 1]], dtype=np.int8)
-    )
-    assert cyclic_triads(wins | tied).tolist() == [1, 1, 0, 0, 1]
 
 
 @pytest.mark.slow
@@ -311,12 +300,7 @@ def test_a_cycle_in_one_criterion_is_listed(configure, make_case, judged):
     ]
     config = configure(criteria=[TWO[0], TWO[2]], swap={"policy": "none"})
     scores = score_run(config, [make_case("c", "abc")], judgments)
-    assert scores.metrics["conflict/rate/accuracy"].value == 1
-    assert scores.metrics["conflict/rate/depth"].value == 0
-    assert scores.metrics["conflict/condorcet"].value == 0
     assert scores.details["conflicts"]["criteria"] == {"accuracy": ["c"], "depth": []}
-    bare = score_run(config, [make_case("c", "abc")], [judged("c", pair, 1.0) for pair in margins])
-    assert "by this criterion" in bare.metrics["conflict/rate/depth"].note
 
 
 CIRCLE = {(0, 1): 1, (1, 2): 1, (0, 2): -1, (0, 3): 1, (1, 3): 1, (2, 3): 1}
@@ -327,18 +311,6 @@ def alone(configure, make_case, judged, games):
     """Score games of four in one order: each maps a pair to its margin."""
     passes = [{pair: (margin,) for pair, margin in game.items()} for game in games]
     return play(configure, make_case, judged, passes, swap={"policy": "none"}).metrics
-
-
-def test_the_figures_of_the_note(configure, make_case, judged):
-    metrics = alone(configure, make_case, judged, [CIRCLE] * 3 + [LADDER] * 16)
-    rate, nodes = metrics["conflict/rate"], metrics["conflict/nodes"]
-    assert round(100 * rate.value, 2) == 15.79
-    assert (rate.n, nodes.value, nodes.n) == (19, 9, 76)
-    assert metrics["conflict/triads"].value == 3
-    assert metrics["conflict/chance_rate"].value == 0.625
-    assert metrics["conflict/ratio"].value == pytest.approx(3 / 19 / 0.625)
-    assert metrics["conflict/weak_rate"].value == 0
-    assert rate.low < rate.value < rate.high
 
 
 def test_a_case_with_a_missing_verdict_is_left_out_and_bounded(configure, make_case, judged):

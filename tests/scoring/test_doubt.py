@@ -127,14 +127,11 @@ def test_the_rate_of_ties_is_compared_with_that_of_labels_that_are_ties(
     assert "decision/ties" not in score_run(configure(), named_winners, judgments).metrics
 
 
-@pytest.mark.parametrize(
-    ("systems", "reason"),
-    [
-        (("new", "old"), "one_class"),
-        (("new", None), "lean_unclear"),
-        (None, "lean_unclear"),
-    ],
-)
+@pytest.mark.parametrize(("systems", "reason"), [
+    (("new", "old"), "one_class"),
+    (("new", None), "lean_unclear"),
+    (None, "lean_unclear"),
+])  # fmt: skip
 def test_labels_of_one_side_show_nothing_if_it_is_always_the_same_system(
     configure, make_case, passes, systems, reason
 ):
@@ -209,14 +206,11 @@ def scores(raw, grade) -> ScoreColumns:
 LEVELS = np.arange(40) % 5
 
 
-@pytest.mark.parametrize(
-    ("raw", "grade", "differ"),
-    [
-        (20.0 * (LEVELS + 1), LEVELS + 1.0, True),
-        (20.0 * LEVELS, np.full(40, 3.0), False),
-        (20.0 * LEVELS, 20.0 * LEVELS, False),
-    ],
-)
+@pytest.mark.parametrize(("raw", "grade", "differ"), [
+    (20.0 * (LEVELS + 1), LEVELS + 1.0, True),
+    (20.0 * LEVELS, np.full(40, 3.0), False),
+    (20.0 * LEVELS, 20.0 * LEVELS, False),
+])  # fmt: skip
 def test_units_of_grades_and_scores(raw, grade, differ):
     why = scores(raw, grade).off_scale(Scale(0.0, 100.0, 1.0))
     assert bool(why) is differ

@@ -95,14 +95,14 @@ def test_no_flips_beyond_noise_are_claimed_more_often_than_nominal(monkeypatch, 
         "tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 100})
     )
     claimed = 0
-    for seed in range(60 if thorough else 12):
+    for seed in range(24 if thorough else 8):
         generator = np.random.default_rng(seed)
         share = generator.random(40)
         drawn = np.where(generator.random((2, 40, 2)) < share[:, None], "A", "B")
         given = [[tuple(map(str, one)) for one in own] for own in drawn]
         runs = [pairs(own, ["A"] * 40, mode={"name": "pairwise", "samples": 2}) for own in given]
         claimed += measured(*runs).noisy is False
-    assert claimed <= (6 if thorough else 1)
+    assert claimed <= (3 if thorough else 1)
 
 
 def test_the_difference_is_at_least_as_wide_as_the_score_interval():
@@ -197,7 +197,7 @@ def test_the_state_by_whole_intervals(given, state):
 )
 def test_a_judge_that_lost_the_margin_is_not_the_same(labeled, margin):
     same = 0
-    for seed in range(10):
+    for seed in range(5):
         generator = np.random.default_rng(seed)
         labels = truth(200, seed)
         lost = generator.random(200) < margin
@@ -360,34 +360,19 @@ def test_other_answers_are_compared_by_their_own_labels():
         measured(run, replace(run, cases=(replace(run.cases[0], id="x"),), judgments=()))
 
 
-def test_the_newer_labels_count_for_both_runs():
-    run, other = pairs(GOOD, LABELS), pairs(GOOD, GOOD)
-    found = measured(run, other)
-    assert found.changes.labels == sum(a != b for a, b in zip(LABELS, GOOD, strict=True))
-    assert [one.value for one in found.agreement[:2]] == [1.0, 1.0]
-    found = measured(run, pairs(GOOD, [None] * 200))
-    assert (found.changes.labels, found.agreement[0].n) == (0, 200)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sections", "part", "name"),
-    [
-        ({"judge": {"model": "other"}}, "judge", "judge.model"),
-        ({"judge": {"model": "m", "temperature": 1.0}}, "judge", "judge.temperature"),
-        (
-            {"criteria": [{"name": "quality", "description": "new"}]},
-            "prompt",
-            "criteria.quality.description",
-        ),
-        ({"criteria": [{"name": "quality", "weight": 2}]}, "prompt", "criteria.quality.weight"),
-        ({"rubric": {"max": 7}}, "prompt", "rubric.max"),
-        ({"prompt": {"language": "zh"}}, "prompt", "prompt.language"),
-        ({"tie": {"threshold": 0.2}}, "scoring", "tie.threshold"),
-        ({"tie": {"allow": False}}, "scoring", "tie.allow"),
-        ({"scoring": {"combine": "median"}}, "scoring", "scoring.combine"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "part", "name"), [
+    ({"judge": {"model": "other"}}, "judge", "judge.model"),
+    ({"judge": {"model": "m", "temperature": 1.0}}, "judge", "judge.temperature"),
+    ({"criteria": [{"name": "quality", "description": "new"}]}, "prompt",
+     "criteria.quality.description"),
+    ({"criteria": [{"name": "quality", "weight": 2}]}, "prompt", "criteria.quality.weight"),
+    ({"rubric": {"max": 7}}, "prompt", "rubric.max"),
+    ({"prompt": {"language": "zh"}}, "prompt", "prompt.language"),
+    ({"tie": {"threshold": 0.2}}, "scoring", "tie.threshold"),
+    ({"tie": {"allow": False}}, "scoring", "tie.allow"),
+    ({"scoring": {"combine": "median"}}, "scoring", "scoring.combine"),
+])  # fmt: skip
 def test_a_setting_belongs_to_a_part(sections, part, name):
     found = measured(
         pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20], **sections)
@@ -658,10 +643,10 @@ NOISE = {
 @pytest.mark.parametrize("name", NOISE)
 def test_a_judge_that_has_not_changed_raises_no_alarm(name):
     generator, alarms = np.random.default_rng(11), 0
-    for _ in range(12):
-        values = simulated(generator, 25, NOISE[name])
+    for _ in range(10):
+        values = simulated(generator, 12, NOISE[name])
         alarms += any(
-            change_evidence(values[:t], np.arange(30)) >= np.log(20) for t in range(3, 26)
+            change_evidence(values[:t], np.arange(30)) >= np.log(20) for t in range(3, 13)
         )
     assert alarms <= 1
 

@@ -29,26 +29,23 @@ def ruled(rule: object, metric: str = "agreement/kappa", **settings: str) -> lis
     return [ruling.state for ruling in judge_metrics(gate, METRICS)]
 
 
-@pytest.mark.parametrize(
-    ("rule", "state"),
-    [
-        (">= 0.6", "held"),
-        ("> 0.6", "undecided"),
-        (">= 0.65", "undecided"),
-        (">= 0.8", "undecided"),
-        ("> 0.8", "failed"),
-        ("<= 0.8", "held"),
-        ("< 0.6", "failed"),
-        ("<= .7", "undecided"),
-        ({"value": ">= 0.65", "by": "value"}, "held"),
-        ({"value": "> 0.7", "by": "value"}, "failed"),
-        ({"low": ">= 0.6"}, "held"),
-        ({"low": ">= 0.61"}, "failed"),
-        ({"high": "< 8e-1"}, "failed"),
-        ({"worst_low": ">=0.5"}, "held"),
-        ({"worst_high": ">= 0.76"}, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "state"), [
+    (">= 0.6", "held"),
+    ("> 0.6", "undecided"),
+    (">= 0.65", "undecided"),
+    (">= 0.8", "undecided"),
+    ("> 0.8", "failed"),
+    ("<= 0.8", "held"),
+    ("< 0.6", "failed"),
+    ("<= .7", "undecided"),
+    ({"value": ">= 0.65", "by": "value"}, "held"),
+    ({"value": "> 0.7", "by": "value"}, "failed"),
+    ({"low": ">= 0.6"}, "held"),
+    ({"low": ">= 0.61"}, "failed"),
+    ({"high": "< 8e-1"}, "failed"),
+    ({"worst_low": ">=0.5"}, "held"),
+    ({"worst_high": ">= 0.76"}, "failed"),
+])  # fmt: skip
 def test_the_interval_decides_a_rule_on_a_metric_and_any_other_number_by_itself(rule, state):
     assert ruled(rule) == [state]
 
@@ -58,19 +55,13 @@ def test_each_bound_is_a_rule_of_its_own():
     assert ruled(">= 0.65", by="value") == ["held"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "rule", "why"),
-    [
-        ("agreement/pearson", ">= 0.5", "it has no value (no labels)"),
-        ("agreement/pearson", {"low": ">= 0.5"}, "it has no value (no labels)"),
-        ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was requested)"),
-        (
-            "conflict/nodes",
-            "<= 5",
-            "4 has no interval (none was requested); `by: value` decides by the value alone",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("metric", "rule", "why"), [
+    ("agreement/pearson", ">= 0.5", "it has no value (no labels)"),
+    ("agreement/pearson", {"low": ">= 0.5"}, "it has no value (no labels)"),
+    ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was requested)"),
+    ("conflict/nodes", "<= 5",
+     "4 has no interval (none was requested); `by: value` decides by the value alone"),
+])  # fmt: skip
 def test_what_is_not_there_is_undecided_and_says_why(metric, rule, why):
     [ruling] = judge_metrics(GateConfig.model_validate({metric: rule}), METRICS)
     assert (ruling.state, ruling.why) == ("undecided", why)
@@ -93,32 +84,26 @@ def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right, l
     assert (other.state, other.labels_needed) == ("undecided", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("agreement/kapa", "did you mean 'agreement/kappa'?"),
-        ("judge/b/agreement/kapa", "did you mean 'agreement/kappa'?"),
-        ("variance/case", "removed: evalkit 0.2 was the last version with it"),
-    ],
-)
+@pytest.mark.parametrize(("name", "remedy"), [
+    ("agreement/kapa", "did you mean 'agreement/kappa'?"),
+    ("judge/b/agreement/kapa", "did you mean 'agreement/kappa'?"),
+    ("variance/case", "removed: evalkit 0.2 was the last version with it"),
+])  # fmt: skip
 def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails(name, remedy):
     [ruling] = judge_metrics(GateConfig.model_validate({name: ">= 0"}), METRICS)
     assert ruling.state == "failed"
     assert ruling.why == f"no such metric in this run; {remedy}"
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"a": "0.9"}, "is not a bound"),
-        ({"a": {"lo": ">= 1"}}, "has the unknown key 'lo'"),
-        ({"a": {}}, "has no bound"),
-        ({"a": 0.9}, "is not a rule"),
-        ({"no_worse_than": {"metric": "tie_rate"}}, "Field required"),
-        ({"no_worse_than": {"run": "r", "margin": -1}}, "greater than or equal to 0"),
-        ({"undecided": "maybe"}, "'pass', 'fail' or 'exit_5'"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ({"a": "0.9"}, "is not a bound"),
+    ({"a": {"lo": ">= 1"}}, "has the unknown key 'lo'"),
+    ({"a": {}}, "has no bound"),
+    ({"a": 0.9}, "is not a rule"),
+    ({"no_worse_than": {"metric": "tie_rate"}}, "Field required"),
+    ({"no_worse_than": {"run": "r", "margin": -1}}, "greater than or equal to 0"),
+    ({"undecided": "maybe"}, "'pass', 'fail' or 'exit_5'"),
+])  # fmt: skip
 def test_a_rule_that_cannot_be_read_is_said(given, said):
     with pytest.raises(ValidationError, match=said):
         GateConfig.model_validate(given)
@@ -133,16 +118,13 @@ def test_a_gate_comes_back_from_its_own_values():
     assert not GateConfig()
 
 
-@pytest.mark.parametrize(
-    ("metric", "less"),
-    [
-        ("agreement/kappa", False),
-        ("agreement/error", True),
-        ("tie_rate/judged", True),
-        ("judge/openai/x/tie_rate", True),
-        ("judge/x/agreement/accuracy", False),
-    ],
-)
+@pytest.mark.parametrize(("metric", "less"), [
+    ("agreement/kappa", False),
+    ("agreement/error", True),
+    ("tie_rate/judged", True),
+    ("judge/openai/x/tie_rate", True),
+    ("judge/x/agreement/accuracy", False),
+])  # fmt: skip
 def test_it_is_known_whether_less_is_better(metric, less):
     assert less_is_better(LeadRule(run="r", metric=metric)) is less
 
@@ -153,15 +135,12 @@ def test_or_it_has_to_be_said():
     assert not less_is_better(LeadRule(run="r", metric="win_rate/a", better="higher"))
 
 
-@pytest.mark.parametrize(
-    ("order", "use", "state"),
-    [
-        (True, "order", "held"),
-        (True, "rates_corrected", "held"),
-        (None, "single", "undecided"),
-        (False, "rates", "failed"),
-    ],
-)
+@pytest.mark.parametrize(("order", "use", "state"), [
+    (True, "order", "held"),
+    (True, "rates_corrected", "held"),
+    (None, "single", "undecided"),
+    (False, "rates", "failed"),
+])  # fmt: skip
 def test_a_gate_on_order_reads_the_field_of_that_name(order, use, state):
     decision = Decision(use, "moderate", "response", order=order)
     assert judge_decision("order", decision, "Why.").state == state

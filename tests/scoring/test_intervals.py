@@ -36,7 +36,6 @@ from evalkit.scoring.stats.bounded_intervals import (
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.share_intervals import (
-    clopper_pearson,
     share_interval,
     wilson,
 )
@@ -91,7 +90,7 @@ def test_an_interval_equals_the_slow_obvious_one(clustered):
 def test_few_cases_widen_an_interval_as_much_as_they_must(n):
     generator = np.random.default_rng(n)
     held = []
-    for seed in range(300):
+    for seed in range(150):
         values = generator.normal(size=n)
         found = Statistic(
             "x",
@@ -100,7 +99,7 @@ def test_few_cases_widen_an_interval_as_much_as_they_must(n):
             n=n,
             covered=np.ones(n, dtype=bool),
         )
-        metric = measure([found], ScoringConfig(bootstrap=999, seed=seed), Clusters.each(n))["x"]
+        metric = measure([found], ScoringConfig(bootstrap=500, seed=seed), Clusters.each(n))["x"]
         held.append(metric.low <= 0 <= metric.high)
     # Percentiles that are not expanded hold the mean of 6 in 86 % of samples, of 12 in 90.5 %.
     assert np.mean(held) == pytest.approx(0.945, abs=0.03)
@@ -120,22 +119,6 @@ def test_chunks_do_not_change_what_is_drawn(monkeypatch):
     parts = list(Clusters.each(11).draw(50, 1))
     assert len(parts) == 17
     assert np.array_equal(np.concatenate([weights for _, weights in parts]), whole)
-
-
-def test_more_rows_of_the_same_cases_do_not_narrow_an_interval(configure, make_case, judged):
-    cases = [make_case(str(k), "ab") for k in range(20)]
-    config = configure(swap={"policy": "none"})
-
-    def width(samples):
-        judgments = [
-            judged(str(k), (0, 1), 1.0 if k % 3 else -1.0, sample=s)
-            for k in range(20)
-            for s in range(samples)
-        ]
-        metric = score_run(config, cases, judgments).metrics["win_rate/a"]
-        return metric.high - metric.low
-
-    assert width(10) == pytest.approx(width(1))
 
 
 def statistic(columns, value=None, **more):
@@ -159,13 +142,10 @@ def test_a_proportion_on_which_all_cases_agree_gets_the_exact_interval():
     assert whole.low == pytest.approx(1 - exact, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("item", "note"),
-    [
-        (statistic([[1, 1]] * 9), "the same in every resample, and without limits: no interval"),
-        (statistic([[0, 0], [0, 0]], why="no such pair", note="unseen"), "no such pair"),
-    ],
-)
+@pytest.mark.parametrize(("item", "note"), [
+    (statistic([[1, 1]] * 9), "the same in every resample, and without limits: no interval"),
+    (statistic([[0, 0], [0, 0]], why="no such pair", note="unseen"), "no such pair"),
+])  # fmt: skip
 def test_what_has_no_interval_says_so(item, note):
     metric = measured(item)
     assert (metric.low, metric.high) == (None, None)
@@ -281,27 +261,11 @@ def test_a_perfect_kappa_is_bounded(configure, make_case, passes, n, low):
     assert constant.low < 0.0 == constant.value < constant.high < 2 * (1 - low)
 
 
-def test_the_note_on_the_first_rate_says_why_it_is_one_half(configure, make_case, passes):
-    metrics = judged_pairs(configure, make_case, passes, [1.0, -1.0] * 20, [1.0, 1.0] * 20)
-    rate = metrics["position/first_rate"]
-    assert (rate.value, rate.low, rate.high) == (
-        0.5,
-        pytest.approx(0.456, abs=1e-3),
-        pytest.approx(0.544, abs=1e-3),
-    )
-    assert rate.note.startswith("0.5 by construction: no verdict changes with the order")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "sign"),
-    [
-        *product([2, 3, 20], [1, -1]),
-        (1000, -1),
-        pytest.param(5000, 1, marks=pytest.mark.thorough),
-        pytest.param(5000, -1, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize(("n", "sign"), [
+    *product([2, 3, 20], [1, -1]),
+    (1000, -1),
+])  # fmt: skip
 def test_a_perfect_correlation_is_bounded(n, sign):
     generator = np.random.default_rng(n)
     x = generator.normal(size=n)
@@ -376,21 +340,6 @@ def test_no_resamples_no_intervals(configure, make_case, passes):
     assert metrics["tie_rate"].value == 0
     with_interval = {name for name, metric in metrics.items() if metric.low is not None}
     assert with_interval <= {"decision/labels_needed"}  # a range of counts, not of resamples
-
-
-def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
-    cases = [make_case(str(k)) for k in range(40)]
-    judgments = [j for k in range(40) for j in passes(str(k), 1 if k % 3 else -1, 1)]
-
-    def interval(**scoring):
-        metric = score_run(configure(scoring=scoring), cases, judgments).metrics["tie_rate"]
-        return metric.low, metric.high
-
-    low, high = interval(confidence=0.5)
-    wide_low, wide_high = interval(confidence=0.99)
-    assert wide_low < low < high < wide_high
-    assert interval(seed=1) != interval(seed=2)
-    assert interval(seed=1) == interval(seed=1)
 
 
 @pytest.mark.parametrize(
@@ -548,7 +497,6 @@ def once_and_often(run):
     return [score_run(config, *copied(cases, judgments, times)) for times in (1, COPIES)]
 
 
-@pytest.mark.slow
 def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
     once, often = once_and_often
     assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
@@ -565,20 +513,6 @@ def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
             (one.value, one.low, one.high), abs=close
         ), name
         assert (one.low is None) == (other.low is None), name
-
-
-def test_each_case_by_itself_is_narrower(run, once_and_often):
-    """The same copies, each taken for a case of its own, would claim more than there is."""
-    config, cases, judgments = run
-    alone = config.model_copy(
-        update={"scoring": config.scoring.model_copy(update={"cluster": "id"})}
-    )
-    each = score_run(alone, *copied(cases, judgments, COPIES))
-    widths = [
-        found.metrics["tie_rate"].high - found.metrics["tie_rate"].low
-        for found in (once_and_often[1], each)
-    ]
-    assert widths[1] < 0.75 * widths[0]
 
 
 @pytest.mark.slow
@@ -647,9 +581,8 @@ def test_tests_of_two_runs_are_of_clusters(name, families):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pairs", "scores"])
-def test_a_leaderboard_tests_clusters(name):
-    judge = {one.name: one for one in simulations().judges(100)}[name]
+def test_a_leaderboard_tests_clusters():
+    judge = {one.name: one for one in simulations().judges(100)}["scores"]
     cases = labelled(judge.make(np.random.default_rng(4), 30)[0], np.random.default_rng(0))
 
     def board(times):
@@ -657,8 +590,7 @@ def test_a_leaderboard_tests_clusters(name):
         for seed in (4, 5):
             several = copied(cases, judge.make(np.random.default_rng(seed), 30)[1], times)
             scored = score_run(judge.config, *several)
-            if name == "scores":
-                scored.metrics.pop("agreement/accuracy")
+            scored.metrics.pop("agreement/accuracy")
             own = scored.clusters.by_id(several[0])
             contenders.append(
                 Contender(str(seed), str(seed), "data", scored.metrics, scored.verdicts, own)
@@ -747,14 +679,7 @@ def test_with_many_labels_at_hand_it_is_the_normal_sample_size_and_what_chance_a
     total = n + labels_for_width(at_hand, width, 0.95)
     surplus = (1 + 0.8416 * (1 / n + 1 / total) ** 0.5) ** 2
     assert 0.999 <= total / (normal * surplus) <= 1.1  # rounded up to two digits
-
-
-def test_a_narrow_interval_needs_none_and_a_narrower_one_more():
-    at_hand = accuracy(0.8, 400)
-    wide = at_hand.high - at_hand.low
-    assert labels_for_width(at_hand, wide, 0.95) == 0
-    needed = [labels_for_width(at_hand, wide * share, 0.95) for share in (0.99, 0.5, 0.25)]
-    assert 0 < needed[0] < needed[1] < needed[2]
+    assert labels_for_width(at_hand, at_hand.high - at_hand.low, 0.95) == 0
 
 
 @pytest.mark.parametrize(
@@ -774,7 +699,7 @@ def test_no_number_where_labels_do_not_determine_the_interval(metric):
 @pytest.mark.slow
 def test_the_promised_labels_reach_the_width():
     reached, scoring = [], ScoringConfig(bootstrap=200)
-    for seed in range(60):
+    for seed in range(30):
         generator = np.random.default_rng(seed)
 
         def simulated(n: int, generator: np.random.Generator = generator) -> Metric:
@@ -807,8 +732,8 @@ def test_what_is_planted_is_found():
 def test_intervals_hold_the_truth(which, thorough):
     module = simulations()
     judge = module.judges(resamples=300)[which]
-    true = module.truth(judge, 20_000 if thorough else 1_000)
-    count = 100 if thorough else 6
+    true = module.truth(judge, 5_000 if thorough else 1_000)
+    count = 20 if thorough else 6
     found = module.simulate(judge, true, count, 120)
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]
@@ -824,12 +749,8 @@ def test_intervals_of_a_rare_class_hold_the_truth(thorough):
     module = simulations()
     planted = module.CLASSES["two, one rare (5 %)"]
     judge = module.classes(planted)
-    true = {
-        name: value
-        for name, value in module.truth(judge, 20_000 if thorough else 5_000).items()
-        if name != "tie_rate"
-    }
-    count = 100 if thorough else 12
+    true = {name: value for name, value in module.truth(judge, 5_000).items() if name != "tie_rate"}
+    count = 30 if thorough else 12
     found = module.simulate(judge, true, count, planted.cases)
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]
@@ -855,12 +776,6 @@ def test_halves_are_the_rows_of_their_cells():
     assert pseudo.resample(counts, 10, 1) == pytest.approx(
         explicit.resample(counts, 10, 1), abs=1e-12
     )
-
-
-@pytest.mark.parametrize("hits", [0, 3, 20])
-def test_exact_intervals_are_those_of_clopper_and_pearson(hits):
-    expected = stats.binomtest(hits, 20).proportion_ci(0.9, method="exact")
-    assert clopper_pearson(hits / 20, 20, 0.9) == pytest.approx(tuple(expected))
 
 
 def test_clusters_can_be_named_by_lists(make_case, configure):

@@ -422,17 +422,14 @@ def test_jobs_without_a_pair_in_common_have_no_difference():
     assert [(one.value, one.note) for one in behind] == [(None, "no pair was read in both")]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "cheaper"),
-    [
-        (None, Metric("c", 1.0), False),
-        (Metric("c", None), Metric("c", 1.0), False),
-        (Metric("c", 0.1), Metric("c", 1.0), True),
-        (Metric("c", 0.1, 0.05, 1.1), Metric("c", 1.0, 0.9, 1.1), False),
-        (Metric("c", 0.1, 0.05, 0.2), Metric("c", 1.0, 0.9, 1.1), True),
-        (Metric("c", 1.0), Metric("c", 1.0), False),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "cheaper"), [
+    (None, Metric("c", 1.0), False),
+    (Metric("c", None), Metric("c", 1.0), False),
+    (Metric("c", 0.1), Metric("c", 1.0), True),
+    (Metric("c", 0.1, 0.05, 1.1), Metric("c", 1.0, 0.9, 1.1), False),
+    (Metric("c", 0.1, 0.05, 0.2), Metric("c", 1.0, 0.9, 1.1), True),
+    (Metric("c", 1.0), Metric("c", 1.0), False),
+])  # fmt: skip
 def test_a_lower_cost_has_to_be_shown(one, other, cheaper):
     assert clearly_cheaper(one, other) is cheaper
 

@@ -35,19 +35,16 @@ def read_in_full(cases: list[Case], judgments: list[Judgment]) -> tuple[list[Cas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("swap", "edges", "cycles", "triads"),
-    [
-        ({"resolve": "net_vote"}, "verdict", 3, 4),
-        ({"resolve": "mean"}, "verdict", 3, 4),
-        ({"resolve": "tie"}, "verdict", 1, 1),
-        ({"policy": "none"}, "verdict", 26, 67),
-        ({"resolve": "tie"}, "net", 3, 4),
-        ({"resolve": "net_vote"}, "both", 1, 1),
-        ({"resolve": "net_vote"}, "single", 26, 67),
-        ({"resolve": "net_vote"}, "ties", 69, None),
-    ],
-)
+@pytest.mark.parametrize(("swap", "edges", "cycles", "triads"), [
+    ({"resolve": "net_vote"}, "verdict", 3, 4),
+    ({"resolve": "mean"}, "verdict", 3, 4),
+    ({"resolve": "tie"}, "verdict", 1, 1),
+    ({"policy": "none"}, "verdict", 26, 67),
+    ({"resolve": "tie"}, "net", 3, 4),
+    ({"resolve": "net_vote"}, "both", 1, 1),
+    ({"resolve": "net_vote"}, "single", 26, 67),
+    ({"resolve": "net_vote"}, "ties", 69, None),
+])  # fmt: skip
 def test_qlora_conflicts(shared, configure, swap, edges, cycles, triads):
     cases, judgments = read_in_full(*qlora(shared / "data" / "qlora_vicuna"))
     scores = score_run(

@@ -133,29 +133,22 @@ def test_pointwise_is_independent_of_order_too(pointwise, make_case, judged):
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"case_id": "zzz"}, "case 'zzz': this case was judged but is not in the dataset"),
-        (
-            {"unit": (0, 2), "shown": (0, 2)},
-            r"case 'c': responses \[0, 2\] were judged, but the case has 2",
-        ),
-        ({"unit": (1, 0)}, r"case 'c': responses \[1, 0\] were judged"),
-        ({"unit": (1, 1), "shown": (1, 1)}, r"case 'c': responses \[1, 1\] were judged"),
-        ({"shown": (0, 0)}, r"case 'c': unit \[0, 1\] was shown as \[0, 0\]"),
-        ({"sample": 0}, r"case 'c': responses \[0, 1\] have two judgments.*sample 0; keep one"),
-        ({"unit": (0,), "shown": (0,)}, "judgments of 1 and 2 responses"),
-        (
-            {"unit": (0, 1, 2), "shown": (0, 1, 2)},
-            r"case 'c': responses \[0, 2\] were judged, but the case has 2",
-        ),
-        ({"unit": (0, 1, 2), "shown": (0, 1)}, r"case 'c': unit \[0, 1, 2\] was shown as \[0, 1\]"),
-        ({"ranking": ((0,), (0,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[0\]\]"),
-        ({"ranking": ((0,), (2,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[2\]\]"),
-        ({"unit": (), "shown": ()}, "judgments of 0 and 2 responses"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"case_id": "zzz"}, "case 'zzz': this case was judged but is not in the dataset"),
+    ({"unit": (0, 2), "shown": (0, 2)},
+     r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
+    ({"unit": (1, 0)}, r"case 'c': responses \[1, 0\] were judged"),
+    ({"unit": (1, 1), "shown": (1, 1)}, r"case 'c': responses \[1, 1\] were judged"),
+    ({"shown": (0, 0)}, r"case 'c': unit \[0, 1\] was shown as \[0, 0\]"),
+    ({"sample": 0}, r"case 'c': responses \[0, 1\] have two judgments.*sample 0; keep one"),
+    ({"unit": (0,), "shown": (0,)}, "judgments of 1 and 2 responses"),
+    ({"unit": (0, 1, 2), "shown": (0, 1, 2)},
+     r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
+    ({"unit": (0, 1, 2), "shown": (0, 1)}, r"case 'c': unit \[0, 1, 2\] was shown as \[0, 1\]"),
+    ({"ranking": ((0,), (0,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[0\]\]"),
+    ({"ranking": ((0,), (2,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[2\]\]"),
+    ({"unit": (), "shown": ()}, "judgments of 0 and 2 responses"),
+])  # fmt: skip
 def test_judgments_that_do_not_belong(configure, make_case, judged, passes, change, message):
     extra = replace(judged("c", (0, 1), 1.0, sample=1), **change)
     with pytest.raises(ConfigError, match=message):
@@ -305,21 +298,15 @@ PAIR = {"response_a": "a", "response_b": "b b"}
 PANEL = "judge={name: p, judges: [{model: simulated/good}, {model: simulated/noisy}, {model: simulated/length_biased}]}"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "row"),
-    [
-        (["judge=simulated/noisy"], PAIR),
-        ([PANEL, "mode.samples=2"], PAIR),
-        (["judge=simulated/noisy", "mode=pointwise"], LISTED),
-        (["judge=simulated/noisy", "mode=listwise"], LISTED),
-        (["judge=simulated/noisy", "mode=pointwise", "rubric=pass_fail"], LISTED),
-        (
-            ["judge=simulated/noisy", "mode=checklist", "mode.samples=2"],
-            {"response": "a", "checklist": ["It is short."]},
-        ),
-    ],
-    ids=["pairs", "panel", "scores", "lists", "classes", "checklists"],
-)
+@pytest.mark.parametrize(("overrides", "row"), [
+    (["judge=simulated/noisy"], PAIR),
+    ([PANEL, "mode.samples=2"], PAIR),
+    (["judge=simulated/noisy", "mode=pointwise"], LISTED),
+    (["judge=simulated/noisy", "mode=listwise"], LISTED),
+    (["judge=simulated/noisy", "mode=pointwise", "rubric=pass_fail"], LISTED),
+    (["judge=simulated/noisy", "mode=checklist", "mode.samples=2"], {"response": "a",
+     "checklist": ["It is short."]}),
+], ids=["pairs", "panel", "scores", "lists", "classes", "checklists"])  # fmt: skip
 def test_they_are_those_of_a_run(here, overrides, row):
     words = [*overrides, "tracking=none", "store.mode=off", "scoring.bootstrap=20"]
     cases = [{"id": str(number), "prompt": f"Write {number}", **row} for number in range(4)]
@@ -430,15 +417,12 @@ def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged):
     )
 
 
-@pytest.mark.parametrize(
-    ("states", "strict", "state"),
-    [
-        ([], False, "held"),
-        (["held", "undecided"], False, "undecided"),
-        (["held", "undecided"], True, "failed"),
-        (["undecided", "failed"], False, "failed"),
-    ],
-)
+@pytest.mark.parametrize(("states", "strict", "state"), [
+    ([], False, "held"),
+    (["held", "undecided"], False, "undecided"),
+    (["held", "undecided"], True, "failed"),
+    (["undecided", "failed"], False, "failed"),
+])  # fmt: skip
 def test_a_gate_is_as_its_gravest_rule(states, strict, state):
     rules = {"held": ">= 0.1", "undecided": ">= 0.5", "failed": ">= 0.9"}
     metrics = {f"rate/{k}": Metric(f"rate/{k}", 0.5, 0.4, 0.6) for k in range(len(states))}

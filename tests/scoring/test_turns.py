@@ -224,21 +224,6 @@ def test_pairs_have_no_failures(conversations):
     assert not metrics.keys() & {*FAILURES}
 
 
-def test_items_of_checklists_agree_one_by_one():
-    met, part = ("met", "met"), ("met", "not_met")
-    metrics = run_of([[(met, met), (met, part)], [(None, met), (part, part)]], "checklist")
-    check(metrics, {EARLY: (1.0, 2, 2), LATE: (0.75, 4, 0)})
-
-
-def test_a_missing_verdict_before_the_first_failure_is_not_a_score():
-    p, f = ("pass", "pass"), ("fail", "fail")
-    metrics = run_of([[p, (None, "pass"), f], [p, f, (None, "pass")], [p, p, p]])
-    exact = metrics[EXACT]
-    assert (exact.value, exact.n, exact.missing) == (1.0, 2, 1)
-    assert (exact.worst_low, exact.worst_high) == (pytest.approx(2 / 3), 1.0)
-    assert exact.note == "a class other than 'pass' fails"
-
-
 def test_an_abstention_is_not_a_failure():
     rubric = CLASSES | {"abstain": "cannot tell"}
     metrics = run_of([[("cannot tell", "pass"), ("pass", "pass")]], rubric=rubric)
@@ -331,14 +316,11 @@ def texts_of(*metrics):
     }
 
 
-@pytest.mark.parametrize(
-    ("ends", "tone", "words"),
-    [
-        ((-0.3, -0.1), "warn", "lower late in conversations: 90% [80, 95] in the first half"),
-        ((0.1, 0.3), "info", "higher late"),
-        ((-0.1, 0.3), "info", "No clear change"),
-    ],
-)
+@pytest.mark.parametrize(("ends", "tone", "words"), [
+    ((-0.3, -0.1), "warn", "lower late in conversations: 90% [80, 95] in the first half"),
+    ((0.1, 0.3), "info", "higher late"),
+    ((-0.1, 0.3), "info", "No clear change"),
+])  # fmt: skip
 def test_findings_on_positions(ends, tone, words):
     halves = metric(EARLY, 0.9, 0.8, 0.95), metric(LATE, 0.7, 0.6, 0.8)
     found = texts_of(*halves, metric(SLOPE, sum(ends) / 2, *ends))
