@@ -30,7 +30,8 @@ def files(commands: Commands) -> None:
     commands.write("bare.csv", "question,ours,theirs", "p,a,b")
 
 
-DATA = ("run", "judge=gpt-4o", "dataset=file")
+QUIET = "tracking=none"
+DATA = ("run", "judge=gpt-4o", "dataset=file", QUIET)
 MISTAKES = {
     "unknown judge in a sweep": (
         ("run", "judge=gpt-4o,gpt4", "-m", "swap=none"),
@@ -39,10 +40,6 @@ MISTAKES = {
     "misspelt key in a study": (
         ("run", "study.yaml"),
         "study.yaml:4: tie.treshold: no such key; did you mean 'threshold'?",
-    ),
-    "threshold larger than the scale": (
-        ("run", "mode=pointwise", "rubric=likert5", "tie.threshold=4.5"),
-        "tie.threshold: 4.5 is larger than the largest possible difference (4); choose a smaller threshold",
     ),
     "missing dataset": (
         (*DATA, "dataset.path=god.jsonl"),
@@ -62,15 +59,15 @@ MISTAKES = {
         "twice.jsonl:3: id 'c1' is already used in line 1; make ids unique",
     ),
     "no API key": (
-        ("run", "judge=gpt-4o"),
+        ("run", "judge=gpt-4o", QUIET),
         "openai/gpt-4o: no API key; set the environment variable OPENAI_API_KEY",
     ),
     "no such provider": (
-        ("run", "judge.model=nonsense"),
+        ("run", "judge.model=nonsense", QUIET),
         "judge.model: LiteLLM does not know the provider of 'nonsense'; write it as provider/model, for example ",
     ),
     "unreachable endpoint": (
-        ("run", "judge=openai_compatible", "judge.api_base=http://127.0.0.1:9/v1"),
+        ("run", "judge=openai_compatible", "judge.api_base=http://127.0.0.1:9/v1", QUIET),
         "judge default: no server answers at http://127.0.0.1:9/v1; start the server, or fix judge.api_base",
     ),
     "run folder that cannot be made": (
@@ -82,11 +79,11 @@ MISTAKES = {
         "file/sweep: cannot be written (Not a directory); choose another folder with hydra.",
     ),
     "unknown placeholder": (
-        ("run", "prompt.template=mine"),
+        ("run", "prompt.template=mine", QUIET),
         "prompts/en/mine.md.j2:2: unknown placeholder 'nonsense'; ",
     ),
-    "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
-    "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
+    "unfinished template": (("run", "prompt.template=open", QUIET), "prompts/en/open.md.j2:1: "),
+    "no such template": (("run", "prompt.template=quux", QUIET), NO_TEMPLATE),
     "a sweep as a command": (
         ("sweep",),
         "sweep: no such command; write evalkit run -m KEY=VALUE,VALUE",
@@ -175,15 +172,15 @@ MISTAKES = {
         "nowhere: no such folder; choose a folder that `evalkit run` wrote",
     ),
     "store that is no database": (
-        ("run", "store.url=database.sqlite"),
+        ("run", "store.url=database.sqlite", QUIET),
         "database.sqlite: not a ",
     ),
     "store that is to be read and is not there": (
-        ("run", "store=read_only"),
+        ("run", "store=read_only", QUIET),
         "store.sqlite: cannot be opened; ",
     ),
     "store of another kind": (
-        ("run", "store.url=mysql://x"),
+        ("run", "store.url=mysql://x", QUIET),
         "store.url: there is no 'mysql'; choose from postgres, postgresql, sqlite",
     ),
     "ui without runs": (
@@ -244,7 +241,7 @@ def test_a_store_of_another_program_is_left_alone(commands, within):
         other.execute("CREATE TABLE precious (x)")
     other.close()
     before = path.read_bytes()
-    line = within("run", "store.url=other.sqlite", status=1).line()
+    line = within("run", "store.url=other.sqlite", QUIET, status=1).line()
     assert (
         line
         == "other.sqlite: an SQLite file, but not an evalkit store; set store.url to another file"

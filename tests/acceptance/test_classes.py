@@ -1,4 +1,4 @@
-"""Classes from the command line: run, plan, score, compare, import, export and label, in English and Chinese."""
+"""Classes from the command line: run, plan, score, compare, import, export and label."""
 
 import csv
 import json
@@ -11,10 +11,6 @@ import pytest
 ENGLISH = [
     {"id": f"c{n}", "prompt": f"Question {n}?", "response": f"answer {n}", "label": label}
     for n, label in enumerate(["pass", "FAIL", 1, True, "通过", "fail"] * 5)
-]
-CHINESE = [
-    {"id": f"c{n}", "prompt": f"问题 {n}？", "response": f"回答 {n}", "label": label}
-    for n, label in enumerate(["通过", "不通过", 1, "通过"])
 ]
 MAP = "dataset.label_map='1=pass, true=pass, 通过=pass'"
 RUN = [
@@ -92,40 +88,6 @@ def test_classes_on_the_command_line_with_samples_and_abstentions(call, traces):
     )
     said = {one["class_name"] for one in rows("one", "judgments")}
     assert said == {"comply", "refuse", "partial", "cannot_assess"}
-
-
-def test_a_bias_to_a_class_and_its_accuracy_are_planted(call, traces):
-    words = [*RUN, "rubric=pass_fail", MAP]
-    call("run", *words, "judge=simulated/good", "judge.params.accuracy=1.0", "hydra.run.dir=exact")
-    biased = [
-        "judge=simulated/class_biased",
-        "judge.params.class=fail",
-        "judge.params.strength=1.0",
-    ]
-    call("run", *words, *biased, "hydra.run.dir=biased")
-    assert {one["class_name"] for one in rows("biased", "verdicts")} == {"fail"}
-    call("run", *words, "judge=simulated/good", "judge.params.accuracy=0.8", "hydra.run.dir=noisy")
-    true, noisy = rows("exact", "verdicts"), rows("noisy", "verdicts")
-    same = sum(one["class_name"] == two["class_name"] for one, two in zip(true, noisy, strict=True))
-    assert 15 <= same < 30
-
-
-@pytest.mark.parametrize("output", [["output=json"], ["output=bracket"], ["output=regex_class"]])
-def test_a_run_in_chinese(call, tmp_path, output):
-    (tmp_path / "traces.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in CHINESE), "utf-8"
-    )
-    words = [
-        "rubric=yes_no_zh",
-        "prompt=zh",
-        "criteria=general_zh",
-        "dataset.label_map='1=是,通过=是,不通过=否'",
-    ]
-    call("run", *RUN, *words, *output, "judge=simulated/good", "hydra.run.dir=one")
-    verdicts = rows("one", "verdicts")
-    assert [one["label"] for one in verdicts] == ["是", "否", "是", "是"]
-    assert {one["class_name"] for one in verdicts} <= {"是", "否"}
-    assert all(one["status"] == "ok" for one in rows("one", "judgments"))
 
 
 @pytest.mark.parametrize(
@@ -210,12 +172,3 @@ def test_a_file_of_classes_is_imported(call, tmp_path):
     assert not Path("x").exists()
     said = call("export", "named", "--to", "mt_bench", status=1).err
     assert "the run has classes, and MT-bench's judgments have scores; use --to csv" in said
-
-
-def test_a_sweep_and_a_reproduction(call, traces):
-    words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
-    said = call("run", *words, "output=json,bracket,regex_class", "-m", "hydra.sweep.dir=swept").out
-    assert "Leaderboard of 3 jobs, by agreement/kappa" in said
-    reproduced = call("reproduce", "swept/0").out
-    assert "metrics are equal to the last bit" in reproduced
-    assert "30 of 30 prompts have the same content keys" in reproduced

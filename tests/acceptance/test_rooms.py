@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -101,20 +102,26 @@ def test_the_core_works_without_rooms_and_names_a_missing_one(tmp_path, rooms):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_rest_of_the_quick_tests_pass_without_a_room(tmp_path, room):
+@pytest.mark.parametrize("rooms", [ROOMS, *([room] for room in ROOMS)], ids=" ".join)
+def test_the_rest_of_the_quick_tests_pass_without_rooms(tmp_path, rooms):
+    """Without all of them, every test that needs none; without one, those that need another one."""
     copy = tmp_path / "evalkit"
     left_out = shutil.ignore_patterns("__pycache__", ".*", "node_modules", "outputs", "multirun")
     shutil.copytree(ROOT, copy, ignore=left_out)
     if (ROOT.parent / "shared").is_dir():
         (tmp_path / "shared").symlink_to(ROOT.parent / "shared")
-    shutil.rmtree(copy / "evalkit" / room)
-    shutil.rmtree(copy / "tests" / Path(room).name, ignore_errors=True)
-    gone = {f"evalkit.{room.replace('/', '.')}", f"tests.{Path(room).name}"}
-    for module in using(gone, copy):
-        module.unlink()
+    left_rooms = set(ROOMS) - set(rooms)
+    unneeded = using(packages_of(rooms), copy)
+    if left_rooms:
+        needed = using(packages_of(left_rooms), copy)
+        unneeded += [test for test in (copy / "tests").rglob("test_*.py") if test not in needed]
+    for room in rooms:
+        shutil.rmtree(copy / "evalkit" / room)
+        shutil.rmtree(copy / "tests" / Path(room).name, ignore_errors=True)
+    for module in unneeded:
+        module.unlink(missing_ok=True)
     options = ["--quick", "--quiet", "-n", "2", "-p", "no:cacheprovider"]
-    needing = [f"--deselect=tests/{test}" for test in NEED.get(room, ())]
+    needing = [f"--deselect=tests/{test}" for room in rooms for test in NEED.get(room, ())]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *needing],
         cwd=copy,
@@ -125,6 +132,15 @@ def test_the_rest_of_the_quick_tests_pass_without_a_room(tmp_path, room):
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     assert " passed" in done.stdout
+
+
+def packages_of(rooms: Iterable[str]) -> set[str]:
+    """The packages of rooms, and those of their tests."""
+    return {
+        package
+        for room in rooms
+        for package in (f"evalkit.{room.replace('/', '.')}", f"tests.{Path(room).name}")
+    }
 
 
 def using(packages: set[str], root: Path) -> list[Path]:

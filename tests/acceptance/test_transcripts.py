@@ -11,7 +11,7 @@ GOOD = ("judge=simulated/good", "dataset=quick")
 TABLE = "id,verdict,label\n1,A,A\n2,B,B\n3,A,B\n4,B,B\n5,A,A\n6,A,B\n"
 LABELS = "id,annotator,label\naustralia-capital,ann,A\nmountain-boiling,ann,B\n"
 HEADING = "pairwise · simulated_good · evalkit:quick (12 "
-SWEEP = ("judge=simulated/good,simulated/length_biased", "swap=both,none")
+SWEEP = ("judge=simulated/good,simulated/length_biased", "dataset.limit=6")
 PANEL = "judge.judges=[{model: simulated/good},{model: simulated/noisy}]"
 GATE = "gate={tie_rate: {value: '<= 1'}}"
 TWINS = "tie.threshold=0,0.3"
