@@ -170,7 +170,8 @@ COMMANDS = {
     "run": ["run", "run/config.yaml", "hydra.run.dir=new", "judge=openai_compatible", "judge.model=openai/x",
             "judge.api_base=http://127.0.0.1:9", "store.mode=off"],
     "plan": ["plan", "run/config.yaml", "judge.model=openai/x", "store.mode=off"],
-    "doctor": ["doctor", "run/config.yaml", "judge.model=openai/x", "store.mode=off"],
+    "doctor": ["doctor", "run/config.yaml", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9",
+               "store.mode=off"],
     "score": ["score", "run", "scoring.seed=3"],
     "reproduce": ["reproduce", "run"],
     "compare": ["compare", "run", "other", "folder=compared"],
@@ -184,14 +185,15 @@ COMMANDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough):
+def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough, empty_store):
+    shutil.copy(empty_store, "mlflow.db")
     Path("labels.csv").write_text("id,annotator,label\n0,ann,A\n", "utf-8")
     change(
         here / "run", {"tracking": {"enabled": False}}
     )  # so that no MLflow is needed where the attack is another
     shutil.copytree("run", "other")
     # All commands read configs alike: by default, each third config is given to each of them.
-    for more in IN_CONFIG if thorough or command in ("plan", "score") else IN_CONFIG[::3]:
+    for more in IN_CONFIG if thorough or command == "plan" else IN_CONFIG[::3]:
         shutil.rmtree("run")
         shutil.copytree("other", "run")
         change(here / "run", placed(more, payload=str(here / "payload.jsonl")))
@@ -226,11 +228,11 @@ def study(folder: Path, hydra: dict[str, Any], *options: str, **more: Any) -> Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan", "doctor", "ui"])
-def test_a_study_asks_hydra_for_no_code(here, marker, command, capsys):
+def test_a_study_asks_hydra_for_no_code(here, marker, command, capsys, thorough):
     elsewhere = here.parent / "elsewhere"
     more = {"mode": {"params": {"one": {"_target_": "evil.function"}}}}
     judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
-    for hydra in OF_HYDRA:
+    for hydra in OF_HYDRA if thorough or command == "run" else OF_HYDRA[::4]:
         if any("elsewhere" in str(value) for value in hydra.values()) and command != "run":
             continue  # nothing else writes there
         mode = "MULTIRUN" if "sweeper" in hydra else "RUN"
@@ -449,7 +451,6 @@ def test_the_current_folder_has_no_modules(here, marker):
     )
     for words in (
         [*console, "score", "run", "scoring.seed=3"],
-        [*module, "reproduce", "run"],
         [*module, "plan"],
     ):
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

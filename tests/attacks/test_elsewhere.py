@@ -305,14 +305,19 @@ def judged_here(run: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "plan", "doctor", "audit", "watch"])
-@pytest.mark.parametrize("place", ["theirs", "here"])
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        *(("run", "here"), ("run", "theirs"), ("plan", "here")),
+        *(("doctor", "theirs"), ("audit", "here"), ("watch", "theirs")),
+    ],
+)
 def test_a_study_sends_reads_and_writes_nothing_of_the_user(
     here, listener, command, place, capsys, thorough
 ):
     folder = here.parent / place
     every = attacks(listener, here.parent / "home")
-    step = 1 if thorough else 5 if (command, place) == ("run", "here") else 31
+    step = 1 if thorough else 9 if (command, place) == ("run", "here") else 31
     for number, config in enumerate([harmless(listener), *every[::step]]):
         file = folder / f"study{number}.yaml"
         file.write_text(yaml.safe_dump(config), "utf-8")

@@ -58,9 +58,10 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_whole_run_folder_is_read(command, folders, tmp_path, monkeypatch, capsys):
+def test_a_whole_run_folder_is_read(command, folders, tmp_path, monkeypatch, capsys, empty_store):
     """Else the commands below would fail for another reason than the foreign file."""
     monkeypatch.chdir(tmp_path)
+    shutil.copy(empty_store, "mlflow.db")
     shutil.copytree(folders / "run", "run")
     shutil.copytree(folders / "run", "other")
     Path("labels.csv").write_text("id,annotator,label\n0,me,A\n", "utf-8")

@@ -18,11 +18,11 @@ HERE = Path(__file__).parent
 CASES = 150
 REQUESTS = 2 * CASES
 KILLS = (
-    10  # a session: a store that is new, and that many kills before its runs may come to their end
+    6  # a session: a store that is new, and that many kills before its runs may come to their end
 )
 SESSIONS = (
     3,
-    11,
+    7,
 )  # of these, the first is not disturbed: what it finds is what all others must find
 LONGEST_LIFE = 0.35
 LONGEST_SESSION = 300.0  # on a busy machine

@@ -14,7 +14,7 @@ import pytest
 from evalkit.store import open_url
 from tests.crash.test_crashes import by_key, driver, log, requests, rows, running, sent  # noqa: F401  (fixtures)
 
-WORKERS, KILLS, CASES = 8, 2, 1000
+WORKERS, KILLS, CASES = 6, 2, 400
 PATIENCE = 300.0
 
 

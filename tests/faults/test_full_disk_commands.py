@@ -14,8 +14,8 @@ from evalkit.cli import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
 judge = ("judge=simulated/good", "dataset.path=pairs.jsonl", "tracking=none", "scoring.bootstrap=20")
 pair = '{"id": "%d", "prompt": "p", "response_a": "x", "response_b": "y", "label": "%s"}\\n'
-Path("pairs.jsonl").write_text("".join(pair % (n, "AB"[n % 2]) for n in range(30)))
-Path("labels.csv").write_text("id,annotator,label\\n" + "".join("%d,me,B\\n" % n for n in range(30)))
+Path("pairs.jsonl").write_text("".join(pair % (n, "AB"[n % 2]) for n in range(12)))
+Path("labels.csv").write_text("id,annotator,label\\n" + "".join("%d,me,B\\n" % n for n in range(12)))
 Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,label\\na,p,x,y,A,A\\nb,q,x,y,B,A\\n")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
     assert main(["run", *judge, "hydra.run.dir=run"]) == 0
