@@ -14,9 +14,9 @@ def test_under_load_no_paid_answer_is_lost_and_the_budget_holds(tmp_path, thorou
     size = (
         ("--seconds", "20", "--clients", "100")
         if thorough
-        else ("--seconds", "4", "--clients", "20")
+        else ("--seconds", "2", "--clients", "12")
     )
-    words = (*size, "--latency", "0.05", "--stop", "2")
+    words = (*size, "--latency", "0.05", "--stop", "1")
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "serving_load.py"), *words],
         cwd=tmp_path,

@@ -25,6 +25,8 @@ Call = Callable[..., Done]
 CASES = 24
 BOTH = 2 * CASES
 """The requests of a look: each pair in both orders."""
+FEW = "dataset.limit=4"
+"""What is enough where no change is to be found."""
 
 
 class Model:
@@ -163,18 +165,19 @@ def test_answers_that_can_no_longer_be_read_are_a_change(call, watched, provider
 
 
 def test_looks_leave_the_stored_answers_of_runs(call, study, provider):
+    study = [*study, FEW]
     call("run", *study, "hydra.run.dir=first")
     look(call, study)
     call("run", *study, "hydra.run.dir=second")
-    assert len(provider.requests) == 2 * BOTH
+    assert len(provider.requests) == 2 * 8
     keys = [
         {key for one in read_run(Path(name)).judgments for key in one.keys}
         for name in ("second", "seen/looks/001")
     ]
-    assert len(keys[0]) == len(keys[1]) == BOTH
+    assert len(keys[0]) == len(keys[1]) == 8
     assert not keys[0] & keys[1]
     call("reproduce", "seen/looks/001")
-    assert len(provider.requests) == 2 * BOTH
+    assert len(provider.requests) == 2 * 8
 
 
 def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(call, watched, provider):
@@ -280,7 +283,6 @@ def test_a_look_without_any_answer_leaves_everything_as_it_was(call, watched, pr
     [
         "a wrong key",
         "no host",
-        *(pytest.param(fault, marks=pytest.mark.thorough) for fault in [*FAULTS][1:]),
     ],
 )
 def test_a_first_look_without_any_answer_leaves_nothing(call, study, provider, model, fault):
@@ -295,10 +297,6 @@ def test_a_first_look_without_any_answer_leaves_nothing(call, study, provider, m
         ("a wrong key", 1),
         ("a broken server", 30),
         ("Ctrl-C", 20),
-        *(
-            pytest.param("no such model", answers, marks=pytest.mark.thorough)
-            for answers in (1, 30)
-        ),
     ],
 )
 def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
@@ -310,7 +308,7 @@ def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
     done = call("watch", *words, status=130 if fault == "Ctrl-C" else 2)
     if fault == "Ctrl-C":
         assert f"interrupted: {answers} of 48 answers are stored; run again to continue" in done.err
-    assert ("requests failed" in done.out) is (fault in ("a broken server", "no such model"))
+    assert ("requests failed" in done.out) is (fault == "a broken server")
     assert [one.complete for one in read_watch(Path("seen"))[0].looks] == [False]
     provider.rule, cut = model, len(provider.requests)
     provider.requests.clear()
@@ -359,10 +357,7 @@ PRICES = {
             pytest.param(name, transport, marks=pytest.mark.thorough)
             for name, transport in [
                 ("a server with the name of a listed model", "direct"),
-                ("a server with the name of a listed model", "litellm"),
                 ("an alias of a listed model", "direct"),
-                ("its own price", "litellm"),
-                ("an unknown model", "litellm"),
             ]
         ),
     ],
@@ -371,7 +366,7 @@ def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(
     call, study, model, name, transport
 ):
     words, model.name = PRICES[name]
-    words = [*study, *words, f"judge.transport={transport}"]
+    words = [*study, *words, FEW, f"judge.transport={transport}"]
     first = call("plan", "watch", *words).out
     for _ in range(2):
         cost = look(call, words)["looks"][-1]["cost_usd"]
@@ -508,25 +503,25 @@ def test_a_sweep_cannot_be_watched(call):
 def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
     call, study, provider, model
 ):
-    call("run", *study, "hydra.run.dir=first")
+    call("run", *study, FEW, "hydra.run.dir=first")
     first = read_run(Path("first"))
     elsewhere = first.config.with_({"judge.api_base": "http://gateway.example/v1"})
     write_judge(replace(first, config=elsewhere), Path("far"))
     write_judge(first, Path("good"))
-    anchors = ["dataset=file", "dataset.path=data.jsonl", "store.url=answers.db"]
+    anchors = ["dataset=file", "dataset.path=data.jsonl", FEW, "store.url=answers.db"]
     refused = call("watch", "far", *anchors, status=1).line()
     assert "would get your key" in refused
     assert "--trust gateway.example" in refused
     assert "--api-base http://gateway.example/v1" in refused
     trust = ["--api-base", provider.api_base]
     assert "dataset.path" in call("watch", "good", *trust, status=1).line()
-    assert len(provider.requests) == BOTH
+    assert len(provider.requests) == 8
     done = call("watch", "good", *anchors, *trust)
     assert "page: watch/good/watch.html" in done.out
     call("watch", "first", *trust)
     hashes = [read_watch(Path("watch", name))[0].prompt_hashes for name in ("good", "first")]
     assert hashes[0] == hashes[1] != {}
-    assert len(provider.requests) == 3 * BOTH
+    assert len(provider.requests) == 3 * 8
     call("watch", "good", *anchors, f"judge.api_base={provider.api_base}")
     changed = (
         Path("good/judge.yaml").read_text("utf-8").replace("temperature: 0.0", "temperature: 1.0")
@@ -546,6 +541,7 @@ def test_hostile_names_from_the_provider_are_shown_as_text(call, study, model):
         "<img src=x onerror=alert(1)>\x1b[31m sk-proj-0123456789abcdefghij0123456789abcdefghij"
         + "x" * 500
     )
+    study = [*study, FEW]
     look(call, study)
     model.name = "plain"
     look(call, study)

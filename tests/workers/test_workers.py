@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -22,7 +21,6 @@ from evalkit.store import open_url
 from evalkit.workflows import run as api
 from tests.support.command_line import BRIEF, Commands, fake, pair
 from tests.support.fake_provider import refused, said, serving
-from tests.support.reward_server import MODEL, RewardServer
 from tests.support.servers import PATIENCE
 
 ENGINES = {"slurm": ["runner=slurm", "runner.options.cluster=local"], "ray": ["runner=ray"]}
@@ -169,26 +167,12 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("engine", "judge"),
-    [
-        ("slurm", "simulated"),
-        pytest.param("ray", "simulated", marks=pytest.mark.thorough),
-        pytest.param("slurm", "reward", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize("engine", ["slurm", pytest.param("ray", marks=pytest.mark.thorough)])
 def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
-    call, folder, engine, judge, monkeypatch, provider
+    call, folder, engine, monkeypatch
 ):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
-    words = cases(folder, 300)
-    if judge == "reward":
-        RewardServer(reward=lambda _, response: crc32(response.encode()) % 9).install(provider)
-        model = [f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
-        words = [word for word in words if not word.startswith("judge=")] + [
-            "judge=reward_model",
-            *model,
-        ]
+    words = cases(folder, 100)
     call("run", *words, "store.url=one.sqlite", "--output", "one")
     words[1] = f"dataset.path={folder / 'cases.jsonl'}"
     with monkeypatch.context() as patch:
@@ -206,16 +190,15 @@ def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
     expected, calls = outcome("one")
     assert outcome("many")[0] == expected
     # What the dead workers had stored was found by those that took over.
-    assert calls["sent"] == 600
-    assert 150 < outcome("many")[1]["sent"] < 600
+    assert calls["sent"] == 200
+    assert 50 < outcome("many")[1]["sent"] < 200
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["slurm", "ray"])
-def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, engine):
-    pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
-    for name, more in (("one", []), ("many", [*ENGINES[engine], "runner.workers=2"])):
+def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder):
+    pytest.importorskip("ray")
+    for name, more in (("one", []), ("many", [*ENGINES["ray"], "runner.workers=2"])):
         call(
             "run",
             "judge_sweep",
@@ -302,8 +285,6 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine):
     ("engine", "number"),
     [
         ("slurm", signal.SIGINT),
-        pytest.param("slurm", signal.SIGTERM, marks=pytest.mark.thorough),
-        pytest.param("ray", signal.SIGINT, marks=pytest.mark.thorough),
         pytest.param("ray", signal.SIGTERM, marks=pytest.mark.thorough),
     ],
 )
