@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,8 @@ def test_importing_evalkit_and_help_are_light(tmp_path):
     assert imported("import evalkit; evalkit.RunConfig", tmp_path) == {"pydantic"}
 
 
-def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path):
+def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path, empty_store):
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
     (tmp_path / "cases.jsonl").write_text(
         "".join(json.dumps(pair(number)) + "\n" for number in range(3))
     )

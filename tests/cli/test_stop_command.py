@@ -248,16 +248,6 @@ def test_a_width_in_points_is_refused_before_any_call(call, provider, command):
     assert not Path("first").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(call, provider, command):
-    line = call(command, *words(provider, "runner.stop.metric=agreement/kappa"), status=1).line()
-    assert line.startswith(
-        "runner.stop.metric=agreement/kappa: it cannot stop a run; these can: tie_rate, "
-    )
-    assert provider.requests == []
-    assert not Path("first").exists()
-
-
 def test_requests_that_do_not_wait_for_answers_are_refused(call, provider):
     line = call("batch", "write", *words(provider), "out.jsonl", status=1).line()
     assert line.startswith("runner.stop: the answers decide what is asked next")
@@ -288,11 +278,8 @@ def test_the_jobs_of_a_sweep_stop_one_by_one(call, provider):
 
 SETTINGS = {
     "panel": (["judge=panel", "judge.judges=[simulated/good,simulated/noisy]"], "win_rate/a"),
-    "samples": (["judge=simulated/noisy", "mode.samples=3", "judge.temperature=1"], "tie_rate"),
     "a third pass": (["judge=simulated/noisy", "swap=third_pass"], "agreement/accuracy"),
-    "one order": (["judge=simulated/noisy", "swap=none"], "win_rate/b"),
     "scores": (["judge=simulated/noisy", "mode=pointwise"], "score/mean"),
-    "scores as winners": (["judge=simulated/noisy", "mode=pointwise"], "win_rate/a"),
     "rankings": (["judge=simulated/noisy", "mode=listwise"], "position/consistency"),
 }
 
