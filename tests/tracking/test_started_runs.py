@@ -1,6 +1,7 @@
 """A run is in MLflow while it is judged, and ends there as FINISHED, FAILED or KILLED."""
 
 import json
+import shutil
 import signal
 import socket
 import sqlite3
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.runs.results import RunResult
 from evalkit.tracking.mlflow_tracker import MlflowTracker
@@ -52,7 +54,13 @@ def wait_for(folder: Path, status: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-def test_a_run_is_shown_while_it_is_judged_and_killed_with_its_process(tmp_path, provider):
+def test_a_run_is_shown_while_it_is_judged_and_killed_with_its_process(
+    tmp_path, provider, empty_store, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("EVALKIT_STORE", "s.sqlite")
+    shutil.copy(empty_store, "mlflow.db")
     hang = threading.Event()
     reached = threading.Event()
 
@@ -62,11 +70,10 @@ def test_a_run_is_shown_while_it_is_judged_and_killed_with_its_process(tmp_path,
 
     provider.rule = rule
     (tmp_path / "data.jsonl").write_text(json.dumps(pair(1)) + "\n", "utf-8")
-    commands = Commands(tmp_path, {"OPENAI_API_KEY": "any", "EVALKIT_STORE": "s.sqlite"})
     words = ["run", *fake(provider), "dataset=file", "dataset.path=data.jsonl", "swap=none"]
     words += ["output=bracket", "scoring.bootstrap=50", f"tracking.uri={STORE}"]
     words += ["hydra.run.dir=run", "judge.transport=direct"]
-    with commands.started(*words, log=tmp_path / "log") as started:
+    with Commands(tmp_path).started(*words, log=tmp_path / "log") as started:
         started.wait_for(reached)
         [(_, identity, model)] = wait_for(tmp_path, "RUNNING")
         assert model == "openai/fake"
@@ -75,7 +82,7 @@ def test_a_run_is_shown_while_it_is_judged_and_killed_with_its_process(tmp_path,
         started.ended()
     assert wait_for(tmp_path, "KILLED")[0][1] == identity
     hang.set()
-    commands(*words, f"judge.api_base={provider.api_base}")
+    assert main([*words, f"judge.api_base={provider.api_base}"]) == 0
     (first, second, *others) = runs(tmp_path)
     assert others == []
     assert (first[0], second[:2]) == ("FINISHED", ("KILLED", identity))
