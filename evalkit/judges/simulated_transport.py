@@ -95,6 +95,7 @@ _NUMBERED = lazy_pattern(r"^(\d+)\. (.*)$", re.MULTILINE)
 _ITEM_WORDS = {"en": ("met", "not met"), "zh": ("满足", "不满足")}
 _LABEL = lazy_pattern(r'label="([^"]+)"')
 _REASON = "Simulated judge: no model read this."
+_UNDECIDED = f"{_REASON} It names no decision."
 
 
 def check(config: JudgeConfig) -> None:
@@ -203,6 +204,9 @@ def answer(model: str, call: Json) -> str | None:
     items = next((text for tag, text in tags if tag == "requirements"), None)
     if items is not None and len(shown_texts) == 1:
         return _itemized(first, items, prompt, schema, call)
+    key = (call.get("seed", 0), *shown_texts.values())
+    if _uniform("missing", *key) < call.get("missing", 0.0):
+        return _UNDECIDED
     name = model.removeprefix(SIMULATED)
     chosen = _class_of(name, first, prompt, call)
     if schema is None:
@@ -240,9 +244,10 @@ def _itemized(
     answers: dict[int, bool] = {}
     for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
         key = (call.get("seed", 0), response, criterion)
-        if several and _uniform("missing", len(criteria), *key) < call.get(
-            "missing", 0.0
-        ):
+        left_out = _uniform("missing", len(criteria), *key) < call.get("missing", 0.0)
+        if left_out and not several:
+            return _UNDECIDED
+        if left_out:
             continue
         right = truth == (
             _uniform("slip", several, *key) < call.get("accuracy", ACCURACY)

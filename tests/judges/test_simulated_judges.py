@@ -66,6 +66,25 @@ def test_a_length_bias_is_found_and_no_other(strength):
     assert set(found.values()) == {"above"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mode=pairwise",),
+        ("mode=pairwise", "output=bracket"),
+        ("mode=pointwise",),
+        ("mode=pointwise", "output=rating", "criteria=overall"),
+        ("mode=checklist", "mode.checklist=[Is polite]"),
+        ("mode=checklist", "mode.checklist=[Is polite]", "output=bracket"),
+    ],
+)
+def test_missing_answers_are_planted_in_every_mode(words):
+    missing = "judge.params.missing=0.3"
+    judgments, metrics = judged("judge=simulated/good", *words, missing)
+    unusable = sum(not judgment.readable for judgment in judgments)
+    assert unusable / len(judgments) == pytest.approx(0.3, abs=0.15)
+    assert metrics["agreement/accuracy"].missing >= unusable / 2
+
+
 def test_without_strength_a_biased_judge_is_the_good_one():
     answers = [
         [(j.case_id, j.shown, j.value) for j in judged(f"judge=simulated/{name}", *more)[0]]
