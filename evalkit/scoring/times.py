@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.values import frozen
 
 WEEKDAY: Final = ":weekday"
@@ -25,24 +26,24 @@ STEP: Final = 2
 """Ranges of hours begin and end at even hours."""
 LONGEST: Final = 12
 """The most hours of a range."""
-_DATE: Final = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
-_CLOCK: Final = re.compile(
+_DATE: Final = lazy_pattern(r"(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
+_CLOCK: Final = lazy_pattern(
     r"(?:^|[T ,])(\d{1,2}):\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?([AaPp])\.?[Mm]\.?)?"
     r"(?:$|[Z ]|[+-]\d\d)"
 )
-_DAY_NAME: Final = re.compile(
+_DAY_NAME: Final = lazy_pattern(
     r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:day|sday|nesday|rsday|urday)?\b"
 )
-_NUMERIC: Final = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
+_NUMERIC: Final = lazy_pattern(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 """A date whose day and month nothing tells apart: only its hour is known."""
-_CLOCK_ONLY: Final = re.compile(r"\d{1,2}:\d\d")
-_TIME_NAME: Final = re.compile(
+_CLOCK_ONLY: Final = lazy_pattern(r"\d{1,2}:\d\d")
+_TIME_NAME: Final = lazy_pattern(
     r"(?:^|_|\b)(?:at|time|timestamp|created|updated|date|ts|epoch)(?:$|_|\b)"
     r"|[a-z](?:At|Time|Date|Timestamp)(?:$|[A-Z])",
 )
 _EPOCH: Final = (946_684_800, 4_102_444_800)
 """Seconds since 1970 of the years 2000 and 2100; milliseconds are a thousand times as many."""
-_RANGE: Final = re.compile(r"(\d{1,2}):00\.\.(\d{1,2}):59")
+_RANGE: Final = lazy_pattern(r"(\d{1,2}):00\.\.(\d{1,2}):59")
 
 
 @frozen

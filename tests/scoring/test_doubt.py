@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from evalkit.core.scale import Scale
+from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
+from evalkit.report.findings.decisions import sentence
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.decision import Decision, decide
 from evalkit.scoring.decision.evidence import (
@@ -235,3 +237,37 @@ def test_an_annotator_with_the_name_of_the_judge_is_the_judge(configure, make_ca
     config = configure(judge={"model": "openai/x", "name": "judge-m"})
     metric = score_run(config, cases, judgments).metrics["labels/identical"]
     assert (metric.value, metric.note) == (1.0, SAME_TOOL)
+
+
+@pytest.mark.parametrize(
+    ("follows", "english", "chinese"),
+    [
+        (False, "the annotators disagree on 30 of 120 cases", "30 个的标注者意见不一"),
+        (True, "Settle the labels that annotators disagree on", "请先解决标注者之间有分歧的标注"),
+    ],
+)
+def test_cases_that_annotators_disagree_on(configure, make_case, passes, follows, english, chinese):
+    """Bert disagrees on every fourth case; if `follows`, that is where the judge says B."""
+    cases = []
+    judgments = []
+    for number in range(120):
+        is_disputed = number % 4 == 0
+        winner = "AB"[number % 3 == 0]
+        if follows:
+            winner = "B" if is_disputed or number % 8 == 1 else "A"
+        labels = {"anna": "A", "bert": "B"} if is_disputed else {"anna": winner, "bert": winner}
+        case = make_case(f"c{number}", label=None if is_disputed else winner)
+        cases.append(replace(case, labels=labels))
+        margin = 1 if winner == "A" else -1
+        judgments += passes(case.id, margin, margin)
+    metrics = score_run(configure(), cases, judgments).metrics
+    disputed = metrics["labels/disputed"]
+    assert (disputed.value, disputed.n) == (0.25, 120)
+    texts = in_every_language(sentence(decide(metrics), metrics))
+    assert english in texts[0]
+    assert chinese in texts[1]
+    graded = [
+        replace(case, responses=tuple(replace(one, grade=1.0) for one in case.responses))
+        for case in cases
+    ]
+    assert "labels/disputed" not in score_run(configure(), graded, judgments).metrics

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -190,6 +191,19 @@ def test_a_perfect_judge_is_recommended_in_one_statement(mode):
     assert limits.startswith("Limits of perfect: ")  # it equals the labels everywhere
     assert not any("perfect" in text for text in others if "order is swapped" not in text)
     assert others[0].startswith("Do not trust 2 of 3: ")
+
+
+def test_a_job_of_lower_rank_is_named_for_what_the_first_is_not_good_for():
+    first = job("good", "pairwise", 800, True)
+    lean = Metric("decision/lean/a", 0.2, 0.15, 0.25, 800)
+    leaning = replace(first, metrics={**first.metrics, lean.name: lean})
+    found = rank([leaning, job("worse", "pairwise", 800, True)], SCORING)
+    text = contest_findings(found, {"good": "good", "worse": "worse"}, {})[0]
+    assert text.text.startswith("Use good (rates, corrected by labels): best by accuracy")
+    assert text.text.endswith(
+        " For single verdicts, use worse: good is not shown to be good for them."
+    )
+    assert "请使用 worse" in text.text_zh
 
 
 def test_a_cheaper_job_that_can_be_used_for_less_is_not_recommended():

@@ -35,6 +35,7 @@ from evalkit.scoring.decision import (
     CONSISTENCY,
     CORRELATIONS,
     DECIDED,
+    DISPUTED,
     LEAN,
     ORDER_AGREEMENT,
     SAMPLE_AGREEMENT,
@@ -438,6 +439,11 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             n=decision.metric.n,
             units=counted(decision.unit, decision.metric.n),
         )
+    disputed = known(metrics, DISPUTED)
+    # Of several annotators, who leave out the cases that they disagree on.
+    if decision.reason == "picked" and disputed is not None:
+        values = {"hits": round((disputed.value or 0.0) * disputed.n), "n": disputed.n}
+        return _REASONS["disputed"].fill(evidence=evidence(decision), **values)
     if decision.reason in ("picked", "label_source"):
         return _REASONS[decision.reason].fill(evidence=evidence(decision))
     if decision.reason == "units":

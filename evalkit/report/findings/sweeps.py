@@ -31,8 +31,17 @@ from evalkit.report.findings.decisions import (
     tone,
 )
 from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.places import places_text
 from evalkit.report.texts import metric_title
-from evalkit.scoring.decision import FIRST, LENGTH, Reason, known, one_order, side
+from evalkit.scoring.decision import (
+    FIRST,
+    LENGTH,
+    Reason,
+    known,
+    one_order,
+    side,
+)
+from evalkit.scoring.decision import USES as BY_STRENGTH
 from evalkit.scoring.leaderboard import (
     ACCURACY,
     CONSISTENCY,
@@ -203,17 +212,42 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     cost = known(job.metrics, COST)
     if cost is not None:
         cost_per_case = dollars(cost.value or 0.0)
-        return gettext("{finding}; {each} per case.", finding=text, each=cost_per_case)
-    return gettext("{finding}.", finding=text)
+        text = gettext("{finding}; {each} per case.", finding=text, each=cost_per_case)
+    else:
+        text = gettext("{finding}.", finding=text)
+    folded = [row for row in board.folded if row.dataset == choice.dataset]
+    other = _good_for_more(job, folded)
+    if other is None:
+        return text
+    return gettext(
+        "{finding} For {use}, use {other}: {name} is not shown to be good for them.",
+        finding=text,
+        use=USES[other.decision.use],
+        other=names[other.job],
+        name=names[job.job],
+    )
+
+
+def _good_for_more(job: Standing, rows: Sequence[Standing]) -> Standing | None:
+    """Return the job that can be used for most, if for more than the chosen one; of
+    several, the one of highest rank.
+    """
+    most = max(rows, key=lambda row: BY_STRENGTH.index(row.decision.use))
+    if BY_STRENGTH.index(most.decision.use) > BY_STRENGTH.index(job.decision.use):
+        return most
+    return None
 
 
 def _limits(choice: Choice, names: Mapping[str, str]) -> Iterator[Text]:
     """Yield the limits of the chosen job's decision as one sentence."""
     job = choice.job
-    if job is not None and job.decision.limits:
-        limits = joined(
-            [limit_text(limit, job.decision) for limit in job.decision.limits]
-        )
+    if job is None:
+        return
+    texts = [limit_text(limit, job.decision) for limit in job.decision.limits]
+    if job.decision.where:
+        texts.insert(0, places_text(job.decision))
+    if texts:
+        limits = joined(texts)
         yield gettext("Limits of {name}: {limits}.", name=names[job.job], limits=limits)
 
 

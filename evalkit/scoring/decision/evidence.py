@@ -43,6 +43,7 @@ BOTTOM = "decision/bottom"
 LENGTH_CORRELATION = "decision/length"
 PICTURES = "pictures/omitted"
 IDENTICAL = "labels/identical"
+DISPUTED = "labels/disputed"
 WEIGHTED = "labels/effective"
 """There if cases were chosen for labels with known, unequal probabilities, which
 weights correct.

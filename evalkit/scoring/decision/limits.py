@@ -13,6 +13,7 @@ from evalkit.scoring.decision.evidence import (
     CEILING,
     CLASSES,
     DECIDED,
+    DISPUTED,
     FIRST,
     IDENTICAL,
     ITEM_KAPPA,
@@ -152,6 +153,7 @@ def gaps_and_biases(
         yield from _slice_spreads(metrics)
         yield from _open_margin(decision, leans)
         yield from _source(metrics)
+        yield from _disputed(metrics)
         yield from _follows_column(metrics)
         yield from _answers(kind, metrics)
         yield from _scale(kind, metrics, decision)
@@ -251,6 +253,13 @@ def _source(metrics: Metrics) -> Iterator[Limit]:
         yield Limit("identical", identical)
     elif identical.note == "model":
         yield Limit("model_labels", identical)
+
+
+def _disputed(metrics: Metrics) -> Iterator[Limit]:
+    """Yield that cases have no label because their annotators disagree."""
+    disputed = known(metrics, DISPUTED)
+    if disputed is not None and (disputed.value or 0.0) >= SOME_MISSING:
+        yield Limit("disputed", disputed)
 
 
 def _follows_column(metrics: Metrics) -> Iterator[Limit]:

@@ -28,6 +28,7 @@ from evalkit.scoring.decision import (
     BOTTOM,
     CEILING,
     CONSTANT_AFTER,
+    DISPUTED,
     FEW,
     IDENTICAL,
     LABEL_RATE,
@@ -453,7 +454,7 @@ def label_source_metrics(
     answers: VerdictColumns | ClassColumns | ItemColumns,
 ) -> Iterator[Metric]:
     """Yield `labels/identical`, the share of verdicts that equal the label, if the
-    labels' source is in doubt.
+    labels' source is in doubt, and `labels/disputed`.
 
     It is if not one of `CONSTANT_AFTER` verdicts differs, or if `dataset.label_source` names one.
 
@@ -462,6 +463,7 @@ def label_source_metrics(
         cases: the cases.
         answers: the verdicts of the judge or the panel, or the items.
     """
+    yield from _disputed(cases)
     source = config.dataset.label_source
     read = answers.read
     equal = answers.right
@@ -483,6 +485,26 @@ def label_source_metrics(
     if source is None and _is_named_by_labels(config, cases):
         note = SAME_TOOL
     yield Metric(IDENTICAL, round_metric(share), n=n, note=note)
+
+
+def _disputed(cases: Sequence[Case]) -> Iterator[Metric]:
+    """Yield the share of the cases of several annotators that have no label, as no
+    majority agrees; nothing if all have one.
+    """
+    several = [case for case in cases if len(case.labels) > 1 and not case.checklist]
+    without = [case for case in several if not _has_label(case)]
+    if without:
+        share = round_metric(len(without) / len(several))
+        yield Metric(DISPUTED, share, n=len(several))
+
+
+def _has_label(case: Case) -> bool:
+    """Return whether a case has a label of its own, or of a response."""
+    of_responses = (
+        response.grade is not None or response.class_name is not None
+        for response in case.responses
+    )
+    return case.label is not None or any(of_responses)
 
 
 def _is_named_by_labels(config: RunConfig, cases: Sequence[Case]) -> bool:

@@ -65,8 +65,8 @@ def missing_in(
     return most, Metric(MISSING_WHERE, round_metric(rate), low, high, n)
 
 
-def log_upper_tail(hits: int, drawn: int, lost: int, total: int) -> float:
-    """Return the logarithm of the probability of at least so many hits among `drawn` of
+def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:
+    """Return the logarithm of the probability of at least so many hits among `sampled` of
     `total` cases, of which `lost` are hits (hypergeometric; Fisher 1935, J. R. Stat. Soc. 98, 39).
 
     The logarithm, because slices in which most answers are missing have a p-value of about 0.
@@ -74,17 +74,19 @@ def log_upper_tail(hits: int, drawn: int, lost: int, total: int) -> float:
     """
     # log_factorial[k] is log(k!)
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
-    counts = np.arange(hits, min(drawn, lost) + 1)
+    counts = np.arange(hits, min(sampled, lost) + 1)
     others = total - lost
-    rest = drawn - counts
-    # A count that leaves more of the rest than there are cannot be drawn.
+    rest = sampled - counts
+    # A count that leaves more of the rest than there are cannot be sampled.
     counts = counts[rest <= others]
     rest = rest[rest <= others]
     of_lost = log_factorial[lost] - log_factorial[counts] - log_factorial[lost - counts]
     of_others = (
         log_factorial[others] - log_factorial[rest] - log_factorial[others - rest]
     )
-    of_all = log_factorial[total] - log_factorial[drawn] - log_factorial[total - drawn]
+    of_all = (
+        log_factorial[total] - log_factorial[sampled] - log_factorial[total - sampled]
+    )
     return float(np.logaddexp.reduce(of_lost + of_others - of_all))
 
 
