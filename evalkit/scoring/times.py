@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -132,7 +131,7 @@ def moment_of(column: str, value: Any) -> Moment | None:
 def _weekday(text: str) -> int | None:
     """Return the day of the week that a text begins with, or of the date that it begins with."""
     named = _DAY_NAME.match(text)
-    if named is not None and re.search(r"\d", text):
+    if named is not None and any(map(str.isdigit, text)):
         return [day[:3] for day in WEEKDAYS].index(named[1])
     found = _DATE.match(text)
     if found is None:
