@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,43 +210,3 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(tmp_path, monkeyp
     assert counts == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
     monkeypatch.setattr(spool, "_HELD", 4)
     assert planned(capsys, *words) == held
-
-
-def test_patterns_samples_and_joins_from_the_command_line(here, capsys):
-    for name in "ab":
-        rows = [{"q": i, "text": f"{name}{i}"} for i in range(6)]
-        Path(f"{name}.answers.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-        )
-    Path("q.jsonl").write_text(
-        "".join(json.dumps({"q": i, "text": f"Q{i}"}) + "\n" for i in range(6)), encoding="utf-8"
-    )
-    join = [
-        "dataset.join.answers.path=*.answers.jsonl",
-        "dataset.join.answers.by=q",
-        "dataset.join.answers.add=responses",
-    ]
-    fields = ["dataset.fields.id=q", 'dataset.fields.prompt="Say: {{ text }}"']
-    lines = planned(
-        capsys,
-        "dataset=file",
-        "dataset.path=q.jsonl",
-        *fields,
-        *join,
-        "dataset.sample={n: 4, seed: 2}",
-        "swap=none",
-    )
-    assert lines[0].split()[2:5] == ["4", "0", "4"]
-    for wrong, said in (
-        ("dataset.smaple={n: 4}", "dataset.smaple: no such key; did you mean 'sample'?"),
-        (
-            "dataset.join.gold={path: a, by: q, txt: b}",
-            "dataset.join.gold.txt: no such key; did you mean 'text'?",
-        ),
-        ("dataset.sample={n: 4, m: 1}", "dataset.sample.m: no such key; choose from fraction, n"),
-        ("dataset.split=test", "dataset.split: applies only to Hugging Face datasets; set"),
-    ):
-        assert (
-            main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", wrong]) == 1
-        )
-        assert said in capsys.readouterr().err

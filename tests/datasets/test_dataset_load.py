@@ -523,64 +523,51 @@ def load_labeled(tmp_path: Path, *rows: dict, mode: str = "pairwise", **config):
     return load_cases(DatasetConfig(path=str(path), **config), mode=mode)
 
 
-def test_choices_of_several_people(tmp_path):
-    people = {"ann": "A", "bo": "b", "cy": "tie", "di": None, "ed": "B"}
-    dataset = load_labeled(tmp_path, {**LABELED, "labels": people, "source": "s"})
+PEOPLE = {"ann": "A", "bo": "b", "cy": "tie", "di": None, "ed": "B"}
+GRADED = [{"text": "x", "labels": {"ann": 1, "bo": 3}}, {"text": "y", "labels": {"bo": 5}}]
+NO_GRADES = [None, None]
+BY_PEOPLE = {
+    # Columns; annotators' labels, the case's label, and the responses' grades.
+    "choices": (
+        {"labels": PEOPLE},
+        {"ann": "A", "bo": "B", "cy": "TIE", "ed": "B"},
+        "B",
+        NO_GRADES,
+    ),
+    "split": ({"labels": {"ann": "A", "bo": "B"}}, {"ann": "A", "bo": "B"}, None, NO_GRADES),
+    "a text": ({"labels": '{"ann": "A"}'}, {"ann": "A"}, "A", NO_GRADES),
+    "a label of its own": ({"label": "A", "labels": {"ann": "B"}}, {"ann": "B"}, "A", NO_GRADES),
+    "grades": (
+        {"labels": {"ann": [1, 4], "bo": [2, None]}},
+        *({"ann": (1.0, 4.0), "bo": (2.0, None)}, None, [1.5, 4.0]),
+    ),
+    "on responses": (
+        {"responses": [*GRADED, {"text": "z"}]},
+        *({"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}, None, [2.0, 5.0, None]),
+    ),
+    "one response": (
+        {"response": "x", "labels": {"ann": 4, "bo": "5"}},
+        *({"ann": (4.0,), "bo": (5.0,)}, None, [4.5]),
+    ),
+    "metadata": ({"labels": ["news", "short"]}, {}, None, NO_GRADES),
+}
+
+
+@pytest.mark.parametrize("name", BY_PEOPLE)
+def test_labels_of_several_people(tmp_path, name):
+    columns, labels, label, grades = BY_PEOPLE[name]
+    alone = {"response", "responses"} & columns.keys()
+    row = {**({"prompt": "q"} if alone else LABELED), **columns, "source": "s"}
+    dataset = load_labeled(tmp_path, row, mode="pointwise" if alone else "pairwise")
     (case,) = dataset.cases
-    assert dict(case.labels) == {"ann": "A", "bo": "B", "cy": "TIE", "ed": "B"}
-    assert case.label == "B"
-    assert case.metadata == {"source": "s"}
-    assert any(note.startswith("labels from the majority of annotators") for note in dataset.notes)
-
-
-def test_people_who_are_split_leave_no_label(tmp_path):
-    dataset = load_labeled(
-        tmp_path,
-        {**LABELED, "labels": {"ann": "A", "bo": "B"}},
-        {**LABELED, "labels": '{"ann": "A"}'},
-    )
-    assert [case.label for case in dataset.cases] == [None, "A"]
-    assert any("evenly split" in note for note in dataset.notes)
-
-
-def test_a_label_of_its_own_stands(tmp_path):
-    (case,) = load_labeled(tmp_path, {**LABELED, "label": "A", "labels": {"ann": "B"}}).cases
-    assert (case.label, dict(case.labels)) == ("A", {"ann": "B"})
-
-
-def test_grades_for_each_response(tmp_path):
-    (case,) = load_labeled(
-        tmp_path, {**LABELED, "votes": {"ann": [1, 4], "bo": [2, None]}}, fields={"labels": "votes"}
-    ).cases
-    assert dict(case.labels) == {"ann": (1.0, 4.0), "bo": (2.0, None)}
-    assert [response.grade for response in case.responses] == [1.5, 4.0]
-    assert case.label is None
-    assert case.metadata == {}
-
-
-def test_grades_that_stand_on_the_responses(tmp_path):
-    responses = [
-        {"text": "x", "labels": {"ann": 1, "bo": 3}},
-        {"text": "y", "labels": {"bo": 5}},
-        {"text": "z"},
-    ]
-    (case,) = load_labeled(
-        tmp_path, {"prompt": "q", "responses": responses}, mode="pointwise"
-    ).cases
-    assert dict(case.labels) == {"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}
-    assert [response.grade for response in case.responses] == [2.0, 5.0, None]
-
-
-def test_one_response_takes_a_number(tmp_path):
-    row = {"prompt": "q", "response": "x", "labels": {"ann": 4, "bo": "5"}}
-    (case,) = load_labeled(tmp_path, row, mode="pointwise").cases
-    assert dict(case.labels) == {"ann": (4.0,), "bo": (5.0,)}
-    assert case.responses[0].grade == 4.5
-
-
-def test_a_column_of_that_name_that_holds_something_else_is_metadata(tmp_path):
-    (case,) = load_labeled(tmp_path, {**LABELED, "labels": ["news", "short"]}).cases
-    assert (dict(case.labels), case.metadata) == ({}, {"labels": ["news", "short"]})
+    assert (dict(case.labels), case.label) == (labels, label)
+    assert [response.grade for response in case.responses] == grades
+    kept = {"labels": columns["labels"]} if name == "metadata" else {}
+    assert case.metadata == {"source": "s", **kept}
+    notes = " ".join(dataset.notes)
+    assert ("evenly split" in notes) == (name == "split")
+    from_people = name not in ("split", "a label of its own", "metadata")
+    assert ("labels from the majority of annotators" in notes) == from_people
 
 
 def test_the_fingerprint_knows_of_people_and_of_nothing_else(tmp_path):
@@ -610,7 +597,8 @@ def test_what_is_no_label_is_refused_with_its_place(tmp_path, labels, mapped, sa
 
 
 def test_spellings_are_mapped_for_people_too(tmp_path):
-    (case,) = load_labeled(
-        tmp_path, {**LABELED, "labels": {"ann": 1, "bo": 2}}, label_map={"1": "A", "2": "B"}
-    ).cases
+    row = {**LABELED, "votes": {"ann": 1, "bo": 2}}
+    words = {"1": "A", "2": "B"}
+    (case,) = load_labeled(tmp_path, row, label_map=words, fields={"labels": "votes"}).cases
+    assert case.metadata == {}
     assert dict(case.labels) == {"ann": "A", "bo": "B"}

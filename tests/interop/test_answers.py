@@ -100,10 +100,8 @@ def test_labels_of_traces_are_classes_of_the_rubric_or_metadata():
     plain, notes = cases(str(path))
     assert not any(case.labels for case in plain)
     assert any(key.startswith("label ") for case in plain for key in case.metadata)
-    assert (
-        "labels that are classes are in the metadata; for labels, set rubric.classes to them"
-        in notes
-    )
+    said = "labels that are classes are in the metadata; for labels, set rubric.classes to them"
+    assert said in notes
     labeled, _ = cases(str(path), "rubric=own", 'rubric.classes={yes: "", no: ""}')
     people = {person for case in labeled for person in case.labels}
     assert people == {

@@ -216,9 +216,7 @@ def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path):
         "".join(json.dumps(one) + "\n" for one in lines(span(1, 1, operation__name="chat"))),
         "utf-8",
     )
-    with pytest.raises(
-        DatasetError, match="spans have conversations, but no judgments; judge it: evalkit run"
-    ):
+    with pytest.raises(DatasetError, match="spans have conversations, but no judgments; judge it"):
         import_judgments("otel_spans", path, Options())
     with pytest.raises(DatasetError, match=r"no span has messages; record the content of messages"):
         cases_of(path)

@@ -155,7 +155,7 @@ def test_a_damaged_export_is_read_or_one_line(name, tmp_path, thorough):
     path = tmp_path / "export.json"
     every = [*places(content)]
     random = Random(name)
-    for _ in range(150 if thorough else 12):
+    for _ in range(60 if thorough else 12):
         place = random.choice(every)
         value = random.choice(VALUES)
         path.write_text(json.dumps(damaged(content, place, value)), encoding="utf-8")
@@ -390,12 +390,7 @@ def test_criteria_of_different_scales_are_not_averaged(tmp_path):
 
 def test_a_judge_of_users_is_not_a_person_and_a_reference_not_a_judge(tmp_path):
     rows = [
-        {
-            "key": key,
-            "run_id": f"r{i}",
-            "value": said,
-            "feedback_source": {"type": kind},
-        }
+        {"key": key, "run_id": f"r{i}", "value": said, "feedback_source": {"type": kind}}
         for i, judge, human in BOTH
         for kind, key, said in (
             ("model", "user_frustration", judge),

@@ -351,9 +351,7 @@ def test_summevals_own_annotations(write):
     assert case.metadata["grades"]["coherence"] == [pytest.approx(7 / 3), 4]
     assert case.responses[1].grade == pytest.approx((4 + 5 + 5 + 2) / 4)
     path = write("model_annotations.aligned.jsonl", [annotated("M1", [2, 2, 3])])
-    with pytest.raises(
-        DatasetError, match=r"aligned.jsonl:1: the annotations have no article; add the articles"
-    ):
+    with pytest.raises(DatasetError, match=r"aligned.jsonl:1: the annotations have no article"):
         load_cases(DatasetConfig(benchmark="summeval", path=str(path)), mode="pointwise")
 
 
@@ -404,8 +402,6 @@ def test_llmbars_sets_as_one_evaluator_judged_them(bring, write, tmp_path):
     judges = {one["judge"] for one in bring("llmbar", "LLMBar").rows("judgments.jsonl")}
     assert judges == {"GPT-4/Vanilla", "PaLM2/CoT"}
     wrong = bring("llmbar", "LLMBar", "--judge", "GPT-4/CoT", status=1)
-    assert (
-        "has no evaluator 'GPT-4/CoT'; select one: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
-    )
+    assert "has no evaluator 'GPT-4/CoT'; select one: --judge GPT-4/Vanilla or" in wrong.err
     ran = bring("llmbar", "LLMBar", "--judge", "PaLM2/CoT")
     assert ran.metrics["llmbar/mean_accuracy"]["value"] == 0.0

@@ -62,9 +62,7 @@ def test_an_archive_that_is_too_large_is_one_line(tmp_path, monkeypatch, zstd):
         tmp_path / "log.eval", {**members(), "samples/9_epoch_1.json": " " * 30_000_000}, zstd=zstd
     )
     assert path.stat().st_size < 200_000
-    with pytest.raises(
-        DatasetError, match=r"samples/9_epoch_1.json is too large: more than [0-9,]+ bytes"
-    ):
+    with pytest.raises(DatasetError, match=r"samples/9_epoch_1.json is too large: more than"):
         import_judgments("inspect", path, Options())
 
 

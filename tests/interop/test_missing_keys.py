@@ -106,10 +106,7 @@ def test_an_object_in_a_file_of_one_object_has_its_line(tmp_path):
 def test_objects_in_a_row_have_its_place():
     row = LocatedRow({"turns": [{"role": "user"}], "score": 1}, "votes.jsonl:7")
     for missing in (lambda: row["id"], lambda: row["turns"][0]["content"]):
-        with pytest.raises(
-            EvalkitError,
-            match=r"votes.jsonl:7: there is no '(id|content)', only (turns, score|role)",
-        ):
+        with pytest.raises(EvalkitError, match=r"votes.jsonl:7: there is no '(id|content)', only"):
             missing()
     assert row.get("id") is None
     assert row == {"turns": [{"role": "user"}], "score": 1}

@@ -78,7 +78,7 @@ def _wrong(table: Table, truth: Sample) -> str:
     return ""
 
 
-@pytest.mark.parametrize("first", some_of(range(0, 2000, BATCH), 20))
+@pytest.mark.parametrize("first", some_of(range(0, 1000, BATCH), 10))
 def test_generated_tables_are_read_right_or_asked_about(first, tmp_path):
     wrong = []
     asked = 0
@@ -97,44 +97,25 @@ def test_generated_tables_are_read_right_or_asked_about(first, tmp_path):
     assert asked <= 0.15 * BATCH
 
 
-# A metric, its n and its value by scikit-learn or SciPy for each shared table; none: a question.
+# A metric, its n and its value by scikit-learn or SciPy for shared tables; none: a question.
+# Those whose cells a few lines can read are in test_table_figures.
 SHARED: Mapping[str, tuple[str, int, float | None] | None] = {
     "nolabel_latency.csv": ("agreement/kappa", 0, None),
     "nolabel_flag.csv": ("agreement/kappa", 0, None),
     "nolabel_turns.csv": ("agreement/kappa", 0, None),
     "labels_latency.csv": None,
-    "langsmith.csv": ("agreement/kappa", 60, 0.080),
-    "dimension_long.csv": ("agreement/spearman", 120, 0.813),
-    "criterion_rows.csv": ("agreement/kappa", 80, 0.850),
-    "pair_num3.csv": ("agreement/kappa", 60, 0.673),
     "pair_num3_nolabel.csv": ("agreement/kappa", 0, None),
-    "pair_AB_eq.csv": ("agreement/kappa", 80, 0.812),
-    "n11.csv": ("agreement/spearman", 80, 0.860),
-    "phoenix.csv": ("agreement/kappa", 60, 0.867),
     "families.csv": ("judge/gpt-4o/agreement/kappa", 60, 0.766),
-    "percent_vs_frac.csv": ("agreement/spearman", 60, 0.966),
-    "german.csv": ("agreement/spearman", 60, 0.912),
-    "human_stars.csv": ("agreement/spearman", 60, 0.879),
-    "slash.csv": ("agreement/spearman", 60, 0.909),
     "japanese.csv": ("agreement/kappa", 60, 0.766),
     "ls_csv.csv": ("agreement/kappa", 60, 0.798),
     "multilist.jsonl": ("agreement/kappa", 40, 0.000),
-    "c_partial3.csv": ("agreement/kappa", 90, 0.748),
-    "c_goodokbad.csv": ("agreement/kappa", 90, 0.799),
-    "passfail_vs_15.csv": ("agreement/auc", 80, 0.962),
-    "simpleqa_abc.csv": ("agreement/kappa", 80, 0.755),
     "kaggle_onehot.csv": ("agreement/kappa", 60, 0.691),
     "chosen_rejected.jsonl": ("agreement/accuracy", 60, 0.850),
-    "helpsteer_pref.jsonl": ("agreement/kappa", 80, 0.816),
     "trailing_cols.csv": ("agreement/kappa", 60, 0.766),
     "trailing_rows.csv": ("agreement/kappa", 60, 0.766),
     "title_row.csv": ("agreement/kappa", 60, 0.766),
     "jsoncell2.csv": ("agreement/accuracy", 80, 0.8625),
-    "flag_and_score.csv": ("agreement/kappa", 120, 0.726),
-    "arena_names.csv": ("agreement/accuracy", 150, 0.853),
-    "first_name_label.csv": ("agreement/kappa", 105, 0.692),
     "source_and_slice.csv": ("agreement/kappa", 400, 0.761),
-    "two_scales.csv": ("agreement/spearman", 200, 1.0),
     "wrapped_data.json": ("agreement/kappa", 30, 0.0),
     "pandas_to_json.json": ("agreement/kappa", 30, 0.0),
     "azure_results.json": ("agreement/accuracy", 40, 0.325),
@@ -142,7 +123,7 @@ SHARED: Mapping[str, tuple[str, int, float | None] | None] = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", some_of(SHARED, 6))
+@pytest.mark.parametrize("name", some_of(SHARED, 5))
 def test_shared_tables_have_the_right_figures(name, shared, here, capsys):
     expected = SHARED[name]
     path = str(shared / "tables" / name)

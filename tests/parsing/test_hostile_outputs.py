@@ -552,6 +552,8 @@ def outcome(name: str, text: str, more: dict[str, Any]) -> object:
     request = judge.plan(CASE)[0]
     judgment = judge.read(request, Completion(text, **more))
     if isinstance(judgment, JudgeRequest):
+        # Neither a refusal nor an answer that was cut off is asked for again.
+        assert not {"refusal", "finish_reason"} & more.keys()
         judgment = judge.read(judgment, Completion(text, **more))
     assert isinstance(judgment, Judgment)
     if judgment.status not in ("ok", "repaired"):
