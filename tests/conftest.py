@@ -53,7 +53,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # How long an example takes says how busy the machine is.
 settings.register_profile("quick", deadline=None, max_examples=8)
 settings.register_profile("evalkit", deadline=None, max_examples=20)
-settings.register_profile("thorough", deadline=None, max_examples=80)
+settings.register_profile("thorough", deadline=None, max_examples=50)
 settings.load_profile("evalkit")
 
 _NUMBERS = count()

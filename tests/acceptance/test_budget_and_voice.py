@@ -25,25 +25,6 @@ def words(commands, provider, monkeypatch):
     ]
 
 
-def test_a_budget_that_is_reached_ends_with_2_and_a_higher_one_asks_for_the_rest_only(
-    words, within, commands, provider
-):
-    done = within(*words, "runner.budget_calls=5", status=2)
-    assert len(provider.requests) == 5
-    [line] = [line for line in done.err.splitlines() if "higher budget" in line]
-    assert line.startswith("evalkit: runner.budget_calls=5 is reached; ")
-    metrics = commands.metrics("out")
-    assert metrics["metrics"]["missing/budget"]["value"] == pytest.approx(7 / 12)
-    assert json.loads((commands.folder / "out/manifest.json").read_text())["stopped"].startswith(
-        "runner.budget_calls=5"
-    )
-    within(*words, "runner.budget_calls=100", "hydra.run.dir=again")
-    assert len(provider.requests) == 12
-    again = commands.metrics("again")
-    assert again["calls"]["stored"] == 5
-    assert again["metrics"]["missing/budget"]["value"] == 0
-
-
 def test_each_kind_of_failure_has_a_line_with_an_example_and_no_secret(words, within, provider):
     provider.script.extend([*2 * [refused(500, f"oops {SECRET}")], refused(503, "busy")])
     provider.script.append(

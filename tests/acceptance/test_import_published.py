@@ -188,8 +188,6 @@ def test_published_figures(imported, layout, words, figures):
 HALLUQA = {
     "gpt-4-0613_output_qa_prompt": (76.00, 57.97, 32.04, 53.11),
     "ernie_bot_output": (70.86, 46.38, 75.73, 69.33),
-    "qwen-14b-chat_output_qa_prompt": (75.43, 23.19, 30.58, 46.89),
-    "chatglm-6b_output_qa_prompt": (52.57, 20.29, 15.05, 30.44),
 }
 
 
@@ -214,7 +212,7 @@ def test_the_folder_of_an_evaluator_is_its_result(imported):
     assert imported("llmbar", folder) == imported("llmbar", f"{folder}/result.json")
 
 
-@pytest.mark.parametrize("model", ["gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226"])
+@pytest.mark.parametrize("model", ["gemma-2b-it"])
 def test_wildbench(imported, shared, model):
     published = json.loads((shared / "data/wildbench/score.json").read_text())[model]
     found = imported("wildbench", f"wildbench/v2.0625/gpt-4o-2024-05-13/{model}.json.gz")

@@ -136,7 +136,7 @@ def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call, provider)
 @pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.thorough), 8])
 def test_a_budget_may_be_for_a_whole_sweep(call, provider, concurrency):
     given = [
-        *words(provider, f"runner.concurrency={concurrency}", "judge.name=a,b", "judge.seed=1,2"),
+        *words(provider, f"runner.concurrency={concurrency}", "judge.seed=1,2"),
         "-m",
     ]
     done = call(
@@ -147,7 +147,7 @@ def test_a_budget_may_be_for_a_whole_sweep(call, provider, concurrency):
         "runner.budget_scope=sweep",
         status=2,
     )
-    spent = sum(metrics(f"swept/{job}")["cost_usd"] for job in range(4))
+    spent = sum(metrics(f"swept/{job}")["cost_usd"] for job in range(2))
     assert 0.9 * 0.5 < spent <= 0.5
     assert "runner.budget_usd=0.5 is reached by the sweep" in done.err
     asked = len(provider.requests)
@@ -159,7 +159,7 @@ def test_a_budget_may_be_for_a_whole_sweep(call, provider, concurrency):
         "judge.temperature=1",
         status=2,
     )
-    assert len(provider.requests) - asked == 2 * 10 * 2
+    assert len(provider.requests) - asked == 2 * 10
     asked = len(provider.requests)
     calls = [
         "runner.budget_calls=10",

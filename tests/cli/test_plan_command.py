@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -236,23 +235,6 @@ def test_a_guess_says_what_would_measure_it(call, provider):
     assert "--pilot 20 measures it for the price" in call("plan", *words(provider, PRICE)).out
     call("run", *words(provider, PRICE, "dataset.limit=2"), *BRIEF, "hydra.run.dir=some")
     assert "would measure" not in call("plan", *words(provider, PRICE)).out
-
-
-@pytest.mark.parametrize(
-    ("judge", "seconds", "expected"),
-    [
-        ({}, 3.0, 32 * 3 / 16 / 60),  # 16 at once
-        ({"rpm": 64}, 3.0, 32 / 64),
-        ({"tpm": 100}, None, (100 + 32 * 10) / 100),
-        ({}, None, None),
-    ],
-)
-def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected):
-    plan = SimpleNamespace(unique=32, prompt_tokens=100)
-    part = Part(JudgeConfig(model="m", **judge), plan, Length(10.0, seconds, "own"))  # type: ignore[arg-type]
-    assert minutes([part], RunnerConfig(concurrency=16)) == (
-        None if expected is None else pytest.approx(expected)
-    )
 
 
 def part(requests: int, seconds: float | None = 6.0, **judge: object) -> Part:

@@ -271,7 +271,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_a_job_of_a_sweep_writes_what_it_writes_alone(run_job, tmp_path, provider):
     words = ["swap.resolve=tie,third_pass", "tie.threshold=0.6"]
-    run_job("hydra.sweep.dir=asked", *words, "-m")
+    run_job("hydra.run.dir=asked", "swap.resolve=third_pass", words[1])
     asked = len(provider.requests)
     done = run_job("hydra.sweep.dir=stored", *words, "-m")
     for number, resolve in enumerate(("tie", "third_pass")):

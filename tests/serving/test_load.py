@@ -12,9 +12,7 @@ from tests.support.command_line import ROOT
 @pytest.mark.slow
 def test_under_load_no_paid_answer_is_lost_and_the_budget_holds(tmp_path, thorough):
     size = (
-        ("--seconds", "20", "--clients", "100")
-        if thorough
-        else ("--seconds", "2", "--clients", "12")
+        ("--seconds", "8", "--clients", "60") if thorough else ("--seconds", "2", "--clients", "12")
     )
     words = (*size, "--latency", "0.05", "--stop", "1")
     done = subprocess.run(

@@ -90,11 +90,6 @@ def test_the_sync_twin(provider, overrides):
     assert evalkit.direct_score_sync(**INPUT, overrides=overrides).success
 
 
-async def test_the_sync_twin_where_a_loop_runs_already(provider, overrides):
-    provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
-    assert evalkit.direct_score_sync(INPUT, overrides=overrides).success
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
