@@ -31,8 +31,17 @@ _KEYS: Final = (
 """Keys of rows, in order, for an object with several lists of objects."""
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
-    *("ratings", "pairs", "tests", "test_cases", "conversations", "questions", "list"),
-    *("value", "nodes", "edges", "hits", "datasetRunItems"),
+    *(
+        "columns",
+        "ratings",
+        "pairs",
+        "tests",
+        "test_cases",
+        "conversations",
+        "questions",
+        "list",
+    ),
+    *("value", "nodes", "edges", "hits", "datasetRunItems", "events"),
 )
 """Keys of rows in an object without other lists."""
 _INNER_KEYS: Final = (
@@ -217,12 +226,16 @@ def _rows_of_nested(value: Json, path: str) -> list[JsonObject] | None:
 
 
 def _of_one_key(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows by id under a usual key, next to single values such as a version."""
+    """Return the columns or the rows by id under a usual key, next to single values such
+    as a version.
+    """
     objects = [key for key, part in value.items() if isinstance(part, dict | list)]
     if len(objects) != 1 or objects[0] not in (*_KEYS, *_ONLY_KEYS):
         return None
     inner = value[objects[0]]
-    return _rows_of_nested(inner, path) if isinstance(inner, dict) else None
+    if not isinstance(inner, dict):
+        return None
+    return _rows_of_columns(inner, path) or _rows_of_nested(inner, path)
 
 
 def _are_numbers(keys: Any) -> bool:

@@ -10,6 +10,7 @@ from evalkit.cli import main
 from evalkit.core.errors import DatasetError, EvalkitError
 from evalkit.interop.import_file import import_judgments
 from evalkit.interop.importer_discovery import recognize_format
+from evalkit.interop.layouts.criteria import OpenCriterionError
 from evalkit.interop.layouts.records import ImportedJudgments, Options
 from tests.support.import_layouts import (
     LOGS,
@@ -223,6 +224,30 @@ def test_what_people_said_in_the_metadata_of_a_log_is_a_label(read):
     assert found.settings["rubric"]["real"] is True
     with pytest.raises(EvalkitError, match="labels of several criteria in its metadata"):
         read("deepeval", "run.json", of_deepeval(("human_tone", (1, 0)), ("human_truth", (0, 1))))
+
+
+def test_people_are_compared_with_one_criterion_of_a_judge(read):
+    def with_tone(label):
+        log = of_deepeval((label, (1, 0)))
+        for case in log["testCases"]:
+            [metric] = case["metricsData"]
+            case["metricsData"].append({**metric, "name": "Tone [GEval]", "score": 0.25})
+        return log
+
+    # The column names the criterion.
+    found = read("deepeval", "run.json", with_tone("human_tone"))
+    assert [dict(one.criteria) for one in found.judgments] == [{"Tone [GEval]": 0.25}] * 10
+    # It names none, and each printed answer is one reading.
+    with pytest.raises(OpenCriterionError, match="a judge of several criteria") as question:
+        read("deepeval", "run.json", with_tone("human_score"))
+    read_criteria = []
+    for _, options in question.value.answers:
+        chosen = dict(zip(options[::2], options[1::2], strict=True))
+        named = {"dimension": chosen["--label"], "judge": chosen.get("--judge")}
+        answered = read("deepeval", "run.json", with_tone("human_score"), **named)
+        assert {one.judge for one in answered.judgments} == {"gpt-5"}
+        read_criteria.append([*answered.judgments[0].criteria])
+    assert read_criteria == [["Correct"], ["Tone [GEval]"], ["Correct", "Tone [GEval]"]]
 
 
 def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):

@@ -692,6 +692,24 @@ def test_no_labels_may_be_said_without_a_judge():
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
+    "criteria of a judge and of nobody": (
+        {"gpt_tone": SCORE, "gpt_depth": SCORE[::-1], "tone": GRADE, "depth": GRADE[::-1]},
+        "are named after the criteria of 'gpt_tone': whose are they?",
+    ),
+    "feedback that has flags": (
+        {
+            "judge_ok": _as({"pass": "1", "fail": "0"}, JUDGE),
+            "feedback": _as({"pass": "Positive", "fail": "Negative"}, LABEL),
+        },
+        "whose are they?",
+    ),
+    "flags in other words": (
+        {
+            "judge_ok": _as({"pass": "1", "fail": "0"}, JUDGE),
+            "feedback.rating": _as({"pass": "true", "fail": "false"}, LABEL),
+        },
+        "whose are they?",
+    ),
     "a rank and a score": (
         {"judge_score": SCORE, "human_rank": [6 - grade for grade in GRADE]},
         "point in opposite directions",

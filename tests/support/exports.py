@@ -415,7 +415,8 @@ def phoenix() -> dict[str, Any]:
     nested = [
         said(i, kind, value)
         for i, judge, human in BOTH
-        for kind, value in (("LLM", judge), ("HUMAN", human))
+        # Code of the judge's name is another rater.
+        for kind, value in (("LLM", judge), ("CODE", "pass"), ("HUMAN", human))
     ]
     flat = [
         {

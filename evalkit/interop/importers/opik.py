@@ -22,6 +22,9 @@ from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SCORES: Final = "feedback_scores", "feedbackScores", "score_results"
+_INPUTS: Final = "scoring_inputs", "dataset_item_content", "dataset_item_data"
+"""Where the versions of test cases and items have the columns of the dataset."""
+_OUTPUTS: Final = "output", "task_output", "evaluation_task_output"
 _ONLINE: Final = "online_scoring"
 _BY_SDK: Final = (
     "scores sent by the SDK, read as those of "
@@ -75,10 +78,8 @@ def _case(row: Json) -> Json:
 
 
 def _inputs(case: Json) -> Json:
-    inputs = case.get("scoring_inputs") or case.get("dataset_item_content")
-    if isinstance(inputs, Mapping):
-        return inputs
-    return {}
+    inputs = (case.get(key) for key in _INPUTS)
+    return next((part for part in inputs if part and isinstance(part, Mapping)), {})
 
 
 def _data(row: Json) -> Json:
@@ -145,7 +146,7 @@ def _cells(row: Json, index: int) -> JsonObject:
     """Return the texts of a test case or of a row that is one."""
     case = _case(row)
     texts = text_cells(_inputs(case))
-    output: Any = case.get("output") or case.get("task_output")
+    output = next((case[key] for key in _OUTPUTS if case.get(key)), None)
     if output is not None:
         texts["response"] = subject(output)
     if case.get("input") is not None:

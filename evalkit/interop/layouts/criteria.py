@@ -46,7 +46,7 @@ RATERS: Final = frozenset(
         *("llm", "judge", "auto", "ai", "eval", "evaluator", "evaluation", "feedback"),
         *("reaction", "thumb", "thumbs", "vote", "annotators"),
         *("score", "rating", "verdict", "the", "of", "by", "人工", "人类", "标注"),
-        *("grade", "grader", "review", "reviewer", "opinion"),
+        *("geval", "grade", "grader", "review", "reviewer", "opinion"),
     }
 )
 """Words of a criterion's name that say who rates, and not what."""

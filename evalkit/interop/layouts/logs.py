@@ -126,6 +126,14 @@ def read_log(
         name: by_column[name]
         for name in _columns_of_people(path, rows, by_column, people, options)
     }
+    criterion = _criterion(path, every, judges, columns, options)
+    if criterion is not None:
+        graded = [
+            (case, [part for part in case_parts if _is_about(part, criterion, judges)])
+            for case, case_parts in graded
+        ]
+        every = [part for _, case_parts in graded for part in case_parts]
+        notes.append(f"compared on one of the judge's criteria: {criterion}")
     # {criterion: its text}, filled while the records are made.
     criteria: dict[str, str] = {}
     records: list[Record] = []
@@ -270,6 +278,50 @@ def _columns_of_people(
     return named
 
 
+def _criterion(
+    path: Path,
+    parts: Sequence[Part],
+    judges: Collection[str],
+    columns: Collection[str],
+    options: Options,
+) -> str | None:
+    """Return the criterion of the judge that is compared with people's columns; `None`
+    for all of them: the user's, or the one that the columns name.
+
+    Raises:
+        OpenCriterionError: If the judge has several, and the user did not name the column.
+    """
+    names = dict.fromkeys(part.name for part in parts if part.grader in judges)
+    if options.judge in names and options.judge not in judges:
+        return options.judge
+    if len(names) == 1 or not columns or options.answers:
+        return None
+    same = [
+        name for name in names if any(same_criterion(name, label) for label in columns)
+    ]
+    if len(same) == 1:
+        return same[0]
+    by_grader = {(part.grader, part.name) for part in parts if part.grader in judges}
+    # Graders of one criterion each are judges of their own.
+    if options.dimension or len(by_grader) == len({grader for grader, _ in by_grader}):
+        return None
+    label = next(iter(columns))
+    answers = [
+        (
+            f"the judge's '{name}' is compared with '{label}'",
+            ("--label", label, "--judge", name),
+        )
+        for name in names
+    ]
+    mean = f"the mean of all criteria is compared with '{label}'"
+    problem = "has labels in its metadata and a judge of several criteria"
+    raise OpenCriterionError(problem, path, [*answers, (mean, ("--label", label))])
+
+
+def _is_about(part: Part, criterion: str, judges: Collection[str]) -> bool:
+    return part.grader not in judges or part.name == criterion
+
+
 def _with_labels(
     cells: JsonObject, index: int, columns: Mapping[str, Mapping[int, float | None]]
 ) -> JsonObject:
@@ -323,6 +375,9 @@ def _names_of_judges(
     # Code is a judge if the user names it.
     if options.judge in graders:
         return {options.judge: options.judge}
+    # The user may name a criterion, of all judges.
+    if options.judge in {part.name for part in parts if part.is_judge}:
+        return {judge: judge for judge in judges}
     if options.judge and len(judges) > 1:
         remedy = did_you_mean(options.judge, graders)
         raise ConfigError(

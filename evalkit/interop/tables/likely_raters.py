@@ -130,6 +130,19 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     return all(judge.share(judge.flags) == 1 for judge in judges)
 
 
+def approves(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
+    """Return whether a column of feedback has flags and no texts, next to judges that
+    give flags.
+    """
+    column = typed[name]
+    if not matches(name, "text") or name in raters.judges:
+        return False
+    if column.share(column.flags) < 1 or len(column.words) < 2:
+        return False
+    judges = [typed[judge] for judge in raters.judges]
+    return all(judge.share(judge.flags) == 1 for judge in judges)
+
+
 def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
     """Return whether an unknown column has the integers of a judge's scale, so that it
     may be a label.

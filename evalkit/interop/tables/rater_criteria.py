@@ -187,10 +187,11 @@ def _twins(criteria: Iterable[Key], columns: Iterable[str]) -> dict[Key, str]:
             else:
                 continue
             twins.setdefault(rater, {})[criterion] = name
+    # A column may have the name of a criterion alone; those of a named rater come first.
     whole = [
         by_criterion
-        for rater, by_criterion in twins.items()
-        if rater and len(by_criterion) == len(listed)
+        for _, by_criterion in sorted(twins.items(), key=lambda twin: not twin[0])
+        if len(by_criterion) == len(listed)
     ]
     return whole[0] if whole else {}
 

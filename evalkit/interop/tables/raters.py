@@ -22,6 +22,7 @@ from evalkit.interop.tables.fixed_roles import (
 )
 from evalkit.interop.tables.likely_raters import (
     answers_the_same,
+    approves,
     has_the_scores,
     has_the_words,
     is_alike,
@@ -458,6 +459,7 @@ def _assign_unknown(
         weak = [*unknown, *raters.unused]
         judging += [name for name in weak if answers_the_same(name, typed, raters)]
         judging += [name for name in typed if tells_a_fault(name, typed, raters)]
+        judging += [name for name in typed if approves(name, typed, raters)]
         judging += [name for name in typed if has_the_words(name, typed, raters)]
         judging = [name for name in judging if name not in taken]
     # A column may be in several lists; the first position counts.
@@ -493,10 +495,12 @@ def _assign_unknown(
             _ask_for_judge(options, typed, raters, where)
         return
     if raters.judges and not raters.labels:
+        if not choices.labels and not choices.judges:
+            rest = [name for name in typed if name not in {*taken, *raters.judges}]
+            if not judging:
+                rest = [n for n in rest if raters.unused.get(n) == MAY_BE_VERDICT]
+            ask_for_criteria(list(raters.judges), rest, where)
         if judging and not choices.labels:
-            if not choices.judges:
-                rest = [name for name in typed if name not in {*taken, *raters.judges}]
-                ask_for_criteria(list(raters.judges), rest, where)
             ask_for_label(judging, list(raters.judges), where)
         return
     ask_for_roles(judging or _comparable(_verdict_like(unknown, typed), typed), where)
