@@ -60,6 +60,8 @@ def test_a_benchmark_names_the_key_and_the_row(tmp_path, name):
     said = None
     for where in (folder, tmp_path / name):
         for mode in ("pairwise", "pointwise", "checklist"):
+            if where == folder and said is not None:  # the rows are the same for each mode
+                break
 
             def load(where: Path = where, mode: str = mode) -> object:
                 return load_cases(DatasetConfig(benchmark=benchmark, path=str(where)), mode=mode)

@@ -34,16 +34,6 @@ TRANSPORTS = ("litellm", "direct")
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
-    monkeypatch.delenv("HOSTED_VLLM_API_KEY", raising=False)
-    for name in (
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "OPENAI_API_BASE",
-        "OPENAI_BASE_URL",
-    ):
-        monkeypatch.delenv(name, raising=False)
 
 
 async def tell(provider: Provider, transport: str, requests, timeout=60.0, **config):
@@ -456,8 +446,10 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [*((MODELS[0], status) for status in (301, 303, 307, 308)), *((m, 302) for m in MODELS)],
+)
 async def test_a_redirect_is_not_followed(transport, model, status):
     with serving() as elsewhere, serving() as provider:
         target = f"{elsewhere.api_base}/chat/completions"

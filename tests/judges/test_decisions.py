@@ -24,12 +24,6 @@ SHARE = {"min": 0, "max": 1, "step": 0.01}
 SCALE = {"min": 1, "max": 3, "levels": {1: "bad", 3: "good"}}
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "OPENAI_API_KEY", "TYPESAFE_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def config(provider, protocol=PROTOCOLS[0], *, rubric=None, criteria=("overall",), **sections):
     endpoint, transport, model = protocol
     pairs = sections.get("mode", {}).get("name") == "pairwise"

@@ -25,15 +25,6 @@ JSON = JudgeRequest("c", (0,), (0,), TEXT.messages, AnswerFormat("verdict", SCHE
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
-    for name in (
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "OPENAI_API_BASE",
-        "OPENAI_BASE_URL",
-    ):
-        monkeypatch.delenv(name, raising=False)
 
 
 def made(provider, *, timeout=60.0, **config):

@@ -87,8 +87,6 @@ def _wait(process, address):
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("LITELLM_PROXY_API_KEY", KEY)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def through(proxy, folder, capfd, transport, model="m"):

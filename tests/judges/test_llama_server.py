@@ -29,12 +29,6 @@ def server():
         yield running
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def judge(folder, server, *words, cases=1, padding=""):
     """Run pairs; return the exit status and the judgments."""
     rows = [

@@ -25,8 +25,6 @@ PATIENT = ("judge.concurrency=1", "runner.retries=2", "runner.max_failure_rate=1
 @pytest.fixture
 def _environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(outages, "LOOK_EVERY", 0.05)
 
 

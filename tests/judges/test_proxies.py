@@ -17,9 +17,6 @@ PASSWORD = "pa55-w0rd-of-the-proxy"
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @contextmanager

@@ -19,12 +19,6 @@ ENDPOINTS = ("classify", "pooling", "score")
 CASE = Case("c", "What is 2 + 2?", (Response("4, quality=1.5"), Response("5, quality=-0.25")))
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def rewards(provider: Provider, rubric=None, mode="pointwise", **judge) -> RunConfig:
     judge = {
         "model": f"hosted_vllm/{MODEL}",
