@@ -292,40 +292,18 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
     browser, tmp_path, monkeypatch, provider
 ):
     rows = [
-        {
-            "id": f"c{i}",
-            "prompt": f"Question {i}?",
-            "response_a": f"good {i} <b>",
-            "response_b": "bad",
-            "label": "A",
-        }
+        {"prompt": f"Question {i}?", "response_a": f"good {i} <b>", "response_b": "bad"}
         for i in range(3)
     ]
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = (json.dumps({"id": f"c{i}", **row, "label": "A"}) for i, row in enumerate(rows))
+    (tmp_path / "cases.jsonl").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     provider.rule = lambda body: said("[[A]]")
-    data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "tracking=none",
-        "scoring.bootstrap=0",
-    ]
-    judge = [
-        "judge=openai_compatible",
-        "judge.model=openai/m",
-        f"judge.api_base={provider.api_base}",
-    ]
-    words = [
-        *judge,
-        "judge.transport=direct",
-        *data,
-        "swap=both,none",
-        "hydra.sweep.dir=sweep",
-        "-m",
-    ]
-    assert main(["run", *words]) == 0
+    judge = f"judge.model=openai/m judge.api_base={provider.api_base} judge.transport=direct"
+    data = "dataset=file dataset.path=cases.jsonl output=bracket tracking=none scoring.bootstrap=0"
+    words = f"judge=openai_compatible {judge} {data} swap=both,none hydra.sweep.dir=sweep -m"
+    assert main(["run", *words.split()]) == 0
     board = leaderboard_of(tmp_path / "sweep", ["0", "1"])
     assert {path.name for path in write_leaderboard(tmp_path / "sweep", board)} >= {
         "report.html",
@@ -348,13 +326,10 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
     for details in page.locator("details.asked").all():
         details.locator("summary").click()
         details.locator(".key").wait_for()
-        roles, texts = (
-            details.locator("h3").all_text_contents(),
-            details.locator(".text").all_text_contents(),
-        )
-        shown.append(
-            [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
-        )
+        roles = details.locator("h3").all_text_contents()
+        texts = details.locator(".text").all_text_contents()
+        said_to = zip(roles, texts, strict=True)
+        shown.append([{"role": role, "content": text} for role, text in said_to])
     assert len(shown) == 6
     assert sorted(map(str, shown)) == sorted(str(body["messages"]) for body in provider.requests)
     page.close()

@@ -58,27 +58,6 @@ def votes_on(config: RunConfig, values: Sequence[float | None], **more: Any) -> 
     return verdict_of(config, judgments)
 
 
-@pytest.mark.parametrize(("values", "winner", "reason", "margin"), [
-    ((1, 1, -1), "A", "judged", 1 / 3),
-    ((-1, -1, 1), "B", "judged", -1 / 3),
-    ((1, -1, 0), "TIE", "split", 0.0),
-    ((1, 0, 0), "TIE", "judged", 1 / 3),
-    ((0, 0, 0), "TIE", "judged", 0.0),
-    ((1, 1, None), "A", "judged", 1.0),
-    ((1, -1, None), "TIE", "split", 0.0),
-    ((1, 0, None), "TIE", "split", 0.5),
-    ((1, None, None), None, "missing", None),
-    ((None, None, None), None, "missing", None),
-])  # fmt: skip
-def test_a_majority_is_the_outcome_with_most_votes(values, winner, reason, margin):
-    verdict = votes_on(panel(), values)
-    assert (verdict.winner, verdict.reason) == (winner, reason)
-    assert verdict.margin == (None if margin is None else pytest.approx(margin))
-    assert verdict.judge == "panel"
-    names = {1: "A", 0: "TIE", -1: "B", None: None}
-    assert verdict.votes == {name: names[value] for name, value in zip(NAMES, values, strict=True)}
-
-
 @given(
     st.lists(st.sampled_from([1.0, 0.5, 0.2, 0.0, -0.2, -1.0, None]), min_size=3, max_size=3),
     st.sampled_from(["majority", "mean", "median", "weighted"]),

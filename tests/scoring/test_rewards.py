@@ -1,5 +1,6 @@
 """Rewards: their margins, AUC and slope against scikit-learn, and what has no worst case or no unit."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -142,31 +143,9 @@ def test_without_a_fit_margins_have_no_unit_and_only_equal_rewards_tie(why):
     if why == "few":
         cases, judgments = cases[:38], judgments[:76]
     if why == "reversed":
-        judgments = [
-            Judgment(
-                j.case_id,
-                j.unit,
-                j.shown,
-                0,
-                "rm",
-                "ok",
-                criteria={"quality": -j.criteria["quality"]},
-            )
-            for j in judgments
-        ]
+        judgments = [replace(j, criteria={"quality": -j.criteria["quality"]}) for j in judgments]
     same = next(one for one in judgments if one.case_id == "c0").criteria
-    judgments = [
-        Judgment(
-            j.case_id,
-            j.unit,
-            j.shown,
-            0,
-            "rm",
-            "ok",
-            criteria=same if j.case_id == "c0" else j.criteria,
-        )
-        for j in judgments
-    ]
+    judgments = [replace(j, criteria=same) if j.case_id == "c0" else j for j in judgments]
     scores = score_run(config(), cases, judgments)
     pairs = [one for one in scores.verdicts if len(one.unit) == 2]
     assert [one.margin for one in pairs] == pytest.approx(list(columns(cases, judgments)))

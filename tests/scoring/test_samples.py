@@ -1,6 +1,7 @@
 """Several samples of one question."""
 
 import statistics
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -40,27 +41,6 @@ def test_majority_does_not_tell_dust_from_difference():
     assert combine("majority", np.zeros(3, np.int64), np.array([0.3, 0.1 + 0.2, 0.9]), 1)[
         0
     ] == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize(("how", "margins", "winner", "margin"), [
-    ("mean", [1.0, -0.4, -0.4], "A", 0.2 / 3),
-    ("median", [1.0, -0.4, -0.4], "B", -0.4),
-    ("majority", [1.0, -0.4, -0.4], "B", -1),
-    ("majority", [1.0, -0.4], "TIE", 0),
-    ("majority", [1.0, 0.0], "A", 0.5),
-    ("majority", [0.9, 0.2, -1.0, None], "A", 1),
-    ("median", [1.0, 0.5, None], "A", 0.75),
-])  # fmt: skip
-def test_a_passes_samples_are_combined_as_configured(
-    configure, make_case, judged, how, margins, winner, margin
-):
-    config = configure(
-        swap={"policy": "none"}, mode={"samples": len(margins)}, scoring={"combine": how}
-    )
-    judgments = [judged("c", (0, 1), value, sample=k) for k, value in enumerate(margins)]
-    [verdict] = score_run(config, [make_case("c")], judgments).verdicts
-    assert verdict.winner == winner
-    assert verdict.margin == pytest.approx(margin)
 
 
 def differences(rows):
@@ -150,6 +130,9 @@ def test_values_by_criterion_are_combined_as_configured(
     ]
     [verdict] = score_run(configure(**more), [make_case("c")], judgments).verdicts
     assert verdict.criteria["quality"] == pytest.approx(margin)
+    plain = [replace(one, value=one.criteria["quality"], criteria={}) for one in judgments]
+    [verdict] = score_run(configure(**more), [make_case("c")], plain).verdicts
+    assert verdict.margin == pytest.approx(margin)
 
 
 @pytest.mark.slow

@@ -260,24 +260,12 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
             3,
         ),
         (
-            "one bad slice",
-            [even, even, bad],
-            ["Different from the rest (3 slices in 9 tests, Holm): s v2, "],
-            3,
-        ),
-        (
             "one bad slice of 9",
             [bad[:9], even, even],
             [
                 "No slice is shown to differ from the rest (2 slices in",
                 "1 slice is not tested: it has fewer than 10 units, or",
             ],
-            0,
-        ),
-        (
-            "all of one slice",
-            [even],
-            ["1 slice is not tested: it has fewer than 10 units, or the rest has none."],
             0,
         ),
         (
@@ -376,8 +364,7 @@ def held(truths, size, runs, metric="agreement/accuracy"):
 
 OTHERS = [
     pytest.param(truths, size, marks=pytest.mark.thorough)
-    for truths in ([0.75] * 4, [0.75] * 15, [0.5, *[0.75] * 9], ["random"] * 15)
-    for size in (12, 40)
+    for truths, size in (([0.75] * 15, 12), (["random"] * 15, 40))
 ]
 
 
@@ -388,11 +375,6 @@ OTHERS = [
 def test_the_interval_of_the_lowest_slice_holds_its_level(truths, size):
     simultaneous, _ = held(truths, size, 40)
     assert simultaneous >= 0.94 - 0.05  # two standard errors
-
-
-@pytest.mark.thorough
-def test_the_plain_interval_of_the_lowest_slice_does_not_hold_its_level():
-    assert held([0.75] * 20, 40, 50)[1] < 0.9
 
 
 @pytest.mark.parametrize("slices", [2, 30])
