@@ -460,22 +460,14 @@ def test_an_annotators_choice_has_no_other_spelling(word):
 def test_the_map_goes_before_the_plain_reading():
     labels = Labels({"A": "B", "model_b": "B", "true": "A", "中": "TIE"})
     assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == [
-        "B",
-        "B",
-        "A",
-        "TIE",
-        "B",
+        *("B", "B", "A", "TIE", "B"),
     ]
 
 
 def test_grades():
     labels = Labels({"good": 5, "true": 0, "4": 40})
     assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [
-        3,
-        2.5,
-        5,
-        0,
-        40,
+        *(3, 2.5, 5, 0, 40),
     ]
     assert [r.grade for r in labels.attach([1, None, "good"], THREE, "here")[1]] == [1, None, 5]
     assert labels.grade("", "here") is None

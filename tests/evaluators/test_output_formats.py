@@ -199,12 +199,7 @@ ACCEPTED = {
     *("minimum", "maximum", "multipleOf", "minItems", "maxItems"),
 }
 REASONS = {
-    "reasoning",
-    "justification",
-    "aAssessment",
-    "bAssessment",
-    "differentiators",
-    "examples",
+    *("reasoning", "justification", "aAssessment", "bAssessment", "differentiators", "examples"),
 }
 DECISIONS = {"winner", "score", "confidence"}
 

@@ -365,10 +365,7 @@ def test_the_schema_puts_every_reason_before_its_winner():
     compared = properties["comparison"]["items"]["properties"]
     assert list(compared) == ["criterion", "aAssessment", "bAssessment", "reasoning", "winner"]
     assert list(properties["result"]["properties"]) == [
-        "reasoning",
-        "differentiators",
-        "winner",
-        "confidence",
+        *("reasoning", "differentiators", "winner", "confidence"),
     ]
     assert compared["criterion"]["enum"] == ["accuracy", "tone"]
     assert compared["winner"]["enum"] == ["A", "B", "TIE"]
@@ -429,10 +426,7 @@ def test_the_hashes_name_every_template_in_use():
     ]
     chinese = pairwise(prompt=PromptConfig(language="zh")).prompt_hashes
     assert list(chinese) == [
-        "zh/pairwise.md.j2",
-        "zh/pairwise_json.md.j2",
-        "zh/reasons.yaml",
-        "zh/retry.md.j2",
+        *("zh/pairwise.md.j2", "zh/pairwise_json.md.j2", "zh/reasons.yaml", "zh/retry.md.j2"),
     ]
 
 

@@ -100,10 +100,7 @@ def test_weights_are_told_only_where_asked_for_and_only_if_they_differ():
 def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring():
     judgment = judged(EVALUATOR, answer())
     assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == (
-        "ok",
-        "json",
-        None,
-        None,
+        *("ok", "json", None, None),
     )
     assert judgment.criteria == {"accuracy": 4.0, "tone": 2.0}
     assert judgment.answer == answer(4.0, 2.0)
@@ -178,10 +175,7 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
     properties = answer_format.schema["properties"]
     assert list(properties) == ["scores", "summary"]
     assert list(properties["scores"]["items"]["properties"]) == [
-        "criterion",
-        "justification",
-        "examples",
-        "score",
+        *("criterion", "justification", "examples", "score"),
     ]
     assert list(properties["summary"]["properties"]) == ["strengths", "weaknesses", "suggestions"]
     validator = Draft202012Validator(answer_format.schema)

@@ -322,11 +322,7 @@ ROWS = [
 def run(here):
     Path("judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     words = [
-        "import",
-        "generic",
-        "judged.jsonl",
-        "tracking=none",
-        "scoring.bootstrap=20",
+        *("import", "generic", "judged.jsonl", "tracking=none", "scoring.bootstrap=20"),
         "hydra.run.dir=run",
     ]
     assert main(words) == 0
@@ -344,11 +340,7 @@ def test_an_export_has_no_formulas_and_comes_back(run, capsys):
     assert [cell for cell in texts if not cell.lstrip("-").replace(".", "").isdigit()] == []
     assert "'" + FORMULA in found[1]
     words = [
-        "import",
-        "generic",
-        "out.csv",
-        "tracking=none",
-        "scoring.bootstrap=20",
+        *("import", "generic", "out.csv", "tracking=none", "scoring.bootstrap=20"),
         "hydra.run.dir=again",
     ]
     assert main(words) == 0
@@ -383,12 +375,7 @@ def test_labels_of_an_escaped_id_are_read(run):
 
 def test_a_comparison_has_no_formulas(run):
     words = [
-        "import",
-        "generic",
-        "judged.jsonl",
-        "tracking=none",
-        "--judge",
-        "=2+2",
+        *("import", "generic", "judged.jsonl", "tracking=none", "--judge", "=2+2"),
         "hydra.run.dir=other",
     ]
     Path("judged.jsonl").write_text(

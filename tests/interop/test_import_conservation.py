@@ -362,10 +362,7 @@ def test_labels_that_are_not_taken_are_counted(write):
     studio["annotations"].append({"completed_by": 6, "result": [{"value": {}}]})
     path = write("labels.jsonl", [*rows, argilla, studio])
     assert [label.annotator for label in read_labels(path, left_out)] == [
-        "ann",
-        "u",
-        "7",
-        "ann@x.org",
+        *("ann", "u", "7", "ann@x.org"),
     ]
     assert sorted(left_out.values()) == [2, 3, 4]
 

@@ -115,11 +115,7 @@ def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_co
 
 def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
     names = (
-        "naturalness",
-        "coherence",
-        "engagingness",
-        "groundedness",
-        "understandability",
+        *("naturalness", "coherence", "engagingness", "groundedness", "understandability"),
         "overall",
     )
     rows = [

@@ -32,12 +32,7 @@ ROWS = [
     ]
 ]
 FIELDS = [
-    "id=q",
-    "prompt=ask",
-    "response_a=ours",
-    "response_b=theirs",
-    "winner=better",
-    "order=first",
+    *("id=q", "prompt=ask", "response_a=ours", "response_b=theirs", "winner=better", "order=first"),
     "judge=who",
 ]
 FIELDS.append("label=gold")
@@ -146,10 +141,7 @@ def test_the_same_cases_can_be_judged_again(bring, write):
     config = load_config(str(ran.folder / "config.yaml"))
     (case,) = load_cases(config.dataset, mode="pointwise").cases
     assert (case.id, case.prompt, case.responses[0].text, case.responses[0].grade) == (
-        "1",
-        "p",
-        "x",
-        2.0,
+        *("1", "p", "x", 2.0),
     )
 
 

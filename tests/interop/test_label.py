@@ -451,10 +451,7 @@ def checked(here):
     ]
     (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [
-        "run",
-        "mode=checklist",
-        "judge=simulated/good",
-        "dataset=file",
+        *("run", "mode=checklist", "judge=simulated/good", "dataset=file"),
         "dataset.path=cases.jsonl",
     ]
     words += ["tracking=none", "store.mode=off", "hydra.run.dir=run"]

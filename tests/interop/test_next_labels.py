@@ -188,10 +188,7 @@ def labeled(call, tmp_path):
     ]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, data)), "utf-8")
     words = [
-        "dataset=file",
-        "dataset.path=data.jsonl",
-        "tracking=none",
-        "scoring.bootstrap=50",
+        *("dataset=file", "dataset.path=data.jsonl", "tracking=none", "scoring.bootstrap=50"),
         "hydra.run.dir=run",
     ]
     call("run", "judge=simulated/noisy", *words)

@@ -321,47 +321,27 @@ def no_schema(body):
     return tool_call('{"winner":"B"}') if "tools" in body else said('{"winner":"A"}')
 
 
+def hot(body):
+    words = "temperature: unsupported with this model"
+    return refused(400, words) if "temperature" in body else said("{}")
+
+
+MIN_P = {"top_k": 5, "extra_body": {"min_p": 0.1}}
+NO_THOUGHTS = {"chat_template_kwargs": {"enable_thinking": False}}
+SEEDED = {"seed": 3, "max_tokens": 9, "params": {"top_k": 5}}
+
+
 @pytest.mark.parametrize(
     ("rule", "config"),
     [
         (no_schema, {}),
-        (
-            no_schema,
-            {
-                "model": "openai/unheard-of",
-                "seed": 3,
-                "params": {"top_k": 5, "extra_body": {"min_p": 0.1}},
-            },
-        ),
+        (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": MIN_P}),
         (no_schema, {"response_format": "json_schema"}),
         (no_schema, {"response_format": "tool"}),
         (no_schema, {"response_format": "json_object"}),
-        (
-            no_schema,
-            {
-                "model": "hosted_vllm/meta-llama/Llama-3.1-8B",
-                "seed": 3,
-                "max_tokens": 9,
-                "params": {"top_k": 5},
-            },
-        ),
-        (
-            None,
-            {
-                "params": {
-                    "extra_body": {"chat_template_kwargs": {"enable_thinking": False}},
-                    "top_p": 0.5,
-                }
-            },
-        ),
-        (
-            lambda body: (
-                refused(400, "temperature: unsupported with this model")
-                if "temperature" in body
-                else said("{}")
-            ),
-            {"seed": 3},
-        ),
+        (no_schema, {"model": MODELS[2], **SEEDED}),
+        (None, {"params": {"extra_body": NO_THOUGHTS, "top_p": 0.5}}),
+        (hot, {"seed": 3}),
     ],
 )
 async def test_the_same_requests_down_the_same_ladder(rule, config):

@@ -17,28 +17,18 @@ from tests.support.fake_provider import Provider, refused, said
 
 KNOWN = (
     *(
-        "openai/gpt-4o-mini",
-        "openai/gpt-5-mini",
-        "openai/o3-mini",
-        "openai/gpt-5.4",
+        *("openai/gpt-4o-mini", "openai/gpt-5-mini", "openai/o3-mini", "openai/gpt-5.4"),
         "openai/unheard-of",
     ),
+    "deepseek/deepseek-chat",
+    "groq/llama-3.3-70b-versatile",
+    "mistral/mistral-small-latest",
+    "xai/grok-3",
+    "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+    "fireworks_ai/accounts/fireworks/models/deepseek-v3",
     *(
-        "deepseek/deepseek-chat",
-        "groq/llama-3.3-70b-versatile",
-        "mistral/mistral-small-latest",
-        "xai/grok-3",
-    ),
-    *(
-        "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
-        "fireworks_ai/accounts/fireworks/models/deepseek-v3",
-    ),
-    *(
-        "together_ai/unheard-of-8b",
-        "openrouter/openai/gpt-4o",
-        "moonshot/kimi-k2-0711-preview",
-        "dashscope/qwen-plus",
-        "cerebras/llama3.1-8b",
+        *("together_ai/unheard-of-8b", "openrouter/openai/gpt-4o", "moonshot/kimi-k2-0711-preview"),
+        *("dashscope/qwen-plus", "cerebras/llama3.1-8b"),
     ),
 )
 MODELS = (
@@ -50,12 +40,10 @@ MODELS = (
     ),
 )
 FAULTY = (
-    *(
-        "openai/gpt-4o-mini",
-        "deepseek/deepseek-chat",
-        "groq/llama-3.3-70b-versatile",
-        "openrouter/openai/gpt-4o",
-    ),
+    "openai/gpt-4o-mini",
+    "deepseek/deepseek-chat",
+    "groq/llama-3.3-70b-versatile",
+    "openrouter/openai/gpt-4o",
     "together_ai/unheard-of-8b",
 )
 """The models for which every fault is always tried, of each way in which LiteLLM maps errors;

@@ -87,11 +87,8 @@ def test_the_direct_transport_needs_a_server(given):
 @pytest.mark.parametrize(
     "text",
     [
-        "Authorization: Bearer {}",
-        "'x-api-key': '{}'",
-        "Incorrect API key provided: {}",
-        "GET https://host/v1?key={}&alt=json",
-        "https://user:{}@host/v1",
+        *("Authorization: Bearer {}", "'x-api-key': '{}'", "Incorrect API key provided: {}"),
+        *("GET https://host/v1?key={}&alt=json", "https://user:{}@host/v1"),
     ],
 )
 def test_secrets_are_taken_out(text):

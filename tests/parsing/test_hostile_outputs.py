@@ -111,12 +111,7 @@ EVALUATORS = {
 }
 
 EMPTY, NONE, MANY, WRONG, CUT, NO = (
-    "empty",
-    "no_answer",
-    "ambiguous",
-    "invalid",
-    "truncated",
-    "refusal",
+    *("empty", "no_answer", "ambiguous", "invalid", "truncated", "refusal"),
 )
 
 # What the provider reports beside the text, where it matters.

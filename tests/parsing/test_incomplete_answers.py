@@ -216,18 +216,13 @@ MARKED = {
     ),
 }
 WITHIN = [
-    "I would not say {other} here, because it fails.",
-    "{other} would be wrong.",
+    *("I would not say {other} here, because it fails.", "{other} would be wrong."),
     "Is it {other} or not?",
     'Somebody could write "{other}" and be wrong.',
     "写{other}是不对的。",
 ]
 AT_END = [
-    "{own}",
-    "It is so.\n\n{own}",
-    "**{own}**",
-    "{own}.",
-    "`{own}`\n",
+    *("{own}", "It is so.\n\n{own}", "**{own}**", "{own}.", "`{own}`\n"),
     "{own}\n\nI hope this helps!",
 ]
 

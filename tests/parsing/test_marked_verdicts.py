@@ -230,13 +230,10 @@ def test_what_does_not_stand_there_as_json_has_no_place(text):
     "text",
     [
         "I'm sorry, but I can't assist with that request.",
-        "I’m sorry, but I can’t help with that.",
-        "I am sorry, I cannot comply.",
+        *("I’m sorry, but I can’t help with that.", "I am sorry, I cannot comply."),
         "Sorry, I can't evaluate these responses.",
-        "I cannot provide an assessment of this content.",
-        "I can't help with this.",
-        "I won't engage with this material.",
-        "I must decline to compare these responses.",
+        *("I cannot provide an assessment of this content.", "I can't help with this."),
+        *("I won't engage with this material.", "I must decline to compare these responses."),
         "I apologize, but I am unable to judge harmful content.",
         "Unfortunately, I cannot rate this response.",
         "As an AI language model, I cannot participate in this.",
@@ -257,8 +254,7 @@ def test_refusals(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "Response A is better.",
+        *("", "Response A is better."),
         "Therefore, I cannot choose between Assistant 1 and Assistant 2 as both of their answers are incorrect.",
         "I cannot choose between them.",
         "Response A refuses: 'I'm sorry, but I can't assist with that.' That is unhelpful.",

@@ -209,15 +209,7 @@ def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
     + [
         (text, 4.0)
         for text in (
-            "",
-            " of 5",
-            " sur 5",
-            " von 5",
-            " из 5",
-            " (out of 5)",
-            "（满分5分）",
-            "/5",
-            "分",
+            *("", " of 5", " sur 5", " von 5", " из 5", " (out of 5)", "（满分5分）", "/5", "分"),
         )
     ],
 )

@@ -518,13 +518,7 @@ def test_it_is_filled_as_the_template_is(name, tmp_path):
 def test_shipped_templates_are_filled_in_pieces(name, shown, language):
     prompts = Prompts(language, [shipped("prompts")])
     names = (
-        "criteria",
-        "tie_allowed",
-        "output",
-        "output_instruction",
-        "scale",
-        "levels",
-        "examples",
+        *("criteria", "tie_allowed", "output", "output_instruction", "scale", "levels", "examples"),
     )
     fixed: dict[str, Any] = {name: {} for name in names}
     assert prompts.partial(
@@ -654,10 +648,7 @@ def test_neither_a_plan_nor_a_run_waits_for_it(call, tmp_path, command, attack):
     evil = "{{ original_prompt }} {{ response_a }} {{ response_b }}\n" + (LOOPS | OUTPUTS)[attack]
     (tmp_path / "evil.md.j2").write_text(evil)
     words = [
-        "prompt.template=evil.md.j2",
-        "judge=simulated/good",
-        "output=bracket",
-        "tracking=none",
+        *("prompt.template=evil.md.j2", "judge=simulated/good", "output=bracket", "tracking=none"),
     ]
     line = call(command, *words, "hydra.run.dir=out", status=1).line()
     assert line.startswith(f"{tmp_path}/evil.md.j2:2: cannot be filled: it")
