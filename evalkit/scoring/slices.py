@@ -32,6 +32,7 @@ from evalkit.scoring.stats.statistic import Statistic, mean_of
 from evalkit.scoring.times import (
     HOUR,
     HOURS,
+    MONTH,
     WEEKDAY,
     hour_ranges,
     moments_of,
@@ -338,7 +339,7 @@ def _parts_by_number(column: str, numbers: Floats, dates: bool, parts: int) -> S
 
 
 def slices_of_times(column: str, values: Sequence[Any]) -> dict[str, Slices]:
-    """Return the weekdays and the hours of a column of time stamps as slices, by the
+    """Return the months, the weekdays and the hours of a column of time stamps as slices, by the
     end of their name; nothing for another column.
 
     A day is in two slices, as a weekend has two days; an hour is in many ranges of hours.
@@ -353,7 +354,11 @@ def slices_of_times(column: str, values: Sequence[Any]) -> dict[str, Slices]:
     days = [moment.weekday if moment else None for moment in moments]
     hours = [moment.hour if moment else None for moment in moments]
     named = [None if day is None else names_of_day(day) for day in days]
+    months = [moment.month if moment else None for moment in moments]
     found = {}
+    # As many months as bins, at least, and at most as many as can be slices.
+    if BINS < len({*months} - {None}) <= MOST:
+        found[MONTH] = slices_of_values(column + MONTH, months)
     # Of one day, or one hour, nothing can be compared.
     if len({*days} - {None}) > 1:
         found[WEEKDAY] = slices_of_values(column + WEEKDAY, named)

@@ -11,7 +11,8 @@ from evalkit.core.values import frozen
 
 WEEKDAY: Final = ":weekday"
 HOUR: Final = ":hour"
-PARTS: Final = (WEEKDAY, HOUR)
+MONTH: Final = ":month"
+PARTS: Final = (MONTH, WEEKDAY, HOUR)
 """Ends of the names of columns that are parts of a column of time stamps."""
 WEEKDAYS: Final = (
     *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
@@ -52,10 +53,12 @@ class Moment:
     Attributes:
         weekday: its day of the week, from 0 for Monday; `None` if it has none.
         hour: its hour of the day; `None` if it has none.
+        month: its year and month, such as `2026-01`; `None` if its text begins with neither.
     """
 
     weekday: int | None
     hour: int | None
+    month: str | None = None
 
 
 class Hour:
@@ -111,13 +114,16 @@ def moment_of(column: str, value: Any) -> Moment | None:
     if isinstance(value, int | float):
         return _of_number(column, value)
     text = str(value).strip()
+    if text.isdecimal():
+        return _of_number(column, int(text))
     weekday = _weekday(text)
     clock = _CLOCK.search(text)
     is_known = weekday is not None or _NUMERIC.match(text) or _CLOCK_ONLY.match(text)
     if not is_known or (weekday is None and clock is None):
         return None
+    month = _month(text)
     if clock is None:
-        return Moment(weekday, None)
+        return Moment(weekday, None, month)
     hour = int(clock[1])
     if clock[2] is not None:
         # 12 AM is midnight.
@@ -125,7 +131,15 @@ def moment_of(column: str, value: Any) -> Moment | None:
         hour = hour % 12 + 12 * is_afternoon
     if hour >= HOURS:
         return None
-    return Moment(weekday, hour)
+    return Moment(weekday, hour, month)
+
+
+def _month(text: str) -> str | None:
+    """Return the year and the month that a text begins with."""
+    found = _DATE.match(text)
+    if found is None:
+        return None
+    return f"{found[1]}-{found[2]}"
 
 
 def _weekday(text: str) -> int | None:
@@ -152,20 +166,22 @@ def _of_number(column: str, value: float) -> Moment | None:
     if not low <= seconds < high:
         return None
     stamp = datetime.fromtimestamp(seconds, UTC)
-    return Moment(stamp.weekday(), stamp.hour)
+    return Moment(stamp.weekday(), stamp.hour, f"{stamp:%Y-%m}")
 
 
 def part_of_time(column: str, value: Any, part: str) -> Any:
-    """Return the weekday, or the hour, of a time stamp; `None` if it has none.
+    """Return the month, the weekday, or the hour of a time stamp; `None` if it has none.
 
     Args:
         column: the column of the time stamp.
         value: the time stamp.
-        part: `WEEKDAY` or `HOUR`.
+        part: `MONTH`, `WEEKDAY` or `HOUR`.
     """
     moment = moment_of(column, value)
     if moment is None:
         return None
+    if part == MONTH:
+        return moment.month
     if part == HOUR:
         return None if moment.hour is None else Hour(moment.hour)
     if moment.weekday is None:

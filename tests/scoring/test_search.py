@@ -1130,6 +1130,21 @@ def test_a_slice_in_which_answers_are_missing_is_named():
     assert "没有结论" in chinese
 
 
+def test_the_place_in_which_answers_are_missing_is_cut_by_labeled_cases():
+    number = np.arange(300)
+    labels = number % 2
+    lost = (number >= 240) & (number % 5 > 0)
+    read = ~lost
+    table = Confusion.of(Tally.each(300), labels, labels, read, lost, (0, 1))
+    columns = [1.0 * (labels * read), 1.0 * read, 1.0 * labels, np.ones(300)]
+    lean = Statistic("decision/lean/class/a", columns, lambda totals: totals[:, 0], n=300)
+    statistics = {"agreement/kappa": table.statistic("agreement/kappa", kappa), lean.name: lean}
+    decision = replace(TRUSTED, use="unknown", reason="missing")
+    places = SearchedColumns((), placed=True)
+    found = search_slices(SCORING, places, statistics, decision, Clusters.each(300))
+    assert [*found] == ["decision/missing_where/case_number/241..300"]
+
+
 def test_missing_answers_of_clusters_name_no_slice():
     labels = np.arange(80) % 2
     agreement = confusion(labels, labels)

@@ -31,19 +31,21 @@ WITHOUT_DAY = ("%m/%d/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%H:%M", "%I:%M:%S %p")
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)))
 def test_texts_say_the_weekday_and_the_hour_that_the_calendar_has(stamp):
+    month = stamp.strftime("%Y-%m")
     for form in FORMATS:
-        expected = Moment(stamp.weekday(), stamp.hour)
+        expected = Moment(stamp.weekday(), stamp.hour, month if form.startswith("%Y") else None)
         assert moment_of("x", stamp.strftime(form)) == expected, form
     for form in WITHOUT_DAY:
         assert moment_of("x", stamp.strftime(form)) == Moment(None, stamp.hour), form
-    assert moment_of("x", stamp.date().isoformat()) == Moment(stamp.weekday(), None)
+    assert moment_of("x", stamp.date().isoformat()) == Moment(stamp.weekday(), None, month)
 
 
 @pytest.mark.parametrize("name", ["created", "created_at", "responseTime", "ts", "timestamp"])
 @pytest.mark.parametrize("scale", [1, 1000])
 def test_numbers_are_times_by_the_name_of_their_column(name, scale):
     seconds = datetime(2026, 1, 3, 22, tzinfo=UTC).timestamp()
-    assert moment_of(name, seconds * scale) == Moment(5, 22)
+    for number in (seconds * scale, f"{seconds * scale:.0f}"):
+        assert moment_of(name, number) == Moment(5, 22, "2026-01")
     assert moment_of("views", seconds * scale) is None
 
 
@@ -92,6 +94,18 @@ def test_parts_of_time_stamps_are_slices_and_no_strata():
         assert not searched_columns(cases).derived
         with pytest.raises(ConfigError, match="no case has this column"):
             slices_of("created_at:hour", cases)
+
+
+def test_months_are_slices_from_five_on():
+    for months, expected in ((4, 0), (5, 1)):
+        cases = stamped(
+            *(f"2026-{month:02}-0{day}" for month in range(1, months + 1) for day in (1, 2))
+        )
+        found = searched_columns(cases).derived
+        named = [column for column in found if column.column == "created_at:month"]
+        assert len(named) == expected
+    assert named[0].values == tuple(f"2026-0{month}" for month in range(1, 6))
+    assert selected(cases, {"created_at:month": {"in": ["2026-02"]}}).count(True) == 2
 
 
 def test_a_column_of_the_data_goes_before_a_part_of_a_time():

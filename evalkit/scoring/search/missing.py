@@ -10,7 +10,7 @@ import numpy as np
 from evalkit.core.types import Metric
 from evalkit.scoring.decision import FEW, LEAN, MISSING_WHERE, SOME_MISSING
 from evalkit.scoring.search.outcomes import columns_of
-from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
 from evalkit.scoring.stats.statistic import Statistic
 
 MATERIAL: Final = 0.1
@@ -88,6 +88,15 @@ def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:
         log_factorial[total] - log_factorial[sampled] - log_factorial[total - sampled]
     )
     return float(np.logaddexp.reduce(of_lost + of_others - of_all))
+
+
+def cases_to_answer(statistics: Mapping[str, Statistic]) -> Ints | None:
+    """Return the numbers of the labeled cases, answered or not; `None` if that is not known."""
+    counted = _counts(statistics)
+    if counted is None:
+        return None
+    labeled, _ = counted
+    return np.flatnonzero(labeled)
 
 
 def _counts(statistics: Mapping[str, Statistic]) -> tuple[Floats, Floats] | None:

@@ -16,7 +16,7 @@ from evalkit.scoring.search.cells import PLACE
 from evalkit.scoring.search.family import LABELS, UNITS
 from evalkit.scoring.search.outcomes import Outcomes
 from evalkit.scoring.slices import Slices
-from evalkit.scoring.stats.arrays import Bools, Floats
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 
 PARTS: Final = 10
 """The data is cut into so many parts, and slices are parts that follow one another."""
@@ -43,6 +43,16 @@ def places(outcomes: Outcomes, cases: int) -> Slices | None:
     labeled = np.unique(outcomes.case)
     if len(labeled) < 2 * UNITS or _is_sorted(outcomes):
         return None
+    return runs_of_parts(labeled, cases)
+
+
+def runs_of_parts(labeled: Ints, cases: int) -> Slices:
+    """Return the parts of the data that follow one another as slices.
+
+    Args:
+        labeled: the numbers of the labeled cases, in order.
+        cases: the number of all cases.
+    """
     # Parts have about as many labeled cases each; the last one ends with the data.
     starts = [int(part[0]) for part in np.array_split(labeled, PARTS)]
     edges = [0, *starts[1:], cases]

@@ -32,9 +32,9 @@ from evalkit.scoring.decision import (
 from evalkit.scoring.search.cells import CROSS
 from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
-from evalkit.scoring.search.missing import missing_in
+from evalkit.scoring.search.missing import cases_to_answer, missing_in
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
-from evalkit.scoring.search.places import places
+from evalkit.scoring.search.places import places, runs_of_parts
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.search.variation import Groups, varying
@@ -126,6 +126,15 @@ class _FlatSlices:
         for other, (slices, _) in enumerate(self.of):
             if slices.column in parts and self.members[inside, other].all():
                 yield other
+
+    def with_places(self, places_: Slices) -> _FlatSlices:
+        """Return the slices with other places in the data."""
+        first = len(self.of) - self.placed
+        of = [(places_, index) for index in range(len(places_.values))]
+        members = np.concatenate([self.members[:, :first], places_.members], axis=1)
+        return replace(
+            self, placed=len(of), of=[*self.of[:first], *of], members=members
+        )
 
     def is_crossed(self, index: int) -> bool:
         """Return whether a slice is of two columns."""
@@ -313,6 +322,10 @@ class _Judge:
         """
         if self.clusters.count < self.clusters.cases:
             return {}
+        labeled = cases_to_answer(self.statistics)
+        if labeled is not None and slices.placed:
+            # Parts with as many labeled cases each, and not as many answers.
+            slices = slices.with_places(runs_of_parts(labeled, self.clusters.cases))
         found = missing_in(self.statistics, slices.members, self.scoring.confidence)
         if found is None:
             return {}
