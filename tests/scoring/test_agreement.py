@@ -289,7 +289,7 @@ def test_bounds_hold_every_completion(x, y, lost):
     n = len(x) + len(lost)
     table = correlated(np.zeros(n, int), [*x, *[np.nan] * len(lost)], [*y, *lost])
     items = {item.name.split("/")[1]: item for item in correlation_statistics(table, (1.0, 5.0))}
-    steps = np.linspace(1, 5, 33 if len(lost) < 3 else 17)
+    steps = np.linspace(1, 5, 33 if len(lost) < 3 else 9)
     reached = {name: [] for name in ORACLES}
     for filled in product(steps, repeat=len(lost)):
         every = np.array([*x, *filled])

@@ -114,7 +114,7 @@ def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within)
     """Forty clusters of four equal verdicts are forty observations; a slice within clusters differs by chance only."""
     generator = np.random.default_rng(0)
     p = []
-    for _ in range(12):
+    for _ in range(8):
         rights = np.repeat(generator.random(20) < 0.6, 4)
         values = ["ab"[n % 2] for n in range(80)] if within else np.repeat([*"ab"], 40).tolist()
         scores = run_of(
