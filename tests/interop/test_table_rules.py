@@ -46,6 +46,7 @@ OTHERS = [_words(FLAGS, seed, LABEL) for seed in (3, 4, 5)]
 BY_CRITERION = {f"ai_{name}": OTHERS[n] for n, name in enumerate("xyz")} | {
     f"md_{name}": _words(FLAGS, 30 + n, OTHERS[n]) for n, name in enumerate("xyz")
 }
+KINDS = [_words("xyz", 26), _words("xyz", 27)]
 BOTH = list(zip(JUDGE, LABEL, strict=True))
 GRADE = _words((1, 2, 3, 4, 5), 6)
 SCORE = _words((1, 2, 3, 4, 5), 7, GRADE)
@@ -109,6 +110,12 @@ SUMS: Mapping[str, Cells | tuple[Cells, str]] = {
         },
         "llm_score => expert_0 | expert_1 | expert_2",
     ),
+    "the verdict of a jury": (
+        {f"jury.votes.{name}": OTHERS[n] for n, name in enumerate(("gpt-4o", "claude", "gemini"))}
+        | {"jury.final": _majority(OTHERS), "human": LABEL},
+        ["jury.votes.gpt-4o", "jury.votes.claude", "jury.votes.gemini"],
+        ["human"],
+    ),
     "two annotators of three agree": (
         {"annotators.1": LABEL, "annotators.2": OTHERS[0], "annotators.3": LABEL}
         | {"gold_label": LABEL, "llm": JUDGE},
@@ -138,6 +145,8 @@ NO_RATERS: Mapping[str, Cells] = {
         "n_annotators": _words((5, 6, 7), 24),
         "annotators": _words((5, 6, 7), 25),
         "user": [f"user_{i % 7}" for i in range(ROWS)],
+        "student": [100 + i for i in range(ROWS)],
+        "doc": [f"d{i % 9}" for i in range(ROWS)],
     },
     "sources": {"gold_source": _words(("wiki", "web"), 21), "judge_version": ["v1"] * ROWS},
     "names of models": {"evaluation_model": ["gpt-4.1"] * ROWS},
@@ -299,6 +308,38 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         {"graders": [["gpt-4o", "human"], ["human", "gpt-4o"]] * (ROWS // 2)}
         | {"verdicts": [[j, h] if i % 2 == 0 else [h, j] for i, (j, h) in enumerate(BOTH)]},
         "verdicts.gpt-4o => verdicts.human",
+    ),
+    "names and values in lists": (
+        {"scores": [[["llm", j], ["human", h]] for j, h in BOTH]},
+        ["scores.llm"],
+        ["scores.human"],
+    ),
+    "a call that was repeated": (
+        {
+            "attempts": [
+                [{"error": "timeout"}] * (i % 3) + [{"verdict": j}] for i, j in enumerate(JUDGE)
+            ]
+        }
+        | {"human": LABEL},
+        ["attempts.verdict"],
+        ["human"],
+    ),
+    "a column for each class": (
+        {f"pred_{c}": [int(j == c) for j in KINDS[1]] for c in "xyz"}
+        | {f"human_{c}": [int(j == c) for j in KINDS[0]] for c in "xyz"},
+        ["pred_*"],
+        ["human_*"],
+    ),
+    "categories below the verdict": (
+        {"guard": [{"pass": "safe", "fail": f"unsafe\nS{i % 5}"}[j] for i, j in enumerate(JUDGE)]}
+        | {"human": _as({"pass": "safe", "fail": "unsafe"}, LABEL)},
+        ["guard"],
+        ["human"],
+    ),
+    "the token of a verdict": (
+        {"verdict_token": JUDGE, "human": LABEL},
+        ["verdict_token"],
+        ["human"],
     ),
     "objects as Python shows them": (
         {"judge": [f"Result(verdict=<V.{j.upper()}: 0>, why='a (b)')" for j in JUDGE]}
@@ -1158,8 +1199,8 @@ def test_rows_without_a_column_are_refused():
 
 
 def test_how_sure_a_verdict_is_makes_no_class_of_it():
-    sure = ("high confidence", "not certain")
-    judge = [f"{word} ({sure[i % 2]})" for i, word in enumerate(JUDGE)]
+    sure = ("high confidence", "not certain", "0.85", "70 %")
+    judge = [f"{word} ({sure[i % 4]})" for i, word in enumerate(JUDGE)]
     table = _read({"id": IDS, "judge": judge, "human": LABEL})
     assert {*table.values["judge"].values()} == {*FLAGS}
 

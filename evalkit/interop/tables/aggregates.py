@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import PATH
 from evalkit.interop.tables.words import fold, tokens, word_group
 
 _AGGREGATES: Final = word_group("aggregate")
@@ -110,3 +111,21 @@ def is_resolved(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     column = typed[name]
     resolves = not _RESOLVED.isdisjoint(tokens(name))
     return resolves and column.total >= _NEARLY_ALL * len(column.cells)
+
+
+def is_beside(name: str, group: Sequence[str]) -> bool:
+    """Return whether a path begins as those of a group do, as `jury.final` next to
+    `jury.gpt-4o`.
+    """
+    heads = {PATH.split(rater)[0] for rater in group}
+    return PATH.search(name) is not None and heads == {PATH.split(name)[0]}
+
+
+def has_numbered_twin(name: str, names: Sequence[str]) -> bool:
+    """Return whether another name differs only in its number."""
+    base_name = [part for part in tokens(name) if not part.isdigit()]
+    return any(
+        [part for part in tokens(twin) if not part.isdigit()] == base_name
+        for twin in names
+        if twin != name
+    )

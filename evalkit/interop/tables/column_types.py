@@ -132,7 +132,8 @@ _DEVIATING: Final = re.compile(
 )
 """A number and by how much it may be wrong."""
 _SURE: Final = re.compile(
-    r"\s*[(\[,–—-]\s*[^()\[\]]*(?:confiden|certain|\bsure|unsure|sicher|confian|置信|確信|확신)"
+    r"\s*[(\[]\s*(?:0?\.\d+|1\.0+|\d{1,3}\s*%)\s*[)\]]$"
+    r"|\s*[(\[,–—-]\s*[^()\[\]]*(?:confiden|certain|\bsure|unsure|sicher|confian|置信|確信|확신)"
     r"[^()\[\]]*[)\]]?$",
     re.IGNORECASE,
 )

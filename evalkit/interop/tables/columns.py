@@ -87,6 +87,7 @@ def columns_of(rows: Rows) -> Columns:
     _drop_totals(columns)
     _drop_sums_between(columns)
     _unmix(columns)
+    _keep_first_lines(columns)
     opened = dict(_opened(columns.cells, 0))
     units = list_of_units(opened)
     if units is not None:
@@ -266,6 +267,27 @@ def _unmix(columns: Columns) -> None:
         columns.notes.append(
             f"objects in '{name}' that are read by their '{key}': {len(objects)}"
         )
+
+
+def _keep_first_lines(columns: Columns) -> None:
+    """Read cells by their first line if all begin with a line that is a verdict, as `unsafe`
+    above `S1`.
+    """
+    meanings, _ = polarity()
+    for name, column in columns.cells.items():
+        filled = [cell for cell in column if cell is not None]
+        if not any(isinstance(cell, str) and "\n" in cell.strip() for cell in filled):
+            continue
+        first_lines = [
+            cell.strip().partition("\n")[0] if isinstance(cell, str) else ""
+            for cell in filled
+        ]
+        if not all(fold(line) in meanings for line in first_lines):
+            continue
+        columns.cells[name] = [
+            None if cell is None else cell.strip().partition("\n")[0] for cell in column
+        ]
+        columns.notes.append(f"cells of '{name}' are read by their first line")
 
 
 def _has_words(

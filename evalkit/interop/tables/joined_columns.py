@@ -22,6 +22,10 @@ _FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 _ONE_HOT: Final = ("a", "b", "tie")
 _NOT_IN_BASE: Final = (*_ONE_HOT, "model", "response", "draw")
 _COUNTS: Final = "counts of votes: the word with most is the verdict"
+_CLASSES: Final = "read as one column of classes"
+_FEWEST_CLASSES: Final = 3
+_OPPOSITES: Final = {"pass", "fail"}
+_MARKS: Final = word_group("mark")
 _VOTES: Final = word_group("votes")
 _TOTAL: Final = word_group("all_votes")
 _TIES: Final = word_group("tied_votes")
@@ -61,6 +65,50 @@ def join_one_hot(parts: Parts) -> None:
             continue
         name = f"{base_name}_*".replace(" ", "_")
         _replace(parts, [*sides.values()], name, winners)
+
+
+def join_classes(parts: Parts) -> None:
+    """Join columns of a rater for each class, of which each row has one mark, to a column
+    of classes.
+    """
+    columns_by_base: dict[tuple[str, ...], dict[str, str]] = {}
+    for name, column in parts.typed.items():
+        *base_words, word = tokens(name) or ("",)
+        base = tuple(base_words)
+        if base and _has_marks(column):
+            columns_by_base.setdefault(base, {}).setdefault(word, name)
+    meanings, _ = polarity()
+    named = [
+        columns.keys()
+        for base, columns in columns_by_base.items()
+        if strength(" ".join(base))[1] > 1
+    ]
+    for base, columns in columns_by_base.items():
+        # Another rater's columns have the same classes.
+        if columns.keys() not in named:
+            continue
+        are_opposite = {meanings.get(fold(word)) for word in columns} == _OPPOSITES
+        if len(columns) < _FEWEST_CLASSES and not are_opposite:
+            continue
+        by_row = [
+            [word for word, name in columns.items() if _is_marked(parts, name, row)]
+            for row in range(len(parts.columns))
+        ]
+        # A row with several marks has no single class, so that nothing is joined.
+        if all(len(words) == 1 for words in by_row):
+            classes: list[str | None] = [word for [word] in by_row]
+            name = f"{'_'.join(base)}_*"
+            _replace(parts, [*columns.values()], name, classes, _CLASSES)
+
+
+def _has_marks(column: TypedColumn) -> bool:
+    words = {fold(word) for word in column.words}
+    return column.is_binary or column.kind == "flag" or words <= _MARKS
+
+
+def _is_marked(parts: Parts, name: str, row: int) -> bool:
+    text = parts.typed[name].texts[row] or ""
+    return text.strip() in _MARKED or fold(text) in _MARKS
 
 
 def join_votes(parts: Parts) -> None:

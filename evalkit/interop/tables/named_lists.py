@@ -8,12 +8,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from evalkit.datasets.text import is_conversation
-from evalkit.interop.tables.words import known_words, matches, names_rater, tokens
+from evalkit.interop.tables.words import (
+    known_words,
+    matches,
+    names_rater,
+    tokens,
+    word_group,
+)
 
 _MOST_NAMES: Final = 20
 _LONGEST_NAME: Final = 60
 _RATED: Final = ("judge", "human", "label", "verdict")
 """The groups of words by which a name says whose verdict it is."""
+
+_NAMED_VALUE: Final = ("name", "value")
+"""What a list of two has that names its value."""
+_FAILED: Final = word_group("failed_call")
+"""Keys of an object that says that a call failed."""
+_ABOUT_FAILURE: Final = word_group("about_failure")
 
 Item = Mapping[str, Any]
 Lists: TypeAlias = Sequence[list[Any] | None]
@@ -33,6 +45,10 @@ def by_name(
         column: Its cells.
         lists: Its cells as lists.
     """
+    if _are_named_values(lists):
+        # [["llm", 4], ["human", 5]] is {"llm": 4, "human": 5}.
+        return [dict(cell) if cell else None for cell in lists]
+    lists = [_without_failures(cell) for cell in lists]
     filled = [cell for cell in lists if cell]
     items = [item for cell in filled for item in cell]
     are_objects = all(isinstance(item, dict) for item in items)
@@ -50,6 +66,38 @@ def by_name(
     if rated and longest <= _MOST_NAMES:
         return [_by_position(cell) if cell else None for cell in lists]
     return column
+
+
+def _are_named_values(lists: Lists) -> bool:
+    """Return whether lists have pairs of a rater's name and a value, each name once."""
+    filled = [cell for cell in lists if cell]
+    names = set()
+    for cell in filled:
+        for pair in cell:
+            if not isinstance(pair, list) or len(pair) != len(_NAMED_VALUE):
+                return False
+            name, value = pair
+            if not isinstance(name, str) or isinstance(value, dict | list):
+                return False
+            names.add(name)
+        if len({name for name, _ in cell}) < len(cell):
+            return False
+    return bool(names) and len(names) <= _MOST_NAMES and all(map(names_rater, names))
+
+
+def _without_failures(cell: list[Any] | None) -> list[Any] | None:
+    """Return a list without calls that failed and were repeated."""
+    kept = [
+        item
+        for item in cell or ()
+        if not isinstance(item, dict) or not _is_failure(item)
+    ]
+    return kept or cell
+
+
+def _is_failure(item: Item) -> bool:
+    keys = {*item}
+    return bool(keys & _FAILED) and keys <= _FAILED | _ABOUT_FAILURE
 
 
 def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final
 
 from evalkit.interop.tables.column_types import (
@@ -51,6 +52,7 @@ _CHOICES: Final = word_group("choice")
 _INDEXES: Final = word_group("index")
 _LEVELS: Final = word_group("level")
 _USERS: Final = word_group("user")
+_PARTS_OF_UNITS: Final = word_group("part_of_unit")
 _NUMBERED: Final = re.compile(r"([a-z]+)[ _.#-]?\d+", re.IGNORECASE)
 """A person by number, such as `user_7`."""
 _FEWEST_PEOPLE: Final = 3
@@ -146,6 +148,8 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     column = typed[name]
     if len(tokens(last_part)) == 1 and _has_numbered_people(last_part, column):
         return True
+    if column.is_numeric and _counts_people(name):
+        return True
     if len(tokens(last_part)) > 1 or not matches(last_part, "rater") or is_model(name):
         return False
     if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
@@ -169,6 +173,15 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         return False
     unnamed = [column for column in judging if strength(column)[1] < 2]
     return words and bool(unnamed if column.is_numeric else judging)
+
+
+def _counts_people(name: str) -> bool:
+    """Return whether a name is the plural of a word for raters, as `annotators`."""
+    parts = tokens(name)
+    if len(parts) != 1 or not parts[0].endswith("s"):
+        return False
+    singular = parts[0].removesuffix("s")
+    return matches(singular, "rater") or singular in _USERS
 
 
 def _has_numbered_people(name: str, column: TypedColumn) -> bool:
@@ -223,8 +236,12 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if not named and not levels:
         return False
     if column.kind == "id":
-        # all different integers are ids, unless a rater is named
-        return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
+        # all different integers are ids, unless a rater is named and they do not count rows
+        is_named = strength(name)[1] > 1 and not matches(name, "id")
+        counts = len(tokens(name)) == 1 and _counts_rows(column)
+        return column.is_numeric and is_named and not counts
+    if _names_parts(name, column) and not shares_words(name, typed):
+        return False
     many = column.kind == "text" and _has_many_classes(name, column, typed)
     if not (many or column.may_be_verdict) or is_names_of_raters(name, typed):
         return False
@@ -239,6 +256,20 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     is_grade = column.is_numeric and matches(last_part, "value")
     is_comment = matches(last_part, "text") and not is_grade
     return not (is_comment and _has_verdicts(name, typed))
+
+
+def _counts_rows(column: TypedColumn) -> bool:
+    """Return whether each number is one more than the one above it."""
+    numbers = [column.numbers.get(text or "", 0.0) for text in column.texts]
+    return all(below - above == 1 for above, below in pairwise(numbers))
+
+
+def _names_parts(name: str, column: TypedColumn) -> bool:
+    """Return whether a column such as `doc` has parts of units by number, as `d7`."""
+    last_word = tokens(name)[-1:]
+    if _PARTS_OF_UNITS.isdisjoint(last_word) or column.is_numeric:
+        return False
+    return all(_NUMBERED.fullmatch(word.strip()) for word in column.words)
 
 
 def _is_answer(
@@ -344,7 +375,7 @@ def _has_levels(
     """Return whether a column that is named as a measure has the words of another
     rater, as `gpt_level` may.
     """
-    if says_agreement(name) or column.is_numeric or strength(name)[1] < 3:
+    if says_agreement(name) or column.is_numeric or strength(name)[1] < 2:
         return False
     return matches(name, "measured") and shares_words(name, typed)
 

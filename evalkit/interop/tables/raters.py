@@ -12,7 +12,13 @@ from dataclasses import replace
 from typing import Final
 
 from evalkit.core.errors import DatasetError
-from evalkit.interop.tables.aggregates import find_sums, is_aggregate, is_resolved
+from evalkit.interop.tables.aggregates import (
+    find_sums,
+    has_numbered_twin,
+    is_aggregate,
+    is_beside,
+    is_resolved,
+)
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import (
     NO_LABELS,
@@ -237,11 +243,12 @@ def _drop_sums(
             len(group) <= _FEWEST_SUMMED
             and name in raters.labels
             and is_resolved(name, typed)
+            and not is_beside(name, group)
         )
     }
     sums = find_sums(summed, group, typed)
     # Numbered raters who agree have the majority's words, too, and are no sums.
-    plain = [name for name in sums if not _has_twin(name, group)]
+    plain = [name for name in sums if not has_numbered_twin(name, group)]
     if len(sums) > 1:
         sums = plain or sums[-1:]
     for name in sums:
@@ -250,16 +257,6 @@ def _drop_sums(
         raters.unused[name] = (
             f"sums up {', '.join(rater for rater in group if rater != name)}"
         )
-
-
-def _has_twin(name: str, names: Sequence[str]) -> bool:
-    """Return whether another name differs only in its number."""
-    base_name = [part for part in tokens(name) if not part.isdigit()]
-    return any(
-        [part for part in tokens(twin) if not part.isdigit()] == base_name
-        for twin in names
-        if twin != name
-    )
 
 
 def _drop_aggregates(
@@ -464,6 +461,8 @@ def _assign_unknown(
         judging = [name for name in judging if name not in taken]
     # A column may be in several lists; the first position counts.
     judging = list(dict.fromkeys(judging))
+    # One word in all rows says nothing next to columns that differ.
+    judging = [name for name in judging if len(typed[name].words) > 1] or judging
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)

@@ -27,6 +27,7 @@ from evalkit.interop.tables.fixed_roles import (
     strength,
 )
 from evalkit.interop.tables.joined_columns import (
+    join_classes,
     join_one_hot,
     join_sided_scores,
     join_votes,
@@ -156,6 +157,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
         name_raters(parts)
     # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
     join_one_hot(parts)
+    join_classes(parts)
     join_votes(parts)
     _check_named(parts, choices.columns.values(), where)
     parts.roles = fixed_roles(parts.typed, choices)

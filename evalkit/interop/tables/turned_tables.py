@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from evalkit.datasets.rows import Placed
-from evalkit.interop.tables.words import matches, names_rater, tokens
+from evalkit.interop.tables.words import is_first_name, matches, names_rater, tokens
 
 Rows: TypeAlias = Sequence[Placed]
 TURNED: Final = "read with a row for each case, as the file has one for each rater"
@@ -51,9 +51,16 @@ def _are_raters(head: str, raters: Sequence[Any], cases: Sequence[str]) -> bool:
     are_texts = all(isinstance(rater, str) and rater.strip() for rater in raters)
     if not are_texts or len({*raters}) < len(raters) or _CASE in raters:
         return False
-    if all(map(names_rater, raters)):
-        return True
-    return matches(head, "rater") and _are_numbered(cases)
+    if matches(head, "rater"):
+        return all(map(names_rater, raters)) or _are_numbered(cases)
+    # Models in rows may be those that answered, unless people are among them.
+    people = [rater for rater in raters if _is_person(rater)]
+    has_both = 0 < len(people) < len(raters)
+    return has_both and all(map(names_rater, raters))
+
+
+def _is_person(rater: str) -> bool:
+    return matches(rater, "human") or is_first_name(rater)
 
 
 def _are_numbered(cases: Sequence[str]) -> bool:
