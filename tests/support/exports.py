@@ -706,6 +706,16 @@ def score_columns() -> dict[str, Any]:
         "score_columns arize": arize,
         "score_columns vertex pairs": pairwise,
         "score_columns azure": {"rows": azure, "metrics": {"relevance": 0.5}, "studio_url": None},
+        "score_columns azure ratings": [
+            {
+                "inputs.query": f"What is {i}?",
+                "inputs.human_quality": GRADES[i],
+                "outputs.quality.quality": SCORES[i],
+                "outputs.quality.quality_result": "pass",
+                "outputs.f1_score.f1_score": 0.1 + i / 100,
+            }
+            for i in range(N)
+        ],
         "score_columns mlflow ratings": mlflow,
         "score_columns vertex ratings": vertex,
         "score_columns trulens ratings": trulens,

@@ -238,7 +238,7 @@ def _assess(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     source: Source = JUDGE
     if judge.startswith(_BY_PEOPLE) or is_persons(name):
         source = PERSON
-    elif name.casefold() in _CODE or is_code(name):
+    elif name.casefold() in _CODE or any(map(is_code, name.split("."))):
         source = CODE
     score = values.get("score")
     word = values.get("word")

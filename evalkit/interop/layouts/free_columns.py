@@ -7,7 +7,7 @@ other raters. Names alone decide for numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from evalkit.core.values import Json, JsonObject
@@ -251,24 +251,33 @@ def _of_its_kind(
     """Return the criteria that have values of the kind of a column's, or all if none has:
     words are not compared with grades.
     """
-    kind = _kind(assessment("", "", CODE, value) for value in values)
+    kinds = _kinds(assessment("", "", CODE, value) for value in values)
     fitting = [
         criterion
         for criterion in criteria
-        if {kind, _kind(entry for entry in present if entry.name == criterion)}
-        != {"word", "score"}
+        if not _are_apart(
+            kinds, _kinds(entry for entry in present if entry.name == criterion)
+        )
     ]
     return fitting or criteria
 
 
-def _kind(entries: Iterable[Assessment]) -> str:
-    """Return what values are: `word`, `flag` for 0 and 1 only, or `score`."""
-    scores = [entry.score for entry in entries if entry.word is None]
-    if not scores:
-        return "word"
-    if {*scores} <= {0.0, 1.0}:
-        return "flag"
-    return "score"
+def _are_apart(kinds: Set[str], others: Set[str]) -> bool:
+    """Return whether one has only words, and the other only grades."""
+    return {*map(frozenset, (kinds, others))} == {
+        frozenset({"word"}),
+        frozenset({"score"}),
+    }
+
+
+def _kinds(entries: Iterable[Assessment]) -> set[str]:
+    """Return what values are: `word`, and `flag` for 0 and 1 only, or `score`."""
+    every = [*entries]
+    scores = {entry.score for entry in every if entry.score is not None}
+    kinds = {"word"} if any(entry.word is not None for entry in every) else set()
+    if scores:
+        kinds.add("flag" if scores <= {0.0, 1.0} else "score")
+    return kinds
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
