@@ -99,10 +99,13 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
     names = named_columns(header)
     if _are_unique(names):
         # Merged cells name the groups of columns whose own names are below and occur twice.
-        groups = rows[above : above + 2]
-        if len(groups) > 1 and not all(map(str.strip, header[1:])):
-            joined = _join_header_rows(groups[0], groups[1], rows[above + 2 :])
-            if joined and not _are_unique([_name(cell) for cell in groups[1]]):
+        has_unnamed = not all(map(str.strip, header[1:]))
+        if has_unnamed and above + 1 < len(rows):
+            lower_row = rows[above + 1]
+            below = rows[above + 2 :]
+            joined = _join_header_rows(rows[above], lower_row, below)
+            lower_names = [_name(cell) for cell in lower_row]
+            if joined and not _are_unique(lower_names):
                 return named_columns(joined), above + 2
         return names, above + 1
     pairs = [(above - 1, above), (above, above + 1)]
@@ -118,7 +121,8 @@ def header_of(rows: Sequence[Sequence[Any]], above: int) -> tuple[list[str], int
 
 def _are_unique(names: Sequence[str]) -> bool:
     filled = [name for name in names if name.strip()]
-    return len(set(filled)) == len(filled)
+    distinct = set(filled)
+    return len(distinct) == len(filled)
 
 
 def _join_header_rows(
@@ -164,8 +168,10 @@ def _name(cell: Any) -> str:
 
 def _repeats(row: Sequence[Any], names: Sequence[str]) -> bool:
     """Return whether a cell of a row is the name of its column."""
-    cells = zip(row, names, strict=False)
-    return any(not is_blank(cell) and str(cell) == name for cell, name in cells)
+    for cell, name in zip(row, names, strict=False):
+        if not is_blank(cell) and str(cell) == name:
+            return True
+    return False
 
 
 def _is_number(name: str) -> bool:
@@ -258,8 +264,10 @@ def is_footer(cells: Sequence[str], rows: Iterator[list[str]]) -> bool:
     # A single word may be a row that was cut off.
     if len(cells) != 1 or len(cells[0].split()) < 2:
         return False
-    rest = list(islice(rows, _LONGEST_FOOTER + 1))
-    return len(rest) <= _LONGEST_FOOTER and all(len(row) < 2 for row in rest)
+    below = list(islice(rows, _LONGEST_FOOTER + 1))
+    if len(below) > _LONGEST_FOOTER:
+        return False
+    return all(len(row) < 2 for row in below)
 
 
 def _records(lines: Iterable[str], delimiter: str) -> list[list[str]]:

@@ -54,9 +54,12 @@ class CutTableError(ValueError):
 
 def document_in(lines: Sequence[str]) -> str:
     """Return what document a text is by its first line; empty if it is none."""
-    first_line = next((line.strip() for line in lines if line.strip()), "").casefold()
-    kinds = (kind for start, kind in _STARTS.items() if first_line.startswith(start))
-    return next(kinds, "")
+    filled = (line.strip() for line in lines if line.strip())
+    first_line = next(filled, "").casefold()
+    for start, kind in _STARTS.items():
+        if first_line.startswith(start):
+            return kind
+    return ""
 
 
 def has_rules(lines: Sequence[str]) -> bool:
@@ -160,7 +163,9 @@ def _doubled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
     if not (header.startswith(bars) and header.endswith(bars)):
         return None
     names = _cells(header.replace(bars, "|"))
-    rows = [(number, names), *((number, _cells(line)) for number, line in lines[1:])]
+    rows = [(number, names)]
+    for number, line in lines[1:]:
+        rows.append((number, _cells(line)))
     widths = {len(cells) for _, cells in rows}
     return rows if len(widths) == 1 else None
 
@@ -215,9 +220,9 @@ def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | No
 def _without_numbers(rows: list[TextRow]) -> list[TextRow]:
     """Return rows without the first column if it counts them."""
     _, *below = rows
-    counts = all(cells[0] == str(count) for count, (_, cells) in enumerate(below, 1))
-    if not counts:
-        return rows
+    for count, (_, cells) in enumerate(below, 1):
+        if cells[0] != str(count):
+            return rows
     return [(number, cells[1:]) for number, cells in rows]
 
 

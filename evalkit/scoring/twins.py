@@ -4,8 +4,9 @@ differ have no effect.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from evalkit.core.types import ItemVerdict, Verdict
 from evalkit.scoring.verdicts.objects import field_values
@@ -30,6 +31,13 @@ class Judged(Protocol):
         """Its verdicts."""
 
 
+class _Key(NamedTuple):
+    """What jobs must have in common before their verdicts are compared."""
+
+    dataset: str
+    judges: frozenset[str]
+
+
 def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
     """Return the groups of two or more jobs of one dataset with equal verdicts, in the
     order of the jobs.
@@ -39,13 +47,19 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
     verdict, are no twins.
     """
     judged = [job for job in jobs if job.verdicts]
-    datasets_and_judges = [(job.dataset, _judges(job.verdicts)) for job in judged]
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for job, key in zip(judged, datasets_and_judges, strict=True):
+    keys = [_Key(job.dataset, _judges(job.verdicts)) for job in judged]
+    jobs_with_key = Counter(keys)
+    # {(key, verdicts): names of jobs}, in the order of the jobs.
+    groups: dict[tuple[_Key, frozenset[tuple[Any, ...]]], list[str]] = {}
+    for job, key in zip(judged, keys, strict=True):
         # The verdicts are only read of jobs that another one can be a twin of.
-        if datasets_and_judges.count(key) > 1:
-            groups.setdefault((key, _outcomes(job.verdicts)), []).append(job.job)
-    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+        if jobs_with_key[key] == 1:
+            continue
+        outcomes = _outcomes(job.verdicts)
+        names = groups.setdefault((key, outcomes), [])
+        names.append(job.job)
+    twins = [tuple(names) for names in groups.values() if len(names) > 1]
+    return tuple(twins)
 
 
 def _judges(verdicts: Sequence[Verdict]) -> frozenset[str]:
@@ -53,10 +67,11 @@ def _judges(verdicts: Sequence[Verdict]) -> frozenset[str]:
 
 
 def _outcomes(verdicts: Sequence[Verdict]) -> frozenset[tuple[Any, ...]]:
-    return frozenset(
-        (*outcome, _answers(items or ()))
-        for *outcome, items in field_values(verdicts, *_OUTCOME)
-    )
+    outcomes = set()
+    for *outcome, items in field_values(verdicts, *_OUTCOME):
+        answers = _answers(items or ())
+        outcomes.add((*outcome, answers))
+    return frozenset(outcomes)
 
 
 def _answers(items: Sequence[ItemVerdict]) -> tuple[tuple[Any, ...], ...]:

@@ -9,12 +9,19 @@ import pytest
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
 from tests.support.fake_provider import refused, said
 
+STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
+NO_TEMPLATE = "prompt.template: no template 'quux'; choose from "
+
 
 def files(commands: Commands) -> None:
     """Lay down the files that the commands below are wrong about."""
     commands.write("good.jsonl", pair(1), pair(2))
     commands.write("notjson.jsonl", pair(1), "{oops")
+    commands.write("twice.jsonl", pair(1), pair(2), pair(1))
+    commands.write("notutf8.jsonl").write_bytes(b'{"id": "\xff"}\n')
+    commands.write("study.yaml", STUDY)
     commands.write("prompts/en/mine.md.j2", "Judge this.", "{{ nonsense }}")
+    commands.write("prompts/en/open.md.j2", "{% if context %}")
     commands.write(
         "database.sqlite",
         "this is a text, and by no means a database; it goes on for a while so that SQLite reads it",
@@ -26,6 +33,14 @@ def files(commands: Commands) -> None:
 QUIET = "tracking=none"
 DATA = ("run", "judge=gpt-4o", "dataset=file", QUIET)
 MISTAKES = {
+    "unknown judge in a sweep": (
+        ("run", "judge=gpt-4o,gpt4", "-m", "swap=none"),
+        "judge=gpt4: no such judge; did you mean 'gpt-4o'? (job judge=gpt4 swap=none)",
+    ),
+    "misspelt key in a study": (
+        ("run", "study.yaml"),
+        "study.yaml:4: tie.treshold: no such key; did you mean 'threshold'?",
+    ),
     "missing dataset": (
         (*DATA, "dataset.path=god.jsonl"),
         "god.jsonl: no such file; did you mean 'good.jsonl'?",
@@ -33,6 +48,15 @@ MISTAKES = {
     "row that is not JSON": (
         (*DATA, "dataset.path=notjson.jsonl"),
         "notjson.jsonl:2: the row is not JSON (column 2",
+    ),
+    "file that is not UTF-8": ((*DATA, "dataset.path=notutf8.jsonl"), "notutf8.jsonl:1: "),
+    "row without the mapped column": (
+        (*DATA, "dataset.path=good.jsonl", "dataset.fields.response_b=answer"),
+        "good.jsonl:1: no column 'answer' for response_b; the columns are ",
+    ),
+    "duplicate id": (
+        (*DATA, "dataset.path=twice.jsonl"),
+        "twice.jsonl:3: id 'c1' is already used in line 1; make ids unique",
     ),
     "no API key": (
         ("run", "judge=gpt-4o", QUIET),
@@ -58,11 +82,17 @@ MISTAKES = {
         ("run", "prompt.template=mine", QUIET),
         "prompts/en/mine.md.j2:2: unknown placeholder 'nonsense'; ",
     ),
+    "unfinished template": (("run", "prompt.template=open", QUIET), "prompts/en/open.md.j2:1: "),
+    "no such template": (("run", "prompt.template=quux", QUIET), NO_TEMPLATE),
     "a sweep as a command": (
         ("sweep",),
         "sweep: no such command; write evalkit run -m KEY=VALUE,VALUE",
     ),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
+    "no command near it": (
+        ("frobnicate",),
+        "frobnicate: no such command; choose from align, audit, batch, check, ",
+    ),
     "data file as a study": (
         ("run", "bare.csv"),
         "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
@@ -149,11 +179,17 @@ MISTAKES = {
         ("run", "store=read_only", QUIET),
         "store.sqlite: cannot be opened; ",
     ),
+    "store of another kind": (
+        ("run", "store.url=mysql://x", QUIET),
+        "store.url: there is no 'mysql'; choose from postgres, postgresql, sqlite",
+    ),
     "ui without runs": (
         ("ui",),
         "mlflow.db: no runs are recorded yet; `evalkit run` records the first",
     ),
     "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),
+    "score without a run": (("score",), "evalkit score: needs RUN; try evalkit score --help"),
+    "import without a file": (("import", "llmbar"), "evalkit import: needs PATH; try evalkit"),
     "init where a file is": (("init", "file"), "file: cannot be written ("),
 }
 

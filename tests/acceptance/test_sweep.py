@@ -1,17 +1,20 @@
 """`-m`: what jobs ask alike is sent once, and MLflow has one parent with a child for each job."""
 
 import json
+import signal
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy, rmtree
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support.command_line import Commands, Done, fake, pair, prefers
-from tests.support.fake_provider import Provider
+from tests.support.fake_provider import Provider, Reply, said
 
 pytestmark = pytest.mark.slow
 Within = Callable[..., Done]
@@ -58,6 +61,36 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
     )
     assert len(provider.requests) == 2 * CASES
     assert f"Leaderboard of {JOBS} jobs" in first.out
+
+
+@pytest.mark.thorough
+def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
+    commands, within, provider, tmp_path
+):
+    """The second job's judge does not answer before the interrupt; the first is recorded meanwhile."""
+    answers, asked = Event(), Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        if body["model"] != "slow":
+            return said("[[A]]")
+        asked.set()
+        return replace(said("[[A]]"), hang=answers)
+
+    provider.rule = rule
+    sweep = [*words(provider), "judge.model=openai/quick,openai/slow", "hydra.sweep.dir=s", "-m"]
+    with commands.started(*sweep, log=tmp_path / "log") as begun:
+        begun.wait_for(asked)
+        begun.send(signal.SIGINT)
+        answers.set()
+        assert begun.ended() == 130, begun.said()
+    first = json.loads((commands.folder / "s" / "0" / "manifest.json").read_text())
+    states = query(
+        commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'"
+    )
+    assert states == [(first["mlflow_run_id"], "FINISHED")]
+    assert not (commands.folder / "s" / "1" / "manifest.json").exists()
+    assert "already finished: judge.model=openai/quick" in within(*sweep).err
+    assert len(query(commands.folder, "select 1 from runs where status = 'FINISHED'")) == 3
 
 
 def check_interrupted(commands: Commands, within: Within, sweep: list[str], folder: Path) -> None:

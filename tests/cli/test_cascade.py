@@ -4,6 +4,8 @@ import asyncio
 import json
 import re
 import shutil
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from evalkit.cli.watch import Watched
 from evalkit.core.errors import ConfigError
 from evalkit.serving.service import CaseInput, Service
 from evalkit.serving.tools.models import PairwiseCompareInput
-from tests.support.command_line import Done, pair, run_once, shown
+from tests.support.command_line import Commands, Done, pair, run_once, shown
 from tests.support.fake_provider import Provider, Reply, said, serving
 
 Call = Callable[..., Done]
@@ -284,6 +286,30 @@ def test_what_a_cascade_cannot_do_is_one_line(call, provider, command, said_):
         said_ = "labels choose the thresholds of a cascade"
     assert said_ in call(*command, status=1).line()
     assert provider.requests == []
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_an_interrupted_cascade_goes_on_where_it_stopped(provider, tmp_path):
+    reached = threading.Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        if body["model"] == "large" and len(provider.requests) > 250:
+            reached.set()
+        return judges(body)
+
+    provider.rule = rule
+    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite")})
+    with commands.started("run", *words("runner.concurrency=1"), log=tmp_path / "log") as started:
+        started.wait_for(reached)
+        started.send(signal.SIGINT)
+        assert started.ended() == 130, started.said()
+    assert not (tmp_path / "first").exists()
+    before = len(provider.requests)
+    assert 250 < before < 320
+    done = commands("run", *words())
+    assert len(provider.requests) == 320
+    assert f"{before:,} stored" in done.out
 
 
 @pytest.mark.parametrize("source", ["first", "judge"])

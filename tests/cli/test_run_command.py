@@ -126,6 +126,34 @@ def test_the_python_interface_refuses_too(call, provider, tmp_path):
     assert len(run(config, tmp_path / "first", overwrite=True).judgments) == 4
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_a_sweeps_folder_holds_one_sweep(call, provider, tmp_path):
+    given = words(provider, "hydra.sweep.dir=swept")
+    call("run", *given, "swap=both,none,random", "-m")
+    before, asked = contents(tmp_path / "swept"), len(provider.requests)
+    line = call("run", *given, "swap=both,none", "tie=forbid", "-m", status=1).line()
+    assert (
+        "swept: contains another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw"
+        in line
+    )
+    assert (
+        "swept: contains a sweep"
+        in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
+    )
+    assert contents(tmp_path / "swept") == before
+    assert len(provider.requests) == asked
+    call("run", *given, "swap=both,none,random", "-m")  # the same one may be repeated, and extended
+    call("run", *given, "swap=both,none,random,mean", "-m")
+    call("run", *given, "swap=both,none", "tie=forbid", "-m", "--overwrite")
+    assert sorted(path.name for path in (tmp_path / "swept").iterdir() if path.is_dir()) == [
+        "0",
+        "1",
+    ]
+    board = json.loads((tmp_path / "swept" / "leaderboard.json").read_text())
+    assert len(board["rows"]) == 2
+
+
 def test_a_run_without_usable_answers_exits_with_2(call, provider, tmp_path):
     provider.rule = lambda _: said("I would rather not say.")
     given = words(provider)

@@ -3,13 +3,14 @@
 import csv
 import json
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import Done, fake, pair, shown
+from tests.support.command_line import Commands, Done, fake, pair, shown
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.thorough import some_of
 
@@ -166,6 +167,22 @@ def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, prov
     assert "Settled: " in done.out
 
 
+@pytest.mark.thorough
+def test_failed_requests_stay_missing_and_widen_the_interval(call, provider):
+    call("run", *words(provider, folder="whole"))
+    whole = len(lines("cases.jsonl", "whole"))
+    fails = lambda body: (  # noqa: E731
+        Reply({"error": {"message": "no"}}, 400) if number(body) % 12 == 5 else judge(body)
+    )
+    provider.rule = fails
+    more = ["runner.retries=0", "runner.max_failure_rate=0.5", "store.mode=refresh"]
+    call("run", *words(provider, *more))
+    metric = read("metrics.json")["metrics"]["win_rate/a"]
+    assert metric["missing"] > 3
+    assert metric["n"] + metric["missing"] == len(lines("cases.jsonl")) > whole
+    assert metric["low"] < metric["worst_low"] < metric["worst_high"] < metric["high"]
+
+
 def test_a_plan_says_how_many_clusters_it_takes(call, provider):
     price = ["judge.price={input: 1, output: 1}"]
     few = call("plan", *words(provider, *price, width=0.1)).out
@@ -292,3 +309,31 @@ def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp
     assert found["n"] + found["missing"] == len(cases) * (2 if metric == "score/mean" else 1)
     assert found["high"] - found["low"] <= width
     assert "equal" in call("reproduce", "first").out
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_where_it_stopped(provider, tmp_path):
+    import signal
+
+    reached = threading.Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        if len(provider.requests) > 40:
+            reached.set()
+        return judge(body)
+
+    provider.rule = rule
+    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite")})
+    with commands.started(
+        "run", *words(provider, "runner.concurrency=1"), log=tmp_path / "log"
+    ) as started:
+        started.wait_for(reached)
+        started.send(signal.SIGINT)
+        assert started.ended() == 130
+    before = len(provider.requests)
+    done = commands("run", "-v", *words(provider, "runner.concurrency=1"))
+    assert "Settled: " in done.out
+    cases = (tmp_path / "first" / "cases.jsonl").read_text("utf-8").splitlines()
+    assert len(provider.requests) <= 2 * len(cases) + 4
+    assert f"{before} stored" in done.out or f"{before - 1} stored" in done.out

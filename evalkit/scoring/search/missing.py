@@ -42,11 +42,11 @@ def missing_in(
     # shape (slices,)
     units = np.rint(labeled @ members)
     hits = np.rint(missing @ members)
-    others = total - units
+    outside = total - units
     share = hits / np.maximum(units, 1)
-    share_of_others = (lost - hits) / np.maximum(others, 1)
-    is_large = (units >= FEW) & (others >= FEW)
-    is_material = is_large & (share - share_of_others >= MATERIAL)
+    share_outside = (lost - hits) / np.maximum(outside, 1)
+    is_large = (units >= FEW) & (outside >= FEW)
+    is_material = is_large & (share - share_outside >= MATERIAL)
     if not is_material.any():
         return None
     # Here, because SciPy takes longer to import than the search of a small table takes.
@@ -54,7 +54,9 @@ def missing_in(
 
     log_p = np.zeros(len(hits))
     for index in np.flatnonzero(is_material):
-        log_p[index] = log_upper_tail(int(hits[index]), int(units[index]), lost, total)
+        hits_in_slice = int(hits[index])
+        units_in_slice = int(units[index])
+        log_p[index] = log_upper_tail(hits_in_slice, units_in_slice, lost, total)
     # The first of equal ones: columns come before pairs of them, and both before places.
     most = int(np.argmin(log_p))
     if log_p[most] > np.log((1 - confidence) / len(log_p)):
@@ -72,22 +74,23 @@ def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:
     The logarithm, because slices in which most answers are missing have a p-value of about 0.
     (SciPy has the same in `scipy.stats`, whose import takes longer than a small check.)
     """
-    # log_factorial[k] is log(k!)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
-    counts = np.arange(hits, min(sampled, lost) + 1)
-    others = total - lost
-    rest = sampled - counts
-    # A count that leaves more of the rest than there are cannot be sampled.
-    counts = counts[rest <= others]
-    rest = rest[rest <= others]
-    of_lost = log_factorial[lost] - log_factorial[counts] - log_factorial[lost - counts]
-    of_others = (
-        log_factorial[others] - log_factorial[rest] - log_factorial[others - rest]
-    )
-    of_all = (
-        log_factorial[total] - log_factorial[sampled] - log_factorial[total - sampled]
-    )
-    return float(np.logaddexp.reduce(of_lost + of_others - of_all))
+    numbers = np.arange(1, total + 1)
+    # log_factorial[k] is log(k!).
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(numbers))])
+
+    def log_choices(size: int, chosen: Ints) -> Floats:
+        excluded = log_factorial[size - chosen]
+        ways: Floats = log_factorial[size] - log_factorial[chosen] - excluded
+        return ways
+
+    answered = total - lost
+    most = min(sampled, lost)
+    # As many as are sampled, or more of them would be answered than there are.
+    fewest = max(hits, sampled - answered)
+    counts = np.arange(fewest, most + 1)
+    log_ways = log_choices(lost, counts) + log_choices(answered, sampled - counts)
+    all_ways = log_choices(total, np.array(sampled))
+    return float(np.logaddexp.reduce(log_ways - all_ways))
 
 
 def cases_to_answer(statistics: Mapping[str, Statistic]) -> Ints | None:

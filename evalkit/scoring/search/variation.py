@@ -154,10 +154,11 @@ def _p(group: Ints, outcomes: Outcomes, generator: np.random.Generator) -> float
     # The observed order is one of those that are compared.
     exceeding = 1
     permuted = residuals.copy()
-    strata = [
-        np.flatnonzero(outcomes.stratum == stratum)
-        for stratum in np.unique(outcomes.stratum)
-    ]
+    # Of each stratum, the rows that are exchanged with each other.
+    strata = []
+    for stratum in np.unique(outcomes.stratum):
+        rows = np.flatnonzero(outcomes.stratum == stratum)
+        strata.append(rows)
     for _ in range(DRAWS):
         for rows in strata:
             permuted[rows] = generator.permutation(residuals[rows])
