@@ -15,12 +15,7 @@ def words(commands, provider, monkeypatch):
     provider.rule = prefers()
     quick = ["judge.transport=direct", "output=bracket", "runner.concurrency=2", "runner.retries=0"]
     return [
-        "run",
-        *fake(provider),
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        *quick,
-        *BRIEF,
+        *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *quick, *BRIEF),
         "hydra.run.dir=out",
     ]
 

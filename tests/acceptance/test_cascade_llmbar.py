@@ -23,16 +23,10 @@ def words(replay: Replay, *models: str) -> list[str]:
         for model in models
     ]
     return [
-        "dataset=file",
-        f"dataset.path={replay_data('Natural')}",
+        *("dataset=file", f"dataset.path={replay_data('Natural')}"),
         "dataset.fields={prompt: input, response_a: output_1, response_b: output_2}",
-        "dataset.label_map={1: A, 2: B}",
-        "judge=cascade",
-        f"judge.judges=[{', '.join(judges)}]",
-        "output=regex",
-        f"output.pattern='{PATTERN}'",
-        "swap=both",
-        "tracking=none",
+        *("dataset.label_map={1: A, 2: B}", "judge=cascade", f"judge.judges=[{', '.join(judges)}]"),
+        *("output=regex", f"output.pattern='{PATTERN}'", "swap=both", "tracking=none"),
         "scoring.bootstrap=500",
     ]
 
@@ -45,10 +39,7 @@ def test_three_judges_save_at_equal_accuracy(replay, call, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     judges = words(replay, "ChatGPT", "PaLM2", "GPT-4")
     settings = [
-        "judge.target=0.85",
-        "judge.delta=0.2",
-        "judge.last=answer",
-        "judge.calibration=0.6",
+        *("judge.target=0.85", "judge.delta=0.2", "judge.last=answer", "judge.calibration=0.6"),
     ]
     call("run", *judges, *settings, "hydra.run.dir=cascade")
     call("run", *words(replay, "GPT-4"), "judge.vote=majority", "hydra.run.dir=alone")

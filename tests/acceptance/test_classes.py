@@ -14,10 +14,7 @@ ENGLISH = [
 ]
 MAP = "dataset.label_map='1=pass, true=pass, 通过=pass'"
 RUN = [
-    "mode=pointwise",
-    "dataset=file",
-    "dataset.path=traces.jsonl",
-    "tracking=none",
+    *("mode=pointwise", "dataset=file", "dataset.path=traces.jsonl", "tracking=none"),
     "scoring.bootstrap=50",
 ]
 

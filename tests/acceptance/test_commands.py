@@ -23,17 +23,8 @@ from tests.support.servers import PATIENCE
 pytestmark = pytest.mark.slow
 Within = Callable[..., Done]
 FOLDER = {
-    "config.yaml",
-    "manifest.json",
-    "cases.jsonl",
-    "judgments.jsonl",
-    "verdicts.jsonl",
-    "metrics.json",
-    "findings.md",
-    "frontier.json",
-    "report.html",
-    "prompts.json",
-    "figures",
+    *("config.yaml", "manifest.json", "cases.jsonl", "judgments.jsonl", "verdicts.jsonl"),
+    *("metrics.json", "findings.md", "frontier.json", "report.html", "prompts.json", "figures"),
 }
 CASES = 12
 
@@ -219,11 +210,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
 
     provider.rule = rule
     words = [
-        "run",
-        *fake(provider),
-        *data,
-        *BRIEF,
-        f"judge.transport={transport}",
+        *("run", *fake(provider), *data, *BRIEF, f"judge.transport={transport}"),
         "runner.concurrency=2",
     ]
     with commands.started(*words, log=tmp_path / "log") as begun:
@@ -266,11 +253,7 @@ def test_an_interrupt_counts_the_whole_plan(commands, provider, tmp_path):
 
     provider.rule = rule
     words = [
-        "run",
-        *fake(provider),
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        *BRIEF,
+        *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *BRIEF),
         "runner.concurrency=1",
     ]
     with commands.started(

@@ -236,16 +236,10 @@ def test_llm_rubric(imported, within, commands):
 
 
 HALLUQA_CLASSES = (
-    "--fields",
-    "id=question_id",
-    "prompt=question",
-    "response=response",
+    *("--fields", "id=question_id", "prompt=question", "response=response"),
     "class=is_hallucination",
     "rubric={classes: {hallucinated: states what is not so, grounded: does not}, positive: hallucinated, levels: {}}",
-    "--map",
-    "true=hallucinated",
-    "--map",
-    "false=grounded",
+    *("--map", "true=hallucinated", "--map", "false=grounded"),
 )
 
 

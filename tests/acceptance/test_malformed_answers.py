@@ -231,11 +231,7 @@ def test_a_malformed_answer_costs_at_most_one_row(
     commands.write("cases.jsonl", *(pair(n) for n in range(len(KINDS) * 5 // 3 + 5)))
     words = [
         *(
-            "run",
-            *fake(provider),
-            "dataset=file",
-            "dataset.path=cases.jsonl",
-            *BRIEF,
+            *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *BRIEF),
             "output=bracket",
         ),
         *(
@@ -264,10 +260,7 @@ def test_a_malformed_answer_costs_at_most_one_row(
     assert all(row["value"] == 1.0 for row in rows if row["status"] == "ok")
     assert len(failed) == len(FAILED)
     assert {row["error_kind"] for row in failed} <= {
-        "bad_response",
-        "server",
-        "connection",
-        "bad_request",
+        *("bad_response", "server", "connection", "bad_request"),
     }
     words_of_python = ("Error:", "Traceback", "object has no", "NoneType", "recursion")
     said_so = [row["error"] for row in failed if row["error_kind"] != "connection"]

@@ -12,12 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "alignment",
-    "audit",
-    "benchmarks",
-    "engine/batch",
-    "engine/workers",
-    "interop/importers",
+    *("alignment", "audit", "benchmarks", "engine/batch", "engine/workers", "interop/importers"),
     "serving",
 )
 TABLE = "id,judge,human\n" + "".join(

@@ -33,10 +33,7 @@ def cases(commands, provider, empty_store, monkeypatch):
 
 def words(provider: Provider, *more: str) -> list[str]:
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=20",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=20"),
         "tracking.traces=1",
     ]
     return ["run", *fake(provider), "judge.transport=direct", *data, *more]

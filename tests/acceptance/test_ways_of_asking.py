@@ -140,11 +140,7 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, pr
         f"{{name: wise, model: openai/wise, api_base: '{provider.api_base}'}}",
     )
     words = [
-        "run",
-        *fake(provider),
-        *cases,
-        "output=bracket",
-        "swap=third_pass",
+        *("run", *fake(provider), *cases, "output=bracket", "swap=third_pass"),
         "+judge@swap.arbiter=wise",
     ]
     within(*words)
@@ -219,11 +215,7 @@ def test_the_judge_answers_first_once_for_each_case(within, commands, provider, 
 
     provider.rule = rule
     words = [
-        "run",
-        *fake(provider),
-        *cases,
-        "output=bracket",
-        "mode.commit_first=true",
+        *("run", *fake(provider), *cases, "output=bracket", "mode.commit_first=true"),
         "mode.samples=2",
     ]
     planned = within("plan", *words[1:-3], *words[-3:], "judge.temperature=1")

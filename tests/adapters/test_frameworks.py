@@ -36,10 +36,7 @@ def python():
         pytest.skip("uv is not installed")
     # uv removes the layer when its command ends, which waits for the end of its input.
     command = [
-        uv,
-        *LAYER,
-        "python",
-        "-c",
+        *(uv, *LAYER, "python", "-c"),
         "import sys; print(sys.executable, flush=True); sys.stdin.read()",
     ]
     with subprocess.Popen(

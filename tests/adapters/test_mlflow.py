@@ -55,11 +55,7 @@ def test_rows(mlflow, judges):
     assert better.source.source_type == "LLM_JUDGE"
     assert better.rationale
     assert better.metadata["evalkit.use"] in (
-        "single",
-        "rates",
-        "rates_corrected",
-        "unknown",
-        "none",
+        *("single", "rates", "rates_corrected", "unknown", "none"),
     )
     assert better.metadata["evalkit.trust"]
     low, high, none = feedback(mlflow, result, "grade")

@@ -108,10 +108,7 @@ def test_the_real_promptfoo(judges, tmp_path):
         }
         (tmp_path / "promptfooconfig.yaml").write_text(yaml.safe_dump(config), "utf-8")
         quiet = (
-            "DISABLE_TELEMETRY",
-            "DISABLE_UPDATE",
-            "DISABLE_REMOTE_GENERATION",
-            "CACHE_ENABLED",
+            *("DISABLE_TELEMETRY", "DISABLE_UPDATE", "DISABLE_REMOTE_GENERATION", "CACHE_ENABLED"),
         )
         environment = {
             **os.environ,
@@ -120,15 +117,8 @@ def test_the_real_promptfoo(judges, tmp_path):
             "PROMPTFOO_PYTHON": sys.executable,
         }
         command = [
-            program,
-            "eval",
-            "-c",
-            "promptfooconfig.yaml",
-            "-o",
-            "results.json",
-            "--no-progress-bar",
-            "-j",
-            "1",
+            *(program, "eval", "-c", "promptfooconfig.yaml", "-o", "results.json"),
+            *("--no-progress-bar", "-j", "1"),
         ]
         done = subprocess.run(
             command,

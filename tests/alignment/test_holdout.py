@@ -15,10 +15,7 @@ from evalkit.workflows.holdout import read_held_out, read_split
 from tests.support.command_line import call_main
 
 WORDS = (
-    "judge=simulated/good",
-    "dataset=file",
-    "dataset.path=cases.jsonl",
-    "tracking=none",
+    *("judge=simulated/good", "dataset=file", "dataset.path=cases.jsonl", "tracking=none"),
     "scoring.bootstrap=20",
 )
 

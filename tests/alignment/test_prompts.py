@@ -164,11 +164,7 @@ def test_a_plan_says_what_it_may_cost_and_what_is_missing(run, provider, capfd, 
 
 def test_a_prompt_without_an_instruction_is_refused(ties, here, capfd):
     names = (
-        "original_prompt",
-        "response_a",
-        "response_b",
-        "criteria[0].name",
-        "criteria[1].name",
+        *("original_prompt", "response_a", "response_b", "criteria[0].name", "criteria[1].name"),
         "output_instruction",
     )
     Path("own.md.j2").write_text(" ".join(f"{{{{ {name} }}}}" for name in names))

@@ -329,11 +329,7 @@ def test_launchers_and_sweepers_take_no_commands_from_a_file(here, marker, optio
     for words in ([], ["+runner.options.local_setup=[]"]):
         status = main(
             [
-                "run",
-                "study.yaml",
-                *SIMULATED,
-                *words,
-                "tie.threshold=0,0.5",
+                *("run", "study.yaml", *SIMULATED, *words, "tie.threshold=0,0.5"),
                 "hydra.sweep.dir=a/b/c",
             ]
         )

@@ -10,20 +10,11 @@ from evalkit.judges import smollm2_transport as smollm2
 # Every control token of its vocabulary; the first three end and begin turns, the others documents.
 TOKENS = (
     *(
-        "<|endoftext|>",
-        "<|im_start|>",
-        "<|im_end|>",
-        "<repo_name>",
-        "<reponame>",
-        "<file_sep>",
+        *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>", "<reponame>", "<file_sep>"),
         "<filename>",
     ),
     *(
-        "<gh_stars>",
-        "<issue_start>",
-        "<issue_comment>",
-        "<issue_closed>",
-        "<jupyter_start>",
+        *("<gh_stars>", "<issue_start>", "<issue_comment>", "<issue_closed>", "<jupyter_start>"),
         "<jupyter_text>",
     ),
     *("<jupyter_code>", "<jupyter_output>", "<jupyter_script>", "<empty_output>"),

@@ -230,14 +230,7 @@ def attacks(listener: Listener, home: Path) -> list[dict[str, Any]]:
     remote = [
         f"{scheme}{listener.address}/{FETCHED}"
         for scheme in (
-            "http://",
-            "HTTP://",
-            "s3://",
-            "ftp://",
-            "hdfs://",
-            "webhdfs://",
-            "gs://",
-            "//",
+            *("http://", "HTTP://", "s3://", "ftp://", "hdfs://", "webhdfs://", "gs://", "//"),
         )
     ]
     for text in (*remote, f"file://{home}/.aws/credentials", f"hf://datasets/{FETCHED}"):
@@ -261,10 +254,7 @@ def harmless(listener: Listener) -> dict[str, Any]:
 
 
 QUICK = [
-    "tracking=none",
-    "scoring.bootstrap=20",
-    "dataset.limit=1",
-    "runner.retries=0",
+    *("tracking=none", "scoring.bootstrap=20", "dataset.limit=1", "runner.retries=0"),
     "runner.timeout=2",
 ]
 EXPECTED = {"reproduce": (4,), "export": (1,)}

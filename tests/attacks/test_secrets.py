@@ -18,8 +18,7 @@ PASSWORD = "hunter2-hunter2"
 ENCODED = "s3cr3t-Value%21%2F%2Bwith%23signs"
 WITH_PASSWORD = f"http://someone:{PASSWORD}@127.0.0.1:9"
 IN_WORDS = [
-    f"tracking.uri={WITH_PASSWORD}",
-    f"tracking.uri=postgresql://me:{PASSWORD}@db/mlflow",
+    *(f"tracking.uri={WITH_PASSWORD}", f"tracking.uri=postgresql://me:{PASSWORD}@db/mlflow"),
     "tracking.uri=http://127.0.0.1:9/${oc.env:A_TEST_TOKEN}",
     f"judge.api_base={WITH_PASSWORD}/v1",
     f"judge.api_base=http://127.0.0.1:9/v1?api_key={PASSWORD}",
@@ -28,13 +27,10 @@ IN_WORDS = [
     f"dataset.path=https://host/x.jsonl?X-Amz-Signature={PASSWORD}",
     "+tracking.tags.key=${oc.env:A_TEST_TOKEN}",
     "+tracking.tags.key='prefix ${oc.env:A_TEST_TOKEN}'",
-    "+judge.params.note=${oc.env:A_TEST_TOKEN}",
-    f"+judge.params.api_key={PASSWORD}",
+    *("+judge.params.note=${oc.env:A_TEST_TOKEN}", f"+judge.params.api_key={PASSWORD}"),
     f"+judge.params.extra_body={{api_key: {PASSWORD}}}",
-    "tracking.run_name=${oc.env:A_TEST_TOKEN}",
-    "prompt.template=${oc.env:A_TEST_TOKEN}",
-    "hydra.run.dir=out/${oc.env:ANOTHER_PASSWORD}",
-    f"+tracking.tags.key={PASSWORD}xyz",
+    *("tracking.run_name=${oc.env:A_TEST_TOKEN}", "prompt.template=${oc.env:A_TEST_TOKEN}"),
+    *("hydra.run.dir=out/${oc.env:ANOTHER_PASSWORD}", f"+tracking.tags.key={PASSWORD}xyz"),
 ]
 
 
@@ -297,14 +293,11 @@ def test_other_variables_may_be_read(here, monkeypatch):
 @pytest.mark.parametrize(
     "text",
     [
-        "use Hydra's basic launcher, or budget_scope=run",
-        "a basic sweeper.",
-        "Basic authentication failed",
-        "bearer tokens are refused",
+        *("use Hydra's basic launcher, or budget_scope=run", "a basic sweeper."),
+        *("Basic authentication failed", "bearer tokens are refused"),
         "tracking.tags.Authorization: a secret; set an environment variable",
         "judge.params.extra_headers.Authorization: is not a parameter that a file may set",
-        "Authorization: missing",
-        "api-key: contains a URL with a key",
+        *("Authorization: missing", "api-key: contains a URL with a key"),
     ],
 )
 def test_words_of_a_message_are_not_redacted(text):

@@ -74,13 +74,8 @@ def provider(provider, monkeypatch, tmp_path):
 
 def words(provider: Provider, *more: str) -> list[str]:
     return [
-        *fake(provider),
-        "judge.transport=direct",
-        "output=json",
-        "swap=third_pass",
-        *DATA,
-        PRICE,
-        *more,
+        *(*fake(provider), "judge.transport=direct", "output=json", "swap=third_pass", *DATA),
+        *(PRICE, *more),
     ]
 
 
@@ -312,11 +307,7 @@ def test_only_answers_to_requests_that_were_written_are_stored(call, provider):
     ]
     assert "answers.jsonl:30" in done.err
     for part in (
-        "not JSON",
-        "without the custom_id",
-        "in no index",
-        "failed (",
-        "refused",
+        *("not JSON", "without the custom_id", "in no index", "failed (", "refused"),
         "max_answer_bytes",
     ):
         assert part in done.err
@@ -391,14 +382,8 @@ def server(monkeypatch, tmp_path):
 def runner_words(server: BatchServer, *more: str, folder: str = "batched") -> list[str]:
     judge = [*fake(server), "judge.transport=direct", "output=json", "swap=third_pass", PRICE]
     return [
-        "run",
-        *judge,
-        *DATA,
-        *BRIEF,
-        f"hydra.run.dir={folder}",
-        "runner=batch",
-        "runner.poll=0.02",
-        *more,
+        *("run", *judge, *DATA, *BRIEF, f"hydra.run.dir={folder}", "runner=batch"),
+        *("runner.poll=0.02", *more),
     ]
 
 
@@ -554,10 +539,7 @@ def test_what_cannot_be_batched_is_one_line(call, server, overrides, line):
 def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call, server):
     one = f"{{model: openai/fake, api_base: '{server.api_base}', price: {{input: 1, output: 10}}, name: fake}}"
     panel = [
-        "judge=panel",
-        f"judge.judges=[{one},{{model: simulated/good}}]",
-        "swap=both",
-        *DATA,
+        *("judge=panel", f"judge.judges=[{one},{{model: simulated/good}}]", "swap=both", *DATA),
         *BRIEF,
     ]
     call("run", *panel, "runner=batch", "runner.poll=0.02", "hydra.run.dir=batched")

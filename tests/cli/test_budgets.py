@@ -41,10 +41,7 @@ def answering(tokens: Callable[[dict[str, Any]], int]) -> Callable[[dict[str, An
 
 def words(provider: Provider, *more: str) -> list[str]:
     data = [
-        "dataset=file",
-        "dataset.path=data.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=20",
+        *("dataset=file", "dataset.path=data.jsonl", "output=bracket", "scoring.bootstrap=20"),
         "tracking=none",
     ]
     judge = [

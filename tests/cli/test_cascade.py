@@ -104,19 +104,12 @@ def finished(runs, provider, tmp_path):
 
 def words(*more: str, names: str = "[small,large]") -> list[str]:
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=50",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"),
         "tracking=none",
     ]
     return [
-        "judge=cascade",
-        f"judge.judges={names}",
-        "judge.target=0.8",
-        *data,
-        "hydra.run.dir=first",
-        *more,
+        *("judge=cascade", f"judge.judges={names}", "judge.target=0.8", *data),
+        *("hydra.run.dir=first", *more),
     ]
 
 
@@ -160,12 +153,7 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
         (line["case_id"] for line in lines), key=lambda c: int(c[1:])
     )
     assert [line["judge"] for line in lines[:6]] == [
-        "small",
-        "small",
-        "large",
-        "large",
-        "small",
-        "small",
+        *("small", "small", "large", "large", "small", "small"),
     ]
     steps = json.loads(Path("first/cascade.json").read_text("utf-8"))["steps"]
     assert [(step["judge"], step["decided"]) for step in steps] == [("small", 80), ("large", 40)]

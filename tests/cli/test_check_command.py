@@ -489,12 +489,7 @@ def test_dash_is_standard_input(here, monkeypatch, capsys):
 
 
 NO_VERDICT = (
-    "No answer",
-    "No response",
-    "Bad request",
-    "Failed to parse",
-    "not good",
-    "unable to pass",
+    *("No answer", "No response", "Bad request", "Failed to parse", "not good", "unable to pass"),
     "API error: 0",
 )
 
@@ -517,25 +512,15 @@ def test_words_within_a_sentence_are_no_verdict(word: str) -> None:
 
 TEXTS = {
     "pass": (
-        "Yes, it does.",
-        "**Pass**\nIt works.",
-        "Fine. Verdict: pass",
-        "The answer is correct.",
+        *("Yes, it does.", "**Pass**\nIt works.", "Fine. Verdict: pass", "The answer is correct."),
         "结论：合格",
     ),
     "fail": (
-        "No. It is wrong",
-        "Fail - too long",
-        "It is long.\nVerdict: **fail**",
-        "It is incorrect",
-        "不合格。太长",
+        *("No. It is wrong", "Fail - too long", "It is long.\nVerdict: **fail**"),
+        *("It is incorrect", "不合格。太长"),
     ),
     "A": (
-        "A. It is shorter",
-        "Output (a) is better.",
-        "Response A",
-        "A wins.",
-        "I prefer A",
+        *("A. It is shorter", "Output (a) is better.", "Response A", "A wins.", "I prefer A"),
         "First, B. [[A]]",
     ),
     "B": ("B is better than A.", "The winner is B", "Output (b)", "A misses the point. Verdict: B"),

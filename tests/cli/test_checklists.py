@@ -25,11 +25,7 @@ RUBRICS = [
     {"id": "rude", "criterion": "Is rude", "points": -4, "label": False},
 ]
 BASE = (
-    "run",
-    "mode=checklist",
-    "judge=simulated/good",
-    "tracking=none",
-    "scoring.bootstrap=50",
+    *("run", "mode=checklist", "judge=simulated/good", "tracking=none", "scoring.bootstrap=50"),
     "dataset=file",
 )
 
@@ -328,10 +324,7 @@ def test_the_report_shows_a_case_as_its_checklist(run, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     shown = page[page.index('"items":[') :][:400]
     for text in (
-        '"criterion":"Names light"',
-        '"points":5.0',
-        '"answer":',
-        '"explanation":',
+        *('"criterion":"Names light"', '"points":5.0', '"answer":', '"explanation":'),
         '"label":"met"',
     ):
         assert text in shown

@@ -23,10 +23,7 @@ def run(call, provider, tmp_path):
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=100",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100"),
         "tracking=none",
     ]
     return lambda *more, status=0: call(

@@ -71,14 +71,7 @@ def test_each_run_has_its_decision_and_no_other(make_run, tmp_path, capsys):
     assert [decision["use"] for decision in decisions] == ["single", "none"]
     [line] = [line for line in out.splitlines() if line.startswith("decision")]
     assert line.split() == [
-        "decision",
-        "(all",
-        "cases)",
-        "single",
-        "verdicts",
-        "do",
-        "not",
-        "trust",
+        *("decision", "(all", "cases)", "single", "verdicts", "do", "not", "trust"),
     ]
     for name, run in zip(("good", "coin"), runs, strict=True):
         first = findings_of(read_run(run))[0].text
@@ -484,11 +477,7 @@ def test_two_published_judges_of_three_systems(shared, here, capsys, system):
         assert (
             main(
                 [
-                    "import",
-                    "wildbench",
-                    file,
-                    f"hydra.run.dir={name}",
-                    "tracking=none",
+                    *("import", "wildbench", file, f"hydra.run.dir={name}", "tracking=none"),
                     "scoring.bootstrap=0",
                 ]
             )

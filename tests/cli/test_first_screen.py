@@ -3,13 +3,8 @@
 import json
 
 SWEEP = (
-    "-m",
-    "judge=simulated/good,simulated/length_biased",
-    "swap=both,none",
-    "tie.threshold=0,0.3",
-    "dataset=sample",
-    "tracking=none",
-    "scoring.bootstrap=50",
+    *("-m", "judge=simulated/good,simulated/length_biased", "swap=both,none"),
+    *("tie.threshold=0,0.3", "dataset=sample", "tracking=none", "scoring.bootstrap=50"),
     "hydra.sweep.dir=sweep",
 )
 

@@ -44,10 +44,7 @@ def run(call, provider, tmp_path, monkeypatch):
     rows = (json.dumps(pair(n, label="B" if n % 4 == 1 else "A")) for n in range(20))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))
     settings = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=100",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100"),
         "tracking=none",
     ]
 
@@ -220,14 +217,8 @@ def test_what_others_judged_is_held_against_a_gate_too(call, tmp_path):
         "\n".join(["id,prompt,response_a,response_b,better,shown_first,label", *rows])
     )
     fields = [
-        "--fields",
-        "winner=better",
-        "order=shown_first",
-        "label=label",
-        "--map",
-        "ours=B",
-        "--map",
-        "theirs=A",
+        *("--fields", "winner=better", "order=shown_first", "label=label", "--map", "ours=B"),
+        *("--map", "theirs=A"),
     ]
     words = ["import", "generic", "judged.csv", *fields, "tracking=none", "hydra.run.dir=r"]
     done = call(*words, "gate={agreement/accuracy: '>= 0.9'}", status=4)

@@ -61,25 +61,9 @@ def test_a_folder_of_a_run_is_told_from_a_study(call, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        "run",
-        "plan",
-        "score",
-        "check",
-        "watch",
-        "drift",
-        "serve",
-        "compare",
-        "reproduce",
-        "align",
-        "audit",
-        "track",
-        "export --to judge",
-        "label --next 3",
-        "batch write",
-        "batch read",
-        "plan watch",
-        "store import",
-        "import generic",
+        *("run", "plan", "score", "check", "watch", "drift", "serve", "compare", "reproduce"),
+        *("align", "audit", "track", "export --to judge", "label --next 3", "batch write"),
+        *("batch read", "plan watch", "store import", "import generic"),
     ],
 )
 def test_a_name_too_long_for_a_file_is_one_line(words, call):
@@ -187,11 +171,7 @@ def test_an_error_is_a_json_line_where_logs_are(call):
 @pytest.mark.parametrize("sweep", [False, True])
 def test_output_names_the_folder_of_a_run_or_sweep(call, tmp_path, sweep):
     words = [
-        "run",
-        "judge=simulated/good",
-        "tracking=none",
-        "store=off",
-        "scoring.bootstrap=0",
+        *("run", "judge=simulated/good", "tracking=none", "store=off", "scoring.bootstrap=0"),
         "dataset.limit=2",
     ]
     call(*words, "--output", "it's here", "-q", *(["tie.threshold=0,0.5", "-m"] if sweep else []))

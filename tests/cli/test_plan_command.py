@@ -419,14 +419,7 @@ def test_judges_of_listed_providers_are_known_to_litellm(litellm, monkeypatch):
     known = {getattr(name, "value", name) for name in litellm.provider_list}
     monkeypatch.setitem(sys.modules, "litellm", None)  # importing it fails
     for name in (
-        "anthropic",
-        "azure",
-        "bedrock",
-        "gemini",
-        "hosted_vllm",
-        "mistral",
-        "ollama",
-        "openai",
+        *("anthropic", "azure", "bedrock", "gemini", "hosted_vllm", "mistral", "ollama", "openai"),
         "openrouter",
     ):
         check_provider(JudgeConfig(model=f"{name}/unlisted"))

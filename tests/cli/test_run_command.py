@@ -30,10 +30,7 @@ def provider(provider, tmp_path):
 
 def words(provider: Provider, *more: str) -> list[str]:
     data = [
-        "dataset=file",
-        "dataset.path=data.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=20",
+        *("dataset=file", "dataset.path=data.jsonl", "output=bracket", "scoring.bootstrap=20"),
         "tracking=none",
     ]
     return [*fake(provider), *data, *more]
@@ -334,10 +331,7 @@ def test_a_label_map_as_text(call, provider):
 
 
 SCORED = (
-    "mode=pointwise",
-    "dataset=sample",
-    "dataset.limit=3",
-    "scoring.bootstrap=20",
+    *("mode=pointwise", "dataset=sample", "dataset.limit=3", "scoring.bootstrap=20"),
     "tracking=none",
 )
 UNCALIBRATED = "rubric.examples is empty"
@@ -472,10 +466,7 @@ def elsewhere(tmp_path):
 
 
 COMMON = (
-    "judge=simulated/good",
-    "tracking=none",
-    "dataset=file",
-    "dataset.path=data.jsonl",
+    *("judge=simulated/good", "tracking=none", "dataset=file", "dataset.path=data.jsonl"),
     "scoring.bootstrap=20",
 )
 

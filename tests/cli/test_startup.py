@@ -14,24 +14,8 @@ from tests.support.fake_provider import serving
 
 pytestmark = pytest.mark.slow
 HEAVY = (
-    "litellm",
-    "mlflow",
-    "hydra",
-    "omegaconf",
-    "openai",
-    "aiohttp",
-    "httpx",
-    "numpy",
-    "pandas",
-    "pydantic",
-    "scipy",
-    "sklearn",
-    "rich",
-    "jinja2",
-    "xllamacpp",
-    "psycopg",
-    "ray",
-    "submitit",
+    *("litellm", "mlflow", "hydra", "omegaconf", "openai", "aiohttp", "httpx", "numpy", "pandas"),
+    *("pydantic", "scipy", "sklearn", "rich", "jinja2", "xllamacpp", "psycopg", "ray", "submitit"),
 )
 SAY = "; import sys, json; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
 MAIN = "from evalkit.cli import main; assert main({words!r}) == 0"
@@ -69,11 +53,7 @@ def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path, empty
     with serving() as provider:
         provider.rule = prefers()
         words = [
-            "run",
-            *fake(provider),
-            "dataset=file",
-            "dataset.path=cases.jsonl",
-            "output=bracket",
+            *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", "output=bracket"),
             *BRIEF,
         ]
         code = STRICT + MAIN.format(words=words)

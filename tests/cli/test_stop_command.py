@@ -39,20 +39,12 @@ def provider(provider, tmp_path):
 
 def words(provider: Provider, *more: str, width: float = 0.25, folder: str = "first") -> list[str]:
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=50",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"),
         "tracking=none",
     ]
     rule = f"runner.stop={{metric: win_rate/a, width: {width}}}"
     return [
-        *fake(provider),
-        "judge.transport=direct",
-        rule,
-        *data,
-        f"hydra.run.dir={folder}",
-        *more,
+        *(*fake(provider), "judge.transport=direct", rule, *data, f"hydra.run.dir={folder}", *more),
     ]
 
 
@@ -292,10 +284,7 @@ def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp
     settings, metric = SETTINGS[name]
     width = 1.0 if metric == "score/mean" else 0.45
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "scoring.bootstrap=20",
-        "tracking=none",
+        *("dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=20", "tracking=none"),
         "hydra.run.dir=first",
     ]
     done = call("run", "-v", *settings, *data, f"runner.stop={{metric: {metric}, width: {width}}}")

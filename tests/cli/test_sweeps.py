@@ -48,10 +48,7 @@ def sweep(call, provider, tmp_path):
     provider.rule = judge
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "scoring.bootstrap=100",
-        "tracking=none",
+        *("dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "tracking=none"),
         "criteria=overall",
     ]
     return lambda *more: call(
@@ -241,10 +238,7 @@ def run_job(call, provider, tmp_path):
     rows = (json.dumps(pair(n, label="AB"[n % 2])) for n in range(12))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))
     data = [
-        "dataset=file",
-        "dataset.path=cases.jsonl",
-        "output=bracket",
-        "scoring.bootstrap=100",
+        *("dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100"),
         "tracking=none",
     ]
     return lambda *more, status=0: call(

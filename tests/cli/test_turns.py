@@ -92,10 +92,7 @@ def test_every_mode_judges_each_unit_with_what_came_before(provider, here, capfd
     ]
     write(here, rows)
     command = [
-        *words,
-        "judge.model=openai/m",
-        f"judge.api_base={provider.api_base}",
-        "dataset=file",
+        *(*words, "judge.model=openai/m", f"judge.api_base={provider.api_base}", "dataset=file"),
     ]
     command += ["dataset.path=d.jsonl", f"dataset.unit={unit}", *BRIEF]
     planned = call_main(capfd, "plan", *command).out
@@ -129,11 +126,7 @@ def test_a_run_of_whole_conversations_in_chinese(provider, here, capfd):
     provider.rule = lambda body: said("[[2]]")
     write(here, [{"id": name, "chat": chat(2)} for name in "ab"])
     command = [
-        "mode=pointwise",
-        "criteria=overall",
-        "output=rating",
-        "prompt=zh",
-        "dataset=file",
+        *("mode=pointwise", "criteria=overall", "output=rating", "prompt=zh", "dataset=file"),
         "dataset.path=d.jsonl",
     ]
     command += [
@@ -161,10 +154,7 @@ def test_long_results_are_cut_and_the_judge_knows(provider, here, capfd):
         f"judge.api_base={provider.api_base}",
     ]
     command += [
-        "dataset=file",
-        "dataset.path=d.jsonl",
-        "dataset.unit=turn",
-        "judge.context=4000",
+        *("dataset=file", "dataset.path=d.jsonl", "dataset.unit=turn", "judge.context=4000"),
         *BRIEF,
     ]
     done = call_main(capfd, "run", *command, "dataset.fit=ends", "--output", "run")
@@ -197,12 +187,8 @@ def test_a_thousand_turns_take_bounded_memory(here, unit):
 
 def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(here, capfd):
     command = [
-        "mode=pointwise",
-        "judge=simulated/good",
-        "dataset=file",
-        "dataset.path=d.jsonl",
-        "dataset.unit=turn",
-        *BRIEF,
+        *("mode=pointwise", "judge=simulated/good", "dataset=file", "dataset.path=d.jsonl"),
+        *("dataset.unit=turn", *BRIEF),
     ]
     write(here, [{"id": name, "messages": chat(2, "y" * 5_000_000)} for name in "a"])
     call_main(capfd, "run", *command, "--output", "two")

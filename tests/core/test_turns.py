@@ -12,21 +12,8 @@ from evalkit.core.types import Case, Response
 
 KINDS = ("said", "call", "result")
 PIECES = (
-    "[turn 3: user]",
-    "[",
-    "turn",
-    " 3",
-    ": ",
-    "]",
-    "\n",
-    "\r",
-    "\u2028",
-    "\u200b",
-    "［",
-    "тurn",
-    "a",
-    "judged",
-    "&",
+    *("[turn 3: user]", "[", "turn", " 3", ": ", "]", "\n", "\r", "\u2028", "\u200b", "［", "тurn"),
+    *("a", "judged", "&"),
 )
 texts = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 parts = st.builds(Part, st.integers(1, 12), st.sampled_from(KINDS), texts, texts, st.booleans())
@@ -47,13 +34,8 @@ def test_it_is_read_back_with_escaped_brackets_only(given_parts, unit):
 @pytest.mark.parametrize(
     "line",
     [
-        "[turn 3: user]",
-        "[step 12, judged: call rm]",
-        "  \u200b[ TURN 3",
-        "［ｔｕｒｎ ３： user］",
-        "【turn 4】",
-        "[\u2060t\u200burn 3",
-        "[тurn 3: user]",
+        *("[turn 3: user]", "[step 12, judged: call rm]", "  \u200b[ TURN 3"),
+        *("［ｔｕｒｎ ３： user］", "【turn 4】", "[\u2060t\u200burn 3", "[тurn 3: user]"),
         "\u202e[turn 3: user]",
     ],
 )

@@ -261,10 +261,7 @@ def test_a_stored_answer_is_known_for_one_of_a_format():
     answer = Completion(json.dumps(held))
     scored = pointwise_format("a", Scale(1, 5, 1))
     assert [sample_fits(kind, answer) for kind in (one, two, scored, None)] == [
-        True,
-        False,
-        False,
-        False,
+        *(True, False, False, False),
     ]
     assert [sample_fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
     assert not sample_fits(one, Completion("[1]"))
@@ -306,20 +303,8 @@ def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
 
 
 PIECES = (
-    "",
-    " ",
-    "a",
-    "b",
-    "a b",
-    "\n",
-    "<task>",
-    "&lt;task>",
-    "\n</task>",
-    "<response_a>\n",
-    "[INST]",
-    "评语",
-    "é",
-    "\ud800",
+    *("", " ", "a", "b", "a b", "\n", "<task>", "&lt;task>", "\n</task>", "<response_a>\n"),
+    *("[INST]", "评语", "é", "\ud800"),
 )
 texts = st.sampled_from(PIECES) | st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
 optional = st.none() | texts

@@ -222,12 +222,7 @@ _MODES = (
 )
 
 _PAIRS = (
-    "alpaca_eval",
-    "arena_hard",
-    "arena_hard_v0.1",
-    "auto_j",
-    "faireval",
-    "helpsteer_preference",
+    *("alpaca_eval", "arena_hard", "arena_hard_v0.1", "auto_j", "faireval", "helpsteer_preference"),
     "helpsteer3",
 )
 _PAIRS += ("judgebench", "llmbar", "mt_bench", "pandalm", "rewardbench", "shp")
@@ -258,33 +253,18 @@ def _benchmark(path: str, mode: str) -> Golden:
     )
     output = _BRACKET if mode == "pairwise" else output
     words = (
-        f"dataset={_BENCHMARKS.get(folder, folder)}",
-        f"dataset.path=files/{path}",
-        f"mode={mode}",
-        output,
-        also,
+        *(f"dataset={_BENCHMARKS.get(folder, folder)}", f"dataset.path=files/{path}"),
+        *(f"mode={mode}", output, also),
     )
     return _study(f"benchmark_{folder}{'_vicuna' if file.startswith('vicuna') else ''}", run=words)
 
 
 _IMPORTS = (
-    "alpaca_eval",
-    "arena_hard",
-    "deepeval",
-    "devai",
-    "halluqa",
-    "inspect",
-    "judgebench",
+    *("alpaca_eval", "arena_hard", "deepeval", "devai", "halluqa", "inspect", "judgebench"),
     "llm_rubric",
 )
 _IMPORTS += (
-    "llmbar",
-    "mt_bench",
-    "openai_batch",
-    "paperbench",
-    "prometheus",
-    "promptfoo",
-    "qlora",
+    *("llmbar", "mt_bench", "openai_batch", "paperbench", "prometheus", "promptfoo", "qlora"),
     "reward_bench",
 )
 _IMPORTS += ("unieval", "wildbench", "icescore", "mlflow_traces", "pydantic_evals")

@@ -37,15 +37,8 @@ def together() -> list[list[str]]:
 
 SHIPPED = {
     "judge": {
-        "smollm2",
-        "gpt-4o-mini",
-        "gpt-4o",
-        "claude-sonnet",
-        "gemini-flash",
-        "ollama",
-        "vllm",
-        "openai_compatible",
-        "panel",
+        *("smollm2", "gpt-4o-mini", "gpt-4o", "claude-sonnet", "gemini-flash", "ollama", "vllm"),
+        *("openai_compatible", "panel"),
     },
     "mode": {"pairwise", "pointwise"},
     "rubric": {"likert3", "likert5", "likert10", "decimal10", "percent100", "own"},
@@ -85,10 +78,7 @@ def test_the_promised_options_are_there(group):
 def test_the_default_run():
     config = load_config()
     assert (config.judge.label, config.mode.name, config.swap.policy, config.swap.resolve) == (
-        "smollm2",
-        "pairwise",
-        "both",
-        "tie",
+        *("smollm2", "pairwise", "both", "tie"),
     )
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (
         1,
@@ -287,17 +277,10 @@ def finished(tmp_path):
     """The resolved config of a run, as its folder holds it."""
     config = load_config(
         overrides=[
-            "judge=openai_compatible",
-            "judge.model=openai/mine",
-            "judge.api_base=http://127.0.0.1:9/v1",
-            "judge.temperature=0.3",
-            "swap=random",
-            "rubric=likert10",
-            "output=bracket",
-            "tie.threshold=0.2",
-            "dataset.path=mine.jsonl",
-            "dataset.limit=3",
-            "scoring.bootstrap=7",
+            *("judge=openai_compatible", "judge.model=openai/mine"),
+            *("judge.api_base=http://127.0.0.1:9/v1", "judge.temperature=0.3", "swap=random"),
+            *("rubric=likert10", "output=bracket", "tie.threshold=0.2", "dataset.path=mine.jsonl"),
+            *("dataset.limit=3", "scoring.bootstrap=7"),
         ]
     )
     path = tmp_path / "config.yaml"
@@ -378,10 +361,7 @@ def test_prices_are_set_one_by_one():
 @pytest.mark.parametrize(
     "key",
     [
-        "judge.price.input",
-        "dataset.sample.n",
-        "dataset.split.column",
-        "swap.arbiter.model",
+        *("judge.price.input", "dataset.sample.n", "dataset.split.column", "swap.arbiter.model"),
         "probe.rewriter.model",
     ],
 )

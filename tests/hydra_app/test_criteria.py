@@ -91,12 +91,8 @@ def test_criteria_are_reached_by_name(overrides, expected):
 
 def test_a_description_is_a_text_as_it_is_typed():
     for text in (
-        "Is it kind, and calm?",
-        "it's \\ (odd) [x] {y} $z 'q' \"r\"",
-        "语气合适",
-        "a=b",
-        "${oops}",
-        "end\\",
+        *("Is it kind, and calm?", "it's \\ (odd) [x] {y} $z 'q' \"r\"", "语气合适", "a=b"),
+        *("${oops}", "end\\"),
     ):
         assert (
             load_config(overrides=[f"criteria.accuracy.description={text}"])
@@ -226,11 +222,7 @@ def test_a_config_is_shown_as_it_is_composed(capsys):
     assert (
         main(
             [
-                "run",
-                "--cfg",
-                "job",
-                "criteria=general_zh",
-                "criteria.准确性.weight=0.9",
+                *("run", "--cfg", "job", "criteria=general_zh", "criteria.准确性.weight=0.9"),
                 "~criteria.清晰度",
             ]
         )

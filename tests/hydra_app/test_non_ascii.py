@@ -70,14 +70,9 @@ def test_values_and_keys_reach_the_config(here):
     (here / "conf" / "judge" / "团队.yaml").write_text("model: openai/team\n", "utf-8")
     config = load_config(
         overrides=[
-            "judge=团队",
-            "judge.name=裁判",
-            "dataset.path=数据.jsonl",
-            "dataset.label_map={赢: A, 输: B}",
-            "criteria=general_zh",
-            "scoring.weights.准确性=0.9",
-            "tracking.tags={项目: 甲}",
-            "+tracking.tags.组=乙",
+            *("judge=团队", "judge.name=裁判", "dataset.path=数据.jsonl"),
+            *("dataset.label_map={赢: A, 输: B}", "criteria=general_zh"),
+            *("scoring.weights.准确性=0.9", "tracking.tags={项目: 甲}", "+tracking.tags.组=乙"),
         ]
     )
     assert (config.judge.label, config.judge.model, config.dataset.path) == (

@@ -94,12 +94,8 @@ def test_an_evaluators_judgments_are_scored_like_any(example):
 def test_a_probe_is_planted_like_any(example, capsys):
     check_probe("flattery")
     words = [
-        "judge=simulated/good",
-        "dataset=quick",
-        "tracking=none",
-        "scoring.bootstrap=50",
-        "store.mode=off",
-        "-q",
+        *("judge=simulated/good", "dataset=quick", "tracking=none", "scoring.bootstrap=50"),
+        *("store.mode=off", "-q"),
     ]
     assert main(["audit", *words, "probe=flattery", "--output", "audit"]) == 0
     assert "audit/flattery/shift" in json.loads(Path("audit/metrics.json").read_bytes())["metrics"]
@@ -415,10 +411,7 @@ RIDDLES = "".join(
     f'{{"riddle": "r{k}", "solution": "yes {k}", "decoy": "no {k}"}}\n' for k in range(4)
 )
 ECHO = [
-    "judge.model=echo/A",
-    "judge.transport=echo",
-    "output.format=arrow",
-    "tracking=none",
+    *("judge.model=echo/A", "judge.transport=echo", "output.format=arrow", "tracking=none"),
     "scoring.bootstrap=0",
 ]
 

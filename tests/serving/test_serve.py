@@ -62,10 +62,7 @@ def test_answers_are_those_of_the_judge(server, provider):
     stored = {name: CASES[0][name] for name in ("id", "prompt", "response_a", "response_b")}
     status, verdict = server.post("/judge", stored)
     assert (status, verdict["status"], verdict["winner"], verdict["stored"]) == (
-        200,
-        "ok",
-        "A",
-        True,
+        *(200, "ok", "A", True),
     )
     assert verdict["verdicts"][0]["case_id"] == stored["id"]
     assert not provider.requests
@@ -214,17 +211,11 @@ def test_a_provider_that_does_not_answer_is_503_and_an_unusable_answer_is_missin
         provider.rule = lambda _: said("no verdict")
         status, verdict = server.post("/judge", NEW)
         assert (status, verdict["status"], verdict["winner"], verdict["score"]) == (
-            200,
-            "missing",
-            None,
-            None,
+            *(200, "missing", None, None),
         )
         status, result = server.post("/pairwise_compare", {**TOOL, "criteria": CRITERIA})
         assert (status, result["success"], result["winner"], bool(result["error"])) == (
-            200,
-            False,
-            None,
-            True,
+            *(200, False, None, True),
         )
 
 

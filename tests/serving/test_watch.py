@@ -62,10 +62,7 @@ def study(provider, model, tmp_path):
     ]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     data = [
-        "dataset=file",
-        "dataset.path=data.jsonl",
-        "output=bracket",
-        "store.url=answers.db",
+        *("dataset=file", "dataset.path=data.jsonl", "output=bracket", "store.url=answers.db"),
         "runner.retries=1",
     ]
     return [*fake(provider), "judge.transport=direct", *data, *BRIEF]

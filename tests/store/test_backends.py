@@ -43,11 +43,7 @@ class Forgetful(SqliteStore):
 def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path):
     found = "\n".join(store_faults(Forgetful, f"{tmp_path}/s.sqlite"))
     for said in (
-        "returns",
-        "claimed twice, or not at all",
-        "threads claim",
-        "`prune`",
-        "`recent`",
+        *("returns", "claimed twice, or not at all", "threads claim", "`prune`", "`recent`"),
         "`scan`",
     ):
         assert said in found

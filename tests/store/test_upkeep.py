@@ -298,10 +298,7 @@ def test_a_third_party_store_says_how_to_save_what_is_readable():
 
 def test_a_run_on_a_damaged_store_names_the_row_and_the_command(here, capsys):
     words = [
-        "run",
-        "judge=simulated/good",
-        "dataset.limit=2",
-        "tracking=none",
+        *("run", "judge=simulated/good", "dataset.limit=2", "tracking=none"),
         f"store.url={here}/a.sqlite",
     ]
     path = here / "a.sqlite"

@@ -70,10 +70,7 @@ def choosing(good: str) -> Callable[[dict[str, Any]], Reply]:
 async def test_of_samples_every_part_is_the_majority(provider, overrides):
     provider.rule = in_turn(choosing("bad"), choosing("good"), choosing("good"))
     words = [
-        *overrides,
-        "mode.samples=3",
-        "judge.temperature=1",
-        "scoring.combine=majority",
+        *(*overrides, "mode.samples=3", "judge.temperature=1", "scoring.combine=majority"),
         "runner.concurrency=1",
     ]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
@@ -169,10 +166,7 @@ async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(provi
             choosing("TIE"), choosing("TIE"), choosing(good)
         )  # the first is asked again
         words = [
-            *overrides,
-            "mode.samples=2",
-            "scoring.combine=majority",
-            "judge.temperature=1",
+            *(*overrides, "mode.samples=2", "scoring.combine=majority", "judge.temperature=1"),
             "runner.concurrency=1",
         ]
         asked = {**INPUT, "prompt": f"Who is {good}?", "allowTie": False}
@@ -239,10 +233,7 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider, overrides):
     asked = {**SCORED, "criteria": [{"name": "clarity"}]}
     result = await evalkit.direct_score(asked, overrides=[*overrides, "output=rating"])
     assert (result.success, result.overall_score, result.weighted_score, result.summary) == (
-        True,
-        4.0,
-        4.0,
-        None,
+        *(True, 4.0, 4.0, None),
     )
     assert result.scores[0].model_dump() == {
         "criterion": "clarity",

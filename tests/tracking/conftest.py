@@ -27,11 +27,7 @@ CONFIG = RunConfig(
     objective=("tie_rate", "cost_usd"),
 )
 FILES = (
-    "config.yaml",
-    "manifest.json",
-    "judgments.jsonl",
-    "verdicts.jsonl",
-    "metrics.json",
+    *("config.yaml", "manifest.json", "judgments.jsonl", "verdicts.jsonl", "metrics.json"),
     "report.html",
 )
 

@@ -352,14 +352,7 @@ def test_a_prompt_goes_by_its_template(template, name):
 def test_every_kind_is_chosen_before_any_twice(make_result, tmp_path):
     result = make_result(tmp_path, cases=40)
     assert [j.case_id for j in choose(result, 8)] == [
-        "c1",
-        "c1",
-        "c2",
-        "c2",
-        "c3",
-        "c3",
-        "c0",
-        "c0",
+        *("c1", "c1", "c2", "c2", "c3", "c3", "c0", "c0"),
     ]
     assert choose(result, 8) == choose(result, 8)
 

@@ -66,12 +66,8 @@ def sweep() -> None:
     with serving() as provider:
         provider.rule = prefers()
         words = [
-            *fake(provider),
-            "judge.transport=direct",
-            *data,
-            *tracked,
-            f"swap={','.join(SWAPS)}",
-            "-m",
+            *(*fake(provider), "judge.transport=direct", *data, *tracked),
+            *(f"swap={','.join(SWAPS)}", "-m"),
         ]
         assert main(["run", *words]) == 0
 

@@ -26,10 +26,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
         )
         base = [word for word in fake(provider) if not word.startswith("judge.model")]
         given = [
-            *base,
-            "judge.transport=direct",
-            "dataset=file",
-            "dataset.path=data.jsonl",
+            *(*base, "judge.transport=direct", "dataset=file", "dataset.path=data.jsonl"),
             "output=bracket",
         ]
         mlflow = ["scoring.bootstrap=50", f"tracking.uri={mlflow_store}", "tracking.traces=0"]

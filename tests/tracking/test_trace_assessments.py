@@ -78,10 +78,7 @@ def test_the_verdict_on_a_turn_is_at_its_span(mlflow_store, tmp_path, monkeypatc
     row = {"id": root.trace_id, "messages": messages}
     (tmp_path / "chat.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
     words = [
-        "judge=simulated/good",
-        "mode=pointwise",
-        "dataset=file",
-        "dataset.path=chat.jsonl",
+        *("judge=simulated/good", "mode=pointwise", "dataset=file", "dataset.path=chat.jsonl"),
         "dataset.unit=turn",
     ]
     stored = [

@@ -67,10 +67,7 @@ def judge(here, monkeypatch):
         pool = ListedPool(ends)
         monkeypatch.setattr("evalkit.engine.workers._make_pool", lambda *_: pool)
         words = [
-            "judge=simulated/good",
-            "runner=ray",
-            "runner.workers=2",
-            "store.url=a.sqlite",
+            *("judge=simulated/good", "runner=ray", "runner.workers=2", "store.url=a.sqlite"),
             *overrides,
         ]
         try:

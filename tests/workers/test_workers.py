@@ -302,10 +302,7 @@ def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number)
 
         provider.rule = answer
         words = [
-            *cases(folder, 300),
-            *fake(provider),
-            "judge.transport=direct",
-            "store.url=a.sqlite",
+            *(*cases(folder, 300), *fake(provider), "judge.transport=direct", "store.url=a.sqlite"),
             "output=bracket",
         ]
         words += [*ENGINES[engine], "runner.workers=2", "judge.price={input: 1, output: 1}"]
@@ -350,22 +347,12 @@ def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder):
 
         provider.rule = answer
         words = [
-            *cases(folder, 300),
-            *fake(provider),
-            "judge.transport=direct",
-            "store.url=a.sqlite",
+            *(*cases(folder, 300), *fake(provider), "judge.transport=direct", "store.url=a.sqlite"),
             "output=bracket",
         ]
         command = [
-            sys.executable,
-            "-c",
-            NODELESS,
-            "run",
-            *words,
-            "runner=ray",
-            "runner.workers=2",
-            "--output",
-            "r",
+            *(sys.executable, "-c", NODELESS, "run", *words, "runner=ray", "runner.workers=2"),
+            *("--output", "r"),
         ]
         with (
             (folder / "log").open("wb") as log,
