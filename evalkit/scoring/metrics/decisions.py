@@ -491,11 +491,15 @@ def _disputed(cases: Sequence[Case]) -> Iterator[Metric]:
     """Yield the share of the cases of several annotators that have no label, as no
     majority agrees; nothing if all have one.
     """
-    several = [case for case in cases if len(case.labels) > 1 and not case.checklist]
-    without = [case for case in several if not _has_label(case)]
-    if without:
-        share = round_metric(len(without) / len(several))
-        yield Metric(DISPUTED, share, n=len(several))
+    # Whether each case of several annotators has a label.
+    labeled = [
+        _has_label(case)
+        for case in cases
+        if len(case.labels) > 1 and not case.checklist
+    ]
+    if not all(labeled):
+        share = labeled.count(False) / len(labeled)
+        yield Metric(DISPUTED, round_metric(share), n=len(labeled))
 
 
 def _has_label(case: Case) -> bool:
