@@ -39,7 +39,7 @@ from evalkit.scoring.search import columns as search_columns
 from evalkit.scoring.search import items as search_items
 from evalkit.scoring.search import search as search_module
 from evalkit.scoring.search.family import compare_slices
-from evalkit.scoring.search.missing import log_upper_tail
+from evalkit.scoring.search.missing import log_upper_tail, missing_in
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
@@ -1011,13 +1011,15 @@ def test_a_column_that_only_goes_with_the_place_is_not_named():
         assert [one["column"] for one in where] == [expected]
 
 
-def scores_by_language(factor, use):
-    """Return what is found about scores of 300 responses, a third of them German with this slope."""
+def scores_by_language(factor, use, noise=0.05):
+    """Return what is found about scores of 300 responses, a third of them German with
+    this slope and noise."""
     generator = np.random.default_rng(5)
     german = np.arange(300) % 3 == 0
     grades = generator.integers(0, 5, 300) / 4
     slopes = np.where(german, factor, 1.0)
-    scores = 0.5 + slopes * (grades - 0.5) + generator.normal(0, 0.05, 300)
+    noises = np.where(german, noise, 0.05)
+    scores = 0.5 + slopes * (grades - 0.5) + generator.normal(0, 1, 300) * noises
     whole = replace(moments(scores, grades), value=pearson)
     spread = replace(whole, name="agreement/spread", value=ratio_of_spreads)
     decision = Decision(use, "moderate", "response", Metric("agreement/pearson", 0.9))
@@ -1038,7 +1040,9 @@ def test_scores_that_are_compressed_in_one_slice(factor, words):
     found = scores_by_language(factor, "rates")
     named = found.get("decision/spread_where/language/de")
     if words is None:
-        assert not [name for name in found if "where" in name]
+        noisy = scores_by_language(factor, "rates", noise=0.15)
+        assert not [name for name in found | noisy if "where" in name]
+        assert not search_module._is_rescaled(Metric("agreement/spread", 0.5))
         return
     assert named is not None
     assert named.value == pytest.approx(factor, abs=0.08)
@@ -1143,6 +1147,15 @@ def test_the_place_in_which_answers_are_missing_is_cut_by_labeled_cases():
     places = SearchedColumns((), placed=True)
     found = search_slices(SCORING, places, statistics, decision, Clusters.each(300))
     assert [*found] == ["decision/missing_where/case_number/241..300"]
+
+
+def test_missing_answers_that_chance_explains_name_no_slice():
+    number = np.arange(300)
+    lost = (number < 3) | (number >= 280)
+    table = [np.zeros(300), 1.0 * ~lost, np.zeros(300), np.ones(300)]
+    lean = Statistic("decision/lean/class/a", table, lambda totals: totals[:, 0], n=300)
+    members = np.stack([number < 12, number >= 12], axis=1)
+    assert missing_in({lean.name: lean}, members, 0.95) is None
 
 
 def test_missing_answers_of_clusters_name_no_slice():

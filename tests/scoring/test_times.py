@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Response
-from evalkit.scoring.search import cell_of, check_choices, searched_columns, selected
+from evalkit.scoring.search import cell_of, check_choices, columns, searched_columns, selected
 from evalkit.scoring.slices import slices_of
 from evalkit.scoring.times import HOURS, Hour, Moment, hour_ranges, moment_of, range_name
 from evalkit.serving.known_slices import KnownSlices
@@ -116,6 +116,19 @@ def test_a_column_of_the_data_goes_before_a_part_of_a_time():
     assert cell_of(cases[0], "created_at:weekday") == "x"
     assert [part.column for part in searched_columns(cases).derived] == ["created_at:hour"]
     assert searched_columns(stamped(*WEEK), ["created_at"]).derived
+    (unclear,) = stamped("3/4/2026 10:30")
+    assert cell_of(unclear, "created_at:weekday") is None
+    assert cell_of(unclear, "created_at:month") is None
+
+
+def test_only_hours_that_occur_are_slices_and_only_if_there_is_room(monkeypatch):
+    cases = stamped(*(f"2026-01-0{day}T{hour:02}:00" for day in (5, 6) for hour in (9, 10)))
+    days, hours = searched_columns(cases).derived
+    assert days.values == ("Monday", "Monday to Friday", "Tuesday")
+    assert 1 < len(hours.values) < len(hour_ranges())
+    assert "12:00..13:59" not in hours.values
+    monkeypatch.setattr(columns, "LIMIT", 8)
+    assert [part.column for part in searched_columns(cases).derived] == ["created_at:weekday"]
 
 
 def test_a_gate_is_limited_to_hours_and_weekdays():
@@ -170,6 +183,8 @@ def test_pairs_of_one_system_and_which_systems_are_compared_are_slices():
     members = dict(zip(compared.values, compared.members.T.tolist(), strict=True))
     assert members["a / b"] == [True, True, False, False, False]
     assert members["the same"] == [False, False, True, True, False]
+    named = [replace(case, metadata={"model_pair": case.id}) for case in cases]
+    assert not searched_columns(named).derived
     assert selected(cases, {"model_pair": {"not": ["the same"]}}) == [
         True,
         True,
