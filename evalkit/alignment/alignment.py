@@ -206,14 +206,22 @@ def _finished(
     asking: Asking | None,
     begun: float,
 ) -> Alignment:
-    """Add what was spent, and record the result in the run folder."""
+    """Add what was spent, record the result in the run folder, and return it.
+
+    Args:
+        alignment: The result.
+        folder: The run folder.
+        settings: What was tuned, and how.
+        asking: The calls of the search; `None` if it only read stored answers.
+        begun: When it began, by `time.perf_counter`.
+    """
     spent = Spent() if asking is None else asking.spent
     seconds = round(time.perf_counter() - begun, 2)
-    alignment = replace(
+    finished = replace(
         alignment, calls=spent.calls, cost_usd=spent.usd, seconds=seconds
     )
-    _append_record(folder, alignment, settings)
-    return alignment
+    _append_record(folder, finished, settings)
+    return finished
 
 
 def check_calls(labels: Labels, settings: AlignConfig) -> None:
@@ -285,7 +293,19 @@ def _propose_criteria(
 def _prove_on_test(
     labels: Labels, alignment: Alignment, chosen: Candidate, before: Side, after: Side
 ) -> Alignment:
-    """Open the labels of test, and compare the chosen settings with the run's own."""
+    """Open the labels of test, compare the chosen settings with the run's own, and return the
+    result with its outcome.
+
+    The settings must be better on dev. Test labels of one class cannot prove anything, so they
+    are not opened.
+
+    Args:
+        labels: The run, and the sides of its labels.
+        alignment: The result so far, with the gain on dev.
+        chosen: The settings that were chosen on dev.
+        before: The answers on test under the run's own settings.
+        after: The answers on test under the chosen ones.
+    """
     assert alignment.dev is not None, "they are better on dev"
     result = labels.result
     if labels.is_one_class("test"):
@@ -424,7 +444,10 @@ class _Search:
         yield from (Candidate({SHOWN: tuple(examples)}, 0.0) for examples in sets)
 
     def _written_prompts(self, train: Side) -> Iterator[Candidate]:
-        """Yield the prompts that were written and tried on all of dev."""
+        """Yield the prompts that were written and tried on all of dev.
+
+        `asking` must be set. Afterwards `unpaid` says whether the budget ended the search.
+        """
         assert self.asking is not None, "the budget was checked"
         labels = self.labels
         settings = self.settings
@@ -455,7 +478,9 @@ class _Search:
 def _add_prompt(
     alignment: Alignment, result: RunResult, chosen: Candidate
 ) -> Alignment:
-    """Add the chosen prompt, and its difference from the run's own."""
+    """Add the chosen prompt, and its difference from the run's own; settings without a prompt
+    change nothing.
+    """
     if SHOWN in chosen.settings:
         configs = (result.config, chosen.of(result.config))
         before, after = (
@@ -483,7 +508,15 @@ def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
 
 
 def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
-    """Write the chosen settings to a new file in `conf/method`, and a template to one in `prompts`.
+    """Write the chosen settings to a new file in `conf/method`, and a template to one in
+    `prompts`; return the alignment with their paths.
+
+    A name that is taken gets a number. The improvement must be proved on test.
+
+    Args:
+        alignment: The result.
+        name: The name of the files, without their endings.
+        language: The language of the prompts, which names their folder.
 
     Raises:
         ConfigError: if they cannot be written.
@@ -527,7 +560,11 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
 
 
 def _append_record(folder: Path, alignment: Alignment, settings: AlignConfig) -> None:
-    """Append the result to the run's alignments."""
+    """Append the result to the run's alignments; the file is rewritten as a whole.
+
+    Raises:
+        ConfigError: If the file is damaged or cannot be written.
+    """
     path = folder.absolute() / layout.ALIGNMENTS
     if path.is_file():
         before = read_record(path, dict[str, list[dict[str, Any]]]).get(

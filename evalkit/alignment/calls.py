@@ -138,11 +138,15 @@ class Asking:
     def write(
         self, prompts: Sequence[tuple[Message, ...]], read: Read
     ) -> list[Judgment] | None:
-        """Return what `align.model` writes for each prompt, `None` if the budget did
-        not pay for all of them.
+        """Return what `align.model` writes for each prompt, `None` if the budget did not pay for
+        all of them.
 
         Each text is a judgment, whose `answer` is what `read` found in it; if that could not be
         used, its `error` says why. The text is as hostile as any answer of a model.
+
+        Args:
+            prompts: The messages of each prompt.
+            read: Returns what a text has, or raises `UnreadableError`.
 
         Raises:
             ConfigError: if the model cannot be used.

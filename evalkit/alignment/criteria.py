@@ -156,7 +156,14 @@ class Proposals:
         )
 
     def _propose_new(self) -> list[Proposal]:
-        """Return what the model proposes, without what the run has."""
+        """Return what the model proposes, without what the run has.
+
+        Empty if the judge agrees with all labels of train, or the budget did not pay for the
+        answer. A proposal with the text of another one is only noted, in `tried`.
+
+        Raises:
+            ConfigError: If the model's answer cannot be read.
+        """
         config = self.result.config
         described = shown_cases(config, self.kind, self.train)
         cases = [case for case in described if case["agreed"] < 1][
@@ -365,8 +372,12 @@ def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidat
 
 
 def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], object]:
-    """Return the answers by what was asked, or those on one criterion or item; empty if
-    they have no values of it.
+    """Return the answers by what was asked: the case, unit, order, sample and judge.
+
+    Args:
+        side: The judgments.
+        name: A criterion or item, whose values are returned instead of whole answers; the result
+            is empty if no answer has one.
     """
     values: dict[tuple[Any, ...], object] = {}
     for judgment in side.judgments:

@@ -36,6 +36,8 @@ class GepaOptimizer:
     def optimize(self, trials: Trials) -> None:
         """Have instructions written from cases of train, tried on these, and the better
         ones on all of dev.
+
+        Without cases of train nothing is written. The results are in `trials`.
         """
         rounds = ROUNDS * trials.prompts
         train = trials.cases()

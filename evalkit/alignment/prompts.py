@@ -138,11 +138,11 @@ def _template_path(config: RunConfig) -> str:
 
 
 def _instruction_span(template: str) -> tuple[int, int] | None:
-    """Return where the instruction of a template starts and ends, `None` if it has none.
+    """Return the start and the end of the instruction in a template, `None` if it has none.
 
-    It starts after the opening of the system block, or after leading comments, and ends before the
-    first line with Jinja or a tag, since placeholders must stay. Blank lines around it are not part
-    of it.
+    It starts after the opening of the system block, or after leading comments, and ends before
+    the first line with Jinja or a tag, since placeholders must stay. Blank lines around it are
+    not part of it.
     """
     opening = _SYSTEM_BLOCK.search(template) or _LEADING_COMMENTS.match(template)
     begin = opening.end() if opening is not None else 0

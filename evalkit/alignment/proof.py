@@ -337,7 +337,18 @@ def without_agreement(
 def prove(
     labels: Labels, chosen: Candidate, before: Side, after: Side, *, side: SideName
 ) -> Proof:
-    """Compare the chosen settings with the run's own on one side, paired."""
+    """Compare the chosen settings with the run's own on one side, paired by case.
+
+    Args:
+        labels: The run, the kind of its labels and the metric.
+        chosen: The chosen settings.
+        before: The answers under the run's own settings.
+        after: The answers under the chosen ones.
+        side: The name of the side, for an error.
+
+    Raises:
+        ConfigError: If the metric is not known under one of the settings.
+    """
     config = labels.result.config
     entries = [
         RunEntry(AFTER, chosen.of(config), after.cases, after.judgments),

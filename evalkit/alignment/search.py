@@ -178,7 +178,7 @@ def candidates(
 
 
 def _other_values(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
-    """Return the other values of a setting."""
+    """Return the values of a setting other than the run's, each as settings by key."""
     if knob == "weights":
         current = config.weights()
         return [
@@ -219,7 +219,15 @@ def _with_thresholds(
     *,
     threshold: bool,
 ) -> Iterator[Candidate]:
-    """Yield the settings as they are, or with each threshold of ties at which a verdict changes."""
+    """Yield the settings as they are, or with each threshold of ties at which a verdict changes.
+
+    Args:
+        config: The run's config with these settings.
+        kind: What is compared with the labels.
+        side: The cases and judgments that the settings are fitted on.
+        settings: The settings by key.
+        threshold: Whether thresholds are tried.
+    """
     if not threshold:
         yield Candidate(settings, agreement(config, kind, side))
         return

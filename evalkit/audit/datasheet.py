@@ -231,7 +231,12 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
 
 
 def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
-    """Return a datasheet as JSON, Markdown and HTML, by file name."""
+    """Return a datasheet as JSON, Markdown and HTML, by file name.
+
+    Args:
+        sheet: The datasheet, as in its JSON.
+        result: The audited run, for the language and the confidence level.
+    """
     language = language_of(result.config)
     level = level_of(result.config)
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
@@ -276,7 +281,16 @@ def written_pages(name: str, sheet: Json, values: Json) -> dict[str, str]:
 
 
 def _page_frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
-    """Return what the page of a datasheet shows around its probes: title, language and facts."""
+    """Return what the page of a datasheet shows around its probes: title, language and facts.
+
+    A fact is its name and its text in English and Chinese.
+
+    Args:
+        sheet: The datasheet, as in its JSON.
+        words: The fixed words of the page.
+        title: The title of the page.
+        language: The language in which the page is shown first.
+    """
     calls = sheet["calls"]
     cost = sheet["cost_usd"]
     text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)

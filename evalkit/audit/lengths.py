@@ -35,6 +35,9 @@ def words_added(
 ) -> dict[str, int]:
     """Return the median number of words by which each probe that edits one response lengthens it.
 
+    Probes that no case could be edited by are not in the result. A negative number means that
+    the edit shortens.
+
     Args:
         config: The run's config.
         cases: The original cases.

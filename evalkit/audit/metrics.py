@@ -30,6 +30,8 @@ from evalkit.scoring.verdict_kinds import calibrated
 
 EXACT_UP_TO = 500
 """Clusters that differ; with more, the normal approximation of the sign-flip test is used."""
+_PARTS = 20
+"""The parts of a scale without a step whose size counts as the smallest difference."""
 GRID = 60
 """The steps into which the largest difference is divided for the exact test."""
 _CODE = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: np.nan}
@@ -316,8 +318,10 @@ def contrasts(
 
 
 def _scale(config: RunConfig) -> Scale | None:
-    """Return the scale of what is judged one at a time; classes count from the lowest,
-    or as positive or not.
+    """Return the scale of what is judged one at a time; `None` for comparisons.
+
+    A checklist has shares from 0 to 1. Classes count from the lowest, or as positive (1) or not
+    (0).
     """
     rubric = config.rubric
     if config.mode.name not in SINGLE:
@@ -371,10 +375,18 @@ def _answer_numbers(
 def _order_contrast(
     config: RunConfig, base: Answers, repeat: Answers, edited: Answers
 ) -> tuple[Answers, Answers, Answers, Floats]:
-    """Return what the probe `order` compares: the shift is toward the response shown first.
+    """Return what the probe `order` compares: the unedited, repeated and edited answers, and the
+    sign of each case.
 
-    With both orders in every run, these are the two orders of the original case; else the case with
-    its responses swapped, read back.
+    The sign turns a shift into one toward the response shown first. With both orders in every
+    run, the answers compared are those in the two orders of the original case; else the edited
+    case has its responses swapped, and its answers are read back.
+
+    Args:
+        config: The run's config.
+        base: The answers to the original cases.
+        repeat: The answers to the unedited repeats.
+        edited: The answers to the swapped cases.
     """
     toward = np.ones(len(base.value))
     if config.swap.policy == "both":
@@ -398,7 +410,11 @@ def _order_contrast(
 
 
 def probe_statistics(contrast: Contrast) -> Iterator[Statistic]:
-    """Yield the metrics of one probe."""
+    """Yield the metrics of one probe, of those that apply to it.
+
+    They are the mean shift, its instability, the rates of passed or of flipped and robust cases,
+    and the rate of missing answers.
+    """
     name = f"audit/{contrast.probe.name}"
     tally = Tally.each(len(contrast.applies))
     finite = np.isfinite(contrast.shift)
@@ -593,11 +609,23 @@ def audit_metrics(
     everything: Sequence[Case],
     judgments: Sequence[Judgment],
 ) -> Audited:
-    """Return the metrics of an audit, by name, and what the test of each probe found."""
+    """Return the metrics of an audit, by name, and what the test of each probe found.
+
+    Metrics are in the order of the probes. The repeat, which measures the judge's own noise, is
+    not tested.
+
+    Args:
+        config: The run's config.
+        cases: The original cases.
+        probes: The probes.
+        everything: The original and the edited cases.
+        judgments: The judgments of all of these.
+    """
     effects = contrasts(config, cases, probes, everything, judgments)
     clusters = Clusters.of(config, cases)
     scale = _scale(config)
-    unit = 1.0 if scale is None else scale.step or scale.span / 20
+    # the smallest difference between two answers; without a step, a part of the scale
+    unit = 1.0 if scale is None else scale.step or scale.span / _PARTS
     statistics = [
         statistic for contrast in effects for statistic in probe_statistics(contrast)
     ]

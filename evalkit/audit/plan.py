@@ -146,7 +146,10 @@ def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
 
 
 def trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
-    """Return a case with the responses that a probe compares, and the index of the one to edit."""
+    """Return a case with the responses that a probe compares, and the index of the one to edit.
+
+    The case is `None` if it has too few responses.
+    """
     if (
         config.mode.name in SINGLE and probe.name == REPEAT
     ):  # any of the responses may be compared with

@@ -46,8 +46,15 @@ def probe_result(
     reviews: Mapping[str, int],
     length: Text | None,
 ) -> JsonObject:
-    """Return what one probe shows, as the datasheet's JSON has it: its state, numbers
-    and sentences.
+    """Return what one probe shows, as the datasheet's JSON has it: its state, numbers and
+    sentences.
+
+    Args:
+        outcome: The test of the probe.
+        result: The audited run.
+        texts: The original and edited cases by id, to show the worst ones.
+        reviews: How many edits annotators reviewed and rejected, by key.
+        length: The sentence on the words that the edit adds; `None` for none.
     """
     probe = outcome.contrast.probe
     prefix = f"audit/{probe.name}/"
@@ -189,7 +196,13 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
 def _describe_probe(
     outcome: Outcome, metrics: Metrics, every: Metrics
 ) -> Iterator[Text]:
-    """Yield what a probe found, in words."""
+    """Yield what a probe found, in sentences.
+
+    Args:
+        outcome: The test of the probe.
+        metrics: Its metrics, by the last part of the name.
+        every: All metrics of the audit, for those of the unedited repeat.
+    """
     probe = outcome.contrast.probe
     noise = every.get(f"audit/{REPEAT}/flip_rate")
     if outcome.silenced and (missing := metrics.get("missing")) is not None:

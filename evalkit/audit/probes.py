@@ -126,10 +126,14 @@ def with_text(case: Case, side: int, text: str) -> Case:
 
 
 def side_of(case: Case, *, worse: bool) -> int:
-    """Return the index, 0 or 1, of the worse or better response; one by the hash of the
-    case's id if labels differ not.
+    """Return the index, 0 or 1, of the worse or the better response by their labels.
 
-    It does not depend on any judgment, so that a judge's noise cannot select cases.
+    Without labels that differ, the index comes from the hash of the case's id. It does not depend
+    on any judgment, so that a judge's noise cannot select cases.
+
+    Args:
+        case: The case; a single response has the index 0.
+        worse: Whether the worse one is meant.
     """
     # A response alone is the one to edit, whatever its grade.
     if len(case.responses) < 2:

@@ -76,7 +76,15 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
 
 
 def _compare_jobs(folder: Path, sheets: Json) -> list[JsonObject]:
-    """Return the test of each pair of jobs in each probe that both have."""
+    """Return the test of each pair of jobs in each probe that both have, as in the datasheet's
+    JSON.
+
+    P-values are adjusted for all of these tests (Holm's method).
+
+    Args:
+        folder: The folder of the sweep.
+        sheets: The datasheet of each job; at least one.
+    """
     effects = {job: _effects(folder, job) for job in sheets}
     tests: list[JsonObject] = []
     for first, second in combinations(sheets, 2):
@@ -141,7 +149,9 @@ def _job_row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObj
 
 
 def _sentences(sheet: Json) -> list[tuple[str, str]]:
-    """Return in each language which judges differ in a probe; one sentence if none do."""
+    """Return which judges differ in a probe, each sentence in English and Chinese; one sentence
+    if none do.
+    """
     names = {row["job"]: row["name"] for row in sheet["jobs"]}
     messages: list[Message] = []
     for test in sheet["tests"]:

@@ -284,7 +284,14 @@ def _print_report(report: ReadReport, url: str) -> None:
 def _count_missing(
     index: RequestIndex, files: set[int], store: Store
 ) -> dict[int, tuple[int, int]]:
-    """Return how many requests each file has, and how many of them have no stored answer."""
+    """Return how many requests each file has, and how many of them have no stored answer, by the
+    position of the file in the index.
+
+    Args:
+        index: Where each request is.
+        files: The positions of the files to count.
+        store: Where answers are looked up.
+    """
     # position of the file -> (its requests, those without an answer)
     counts = dict.fromkeys(sorted(files), (0, 0))
     keys = list(index.keys_of(files))

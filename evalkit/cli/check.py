@@ -381,14 +381,17 @@ def _given_options(arguments: Namespace) -> list[str]:
 
 
 def _without_repeats(words: Sequence[str]) -> list[str]:
-    """Return a command without options that occur twice."""
+    """Return a command without options that occur twice with one value; the first one stays.
+
+    Args:
+        words: The words of the command; every option but the two flags has a value.
+    """
     kept: list[str] = []
     used_options: set[tuple[str, str]] = set()
     position = 0
     while position < len(words):
         word = words[position]
         if word.startswith("--") and word not in ("--json", "--overwrite"):
-            # these options have a value
             # Every option here has a value, except for the two flags.
             option = (word, words[position + 1])
             if option not in used_options:
@@ -402,6 +405,11 @@ def _without_repeats(words: Sequence[str]) -> list[str]:
 
 
 def _choices(arguments: Namespace) -> Choices:
+    """Return what the user said about the columns of a table.
+
+    Raises:
+        UsageError: If there are more than two columns of responses.
+    """
     from evalkit.interop.tables.fixed_roles import Choices
 
     responses = arguments.response or []
@@ -430,6 +438,17 @@ def _choices(arguments: Namespace) -> Choices:
 
 
 def _rows(path: Path, name: str, *, several: bool) -> Rows:
+    """Return the rows of a file, or of all data files of a folder, each with its location.
+
+    Args:
+        path: The file or folder; after `#`, its sheet or encoding.
+        name: The path as the user wrote it, for errors.
+        several: Whether each row gets the name of its file in a column `file`.
+
+    Raises:
+        DatasetError: If the file is empty, the folder has no data files, or a file cannot be
+            read.
+    """
     from evalkit.datasets.file_parts import file_of
     from evalkit.datasets.formats import is_readable
     from evalkit.interop.layouts.judgment_files import rows_of
@@ -477,6 +496,16 @@ def _score_into(
     config: RunConfig,
     arguments: Namespace,
 ) -> int:
+    """Score the judgments of a table as a run in a folder, record and print it, and return the
+    exit status.
+
+    Args:
+        folder: The run folder.
+        checked: The judgments, the reading of the table, and warnings about it.
+        source: The path of the table, for the manifest.
+        config: The config of the run.
+        arguments: The options of the command.
+    """
     from evalkit.cli.console import reported
     from evalkit.workflows.finishing import track
     from evalkit.workflows.import_run import import_run

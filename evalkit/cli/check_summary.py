@@ -201,6 +201,15 @@ def _content(
     lines: Sequence[str],
     findings: Sequence[str],
 ) -> JsonObject:
+    """Return what `--json` prints: the same as the summary, with all metrics.
+
+    Args:
+        result: The scored run.
+        roles: What each column of the table is.
+        decisions: The decision about each judge.
+        lines: The lines of the conclusion.
+        findings: The sentences of the report.
+    """
     from evalkit.workflows.gating import GATE
 
     folder = Path(result.folder or "")
@@ -260,8 +269,12 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
 
 
 def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
-    """Return the line on all judges as a panel, if it agrees with the labels more than
+    """Return the line on all judges as a panel; `None` unless it agrees with the labels more than
     the best judge does.
+
+    Args:
+        result: The run of all judges.
+        board: The judges, best first; `None` if they cannot be ranked.
     """
     if board is None or len(board.rows) < 2:
         return None

@@ -47,7 +47,12 @@ _FILES = ("comparison.json", "comparison.csv", CASES_PAGE)
 
 
 def main(arguments: Namespace) -> int:
-    """Compare runs, print the tables and write comparison.json and comparison.csv."""
+    """Compare runs, print the tables and write comparison.json and comparison.csv; return the
+    exit status.
+
+    Raises:
+        UsageError: If there are fewer than two runs.
+    """
     runs, options = _split_runs_and_settings(arguments.runs, OPTIONS, "compare")
     if len(runs) < 2:
         raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
@@ -68,6 +73,9 @@ def drift(arguments: Namespace) -> int:
     """Print what changed between two runs and whether the judge got worse.
 
     Exits with 4 if it did, 5 if that is undecided.
+
+    Raises:
+        UsageError: If there are not two runs.
     """
     runs, options = _split_runs_and_settings(arguments.runs, DRIFT_OPTIONS, "drift")
     if len(runs) != 2:
@@ -185,7 +193,17 @@ def _found(runs: Sequence[str], options: Json) -> Iterator[list[RunResult]]:
 def _split_runs_and_settings(
     words: Sequence[str], keys: Sequence[str], command: str
 ) -> tuple[list[str], JsonObject]:
-    """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
+    """Return the runs, and the values of the settings by key; a word with `=` is a setting unless
+    it is a folder.
+
+    Args:
+        words: The words of the command.
+        keys: The settings that it has.
+        command: Its name, for errors.
+
+    Raises:
+        UsageError: If there is no such setting.
+    """
     runs: list[str] = []
     options: JsonObject = {}
     for word in words:

@@ -51,7 +51,11 @@ def _by_hydra(words: Sequence[str]) -> int:
 def _for_overrides(typed: Sequence[str]) -> list[str] | None:
     """Complete commands, options and studies.
 
-    Returns the words of an override to complete; `None` if there are none.
+    Args:
+        typed: The words after `evalkit`; the last one is to be completed, and may be empty.
+
+    Returns:
+        The words of an override to complete; `None` if there are none.
     """
     if len(typed) < 2:
         _print(COMMANDS, "".join(typed))

@@ -108,7 +108,12 @@ def _pages() -> dict[str, str]:
 
 
 def _find_page(words: str | None, pages: dict[str, str]) -> str:
-    """Return the page that a user names by its path or by the last part of it.
+    """Return the path of the page that a user names by its path or by the last part of it; the
+    first page without a name.
+
+    Args:
+        words: What the user wrote, with or without `.md`.
+        pages: The pages by path.
 
     Raises:
         ConfigError: if no page has this name.

@@ -102,7 +102,12 @@ def track(arguments: Namespace) -> int:
 
 
 def _record_run(arguments: Namespace) -> JsonObject:
-    """Record the run, and return the tracker and its id there."""
+    """Record the run, and return the tracker and its id there.
+
+    Raises:
+        ConfigError: If an override turns tracking off.
+        TrackingError: If it could not be recorded.
+    """
     from evalkit.workflows.finishing import track
 
     result = _named_run(arguments)
@@ -233,7 +238,16 @@ def _quoting_remedy(key: str, text: str) -> str:
 
 
 def _set_weight(values: JsonObject, name: str, weight: Any) -> None:
-    """Change the weight of a criterion, and remove its weight in `scoring.weights`."""
+    """Change the weight of a criterion, and remove its weight in `scoring.weights`.
+
+    Args:
+        values: The values of a config, which are changed.
+        name: The criterion.
+        weight: Its new weight, which is checked later.
+
+    Raises:
+        ConfigError: If there is no such criterion, or the prompt has its weight.
+    """
     where = f"criteria.{name}.weight"
     criteria = values["criteria"]
     if name not in criteria:

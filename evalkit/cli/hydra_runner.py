@@ -205,7 +205,15 @@ class Driver:
     ) -> tuple[Path, int]:
         """Run one job in a folder that no other process has.
 
-        Returns the folder and the exit status.
+        An error of evalkit is logged and becomes the exit status; an empty folder is removed.
+
+        Args:
+            cfg: The composed config.
+            searched: Whether a sweeper chooses the next job by this one's result.
+
+        Returns:
+            The folder, which may be a numbered neighbor of the one in the config, and the exit
+                status.
         """
         settings = HydraConfig.get()
         folder = Path(settings.runtime.output_dir)
@@ -347,7 +355,10 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """Separate the study file from the other words of a command.
+    """Return the study file and the other words of a command; `None` for the file if the first
+    word is an override or an option.
+
+    The command continues in the project of the study.
 
     Raises:
         ConfigError: if the first word is no file, no study and no override, or the file cannot be
@@ -494,7 +505,15 @@ def _decoded_output(words: Sequence[str]) -> Iterator[None]:
 def _call_hydra(
     hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool
 ) -> None:
-    """Call Hydra as `hydra.main` does, which can only read `sys.argv`."""
+    """Call Hydra as `hydra.main` does, which can only read `sys.argv`.
+
+    Args:
+        hydra: Hydra, set up.
+        name: The name of the config.
+        words: The overrides, and options of Hydra, such as `--cfg`.
+        task: Runs one job.
+        sweep: Whether lists of values are a sweep.
+    """
     parser = get_args_parser()
     # argparse needs consecutive overrides: a flag between them would be an error.
     args = parser.parse_args(

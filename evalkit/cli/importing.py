@@ -64,7 +64,11 @@ def import_(arguments: Namespace) -> int:
 
 
 def _separate_fields(arguments: Namespace) -> _Import:
-    """Separate the columns after `--fields` from the overrides around them."""
+    """Return what to import: the columns after `--fields`, and the overrides around them.
+
+    Raises:
+        ConfigError: If a word is no override.
+    """
     words: list[str] = arguments.words
     # argparse gives `--fields` all words after it, overrides included: only those that name a
     # field are columns.
@@ -139,7 +143,18 @@ def _import_file(source: _Import) -> int:
 def _import_into(
     folder: Path, source: _Import, config: RunConfig, imported: Any
 ) -> int:
-    """Score the judgments that were read, write them to a folder, and print the summary."""
+    """Score the judgments that were read, write them to a folder, print the summary, and return
+    the exit status.
+
+    Args:
+        folder: The run folder.
+        source: The words of the command.
+        config: The config of the run.
+        imported: The cases and judgments of the file.
+
+    Raises:
+        ConfigError: If the file has texts, and nothing says how verdicts are parsed from them.
+    """
     from evalkit.interop.importer_discovery import importer
     from evalkit.workflows.import_run import import_run
 
@@ -193,7 +208,11 @@ def _no_verdicts_error(source: _Import) -> ConfigError:
 def _read_batch(source: _Import) -> tuple[Any, Any]:
     """Return the answers in a batch's file, and the config of a run over its cases.
 
-    The config says how the answers are parsed.
+    The config says how the answers are parsed. Without a judge in the overrides, the judge is the
+    file's model.
+
+    Raises:
+        ConfigError: If the overrides name no cases, or the file cannot be read.
     """
     from evalkit.compose import load_config
     from evalkit.config import JudgeConfig
@@ -248,7 +267,15 @@ def _reader_options(source: _Import) -> Any:
 
 
 def _select_cases(source: _Import, imported: Any) -> Any:
-    """Return the selected cases with their judgments."""
+    """Return the cases that `--only` and `--complete` select, with their judgments.
+
+    Args:
+        source: The words of the command.
+        imported: The cases and judgments of the file.
+
+    Raises:
+        ConfigError: If no case is left.
+    """
     from evalkit.interop.import_file import complete_only
 
     cases = list(imported.cases)

@@ -102,7 +102,19 @@ def _label_items(
     overrides: Sequence[str],
     arguments: Namespace,
 ) -> int:
-    """Send items to label, sample the next ones, or read labels and score the run again."""
+    """Send items to label, sample the next ones, or read labels and score the run again; return
+    the exit status.
+
+    Args:
+        result: The run.
+        folder: Its folder.
+        file: The file of labels; `None` for the one in the options.
+        overrides: The overrides of the command.
+        arguments: Its options.
+
+    Raises:
+        ConfigError: If an override, the file or a label cannot be used.
+    """
     if arguments.to is not None:
         return _send_to_mlflow(result, arguments, overrides)
     if arguments.next:

@@ -106,13 +106,15 @@ class Parser(argparse.ArgumentParser):
             }
             names = missing[1].split(", ")
             needed = [name for name in names if name not in repeatable]
-            message = f"needs {' and '.join(needed)}"
-        message = message.removeprefix("argument ").replace(
+            text = f"needs {' and '.join(needed)}"
+        else:
+            text = message
+        plain = text.removeprefix("argument ").replace(
             "expected one argument", "needs a value"
         )
-        problem, _, remedy = re.sub(
-            r"^(?:-\w/)?(--\S+?): ", r"\1: ", message
-        ).partition("; ")
+        # Of `-x/--option`, only the long name.
+        named = re.sub(r"^(?:-\w/)?(--\S+?): ", r"\1: ", plain)
+        problem, _, remedy = named.partition("; ")
         raise UsageError(self.command, problem, remedy)
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
@@ -134,7 +136,7 @@ class Parser(argparse.ArgumentParser):
         """Check that a word is a known option, or none.
 
         Raises:
-            UsageError: if not, with its new name or a similar one.
+            UsageError: if not, with its new name or a similar one, if there is one.
         """
         # Before anything that is missing, because a misspelled option is why it is missing.
         name = word.partition("=")[0]
@@ -310,7 +312,7 @@ class Command:
         return str(self.entry["example"])
 
     def parser(self) -> Parser:
-        """Return the command's parser."""
+        """Return the command's parser, with the options that all commands have."""
         parser = Parser(
             prog=f"evalkit {self.name}",
             description=self._description(),
@@ -345,7 +347,7 @@ class Command:
         return parser
 
     def add_to(self, parser: Parser) -> None:
-        """Add the command's arguments and actions to a parser."""
+        """Add the command's arguments, and a parser for each of its actions, to a parser."""
         for settings in _arguments(self.entry):
             _add_argument(parser, **settings)
         if actions := self.entry.get("actions"):

@@ -273,11 +273,15 @@ class JobPlan:
 
 
 def main(arguments: Namespace) -> int:
-    """Print each job's requests, stored answers, and tokens to pay for; nothing is
-    called or written.
+    """Print each job's requests, stored answers, and tokens to pay for; nothing is called or
+    written. Return the exit status.
 
-    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their
-    answers. With `--labels RUN`, only the labels that a finished run needs are planned.
+    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on
+    their answers; the status is an error if all of them fail. With `--labels RUN`, only the
+    labels that a finished run needs are planned.
+
+    Raises:
+        UsageError: If options do not fit together.
     """
     if arguments.labels is not None:
         return plan_labels(arguments)

@@ -55,7 +55,14 @@ class Rate:
 def describe(
     progress: Progress, rate: float | None = None, say: Speaker = ENGLISH
 ) -> str:
-    """Describe the progress in words."""
+    """Return the progress in words; numbers that are 0 or unknown are omitted, except what is
+    stored and sent.
+
+    Args:
+        progress: The counts so far.
+        rate: The answers per second; `None` if it is not known yet.
+        say: Translates the words.
+    """
     parts: list[Message] = [
         gettext("{n} stored", n=progress.stored),
         gettext("{n} sent", n=progress.sent),

@@ -66,7 +66,12 @@ def _run_or_resume(job: Job) -> int:
 def run_job(job: Job) -> int:
     """Run one job and return its exit status.
 
-    A finished job of a sweep is only recorded, if it was not.
+    A finished job of a sweep is only recorded, if it was not. Failures of calls and of recording
+    are printed and become the status.
+
+    Raises:
+        EvalkitError: If the run cannot be judged, scored or written.
+        Signaled: If a signal stopped it.
     """
     # A resumed sweep runs only what is missing.
     if job.sweep is not None and not job.overwrite and _is_finished(job):

@@ -36,7 +36,13 @@ _POLL_SECONDS: Final = 0.2
 
 
 def main(arguments: Namespace) -> int:
-    """Serve the MLflow UI until Ctrl-C."""
+    """Serve the MLflow UI until Ctrl-C; return the exit status.
+
+    A tracking server has its own page, so only its address is printed.
+
+    Raises:
+        ConfigError: If no runs are recorded, or the port cannot be used.
+    """
     [(_, config)] = study_jobs(study_words(arguments))
     uri = tracking_uri(config.tracking)
     # A tracking server has a page of its own.

@@ -80,8 +80,10 @@ class Watched:
                 fixed = [f"judge.thresholds={json.dumps(chosen)}"]
             else:
                 fixed = []
-            words = [str(source / (CONFIG if is_run else JUDGE)), *fixed, *words[1:]]
+            file = source / (CONFIG if is_run else JUDGE)
+            job_words = [str(file), *fixed, *words[1:]]
         else:
+            job_words = list(words)
             study = find_study(named[0]) if named else None
             if named and study is None and not Path(named[0]).exists():
                 raise _unknown_name_error(named[0])
@@ -97,7 +99,7 @@ class Watched:
             nullcontext() if templates is None else from_judge_folder(trusted or ())
         )
         with recorded:
-            [(_, config)] = study_jobs(words)
+            [(_, config)] = study_jobs(job_words)
         if source is None:
             name = config.judge.label
         else:

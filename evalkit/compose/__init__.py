@@ -215,8 +215,8 @@ def register() -> None:
 
 
 def find_study(name: str) -> Path | None:
-    """Return the study with this name: a file, or a study in ./experiments or among the
-    shipped ones.
+    """Return the study with this name: a file, or a study in ./experiments or among the shipped
+    ones; `None` if there is none.
     """
     spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
     study_folders = [
@@ -282,7 +282,8 @@ def add_study(path: Path) -> str:
 
 
 def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
-    """Register each group of a finished run's config as an option.
+    """Register each group of a finished run's config as an option; return a config that chooses
+    them.
 
     So an override can choose another option.
     """
@@ -612,7 +613,7 @@ def load_jobs(
     Args:
         name: `config`, the name of a study, or a file.
         overrides: Hydra overrides, as on the command line.
-        sweep: whether lists of values are a sweep.
+        sweep: whether lists of values are a sweep; if not, the only job has no overrides.
         adjust: a function from the composed values to the values to check (without `sweep`).
 
     Raises:
@@ -635,7 +636,11 @@ def load_jobs(
 def _load_sweep(
     config_name: str, study: Path | None, sources: list[Path], words: Sequence[str]
 ) -> list[tuple[tuple[str, ...], RunConfig]]:
-    """Return each job's overrides and config, inside Hydra."""
+    """Return each job's overrides and config, inside Hydra.
+
+    Raises:
+        ConfigError: If a job's config is invalid; it names the job.
+    """
     jobs = []
     # The config of the last job by its kind: jobs of one kind follow each other.
     composed = dict[tuple[str, ...], DictConfig]()

@@ -153,6 +153,9 @@ def checked_environment(words: Iterable[str] = ()) -> Iterator[None]:
 
     Args:
         words: the overrides of the command line.
+
+    Raises:
+        ValueError: Within the block, where such a variable is read.
     """
     overrides = tuple(words)
 
@@ -211,7 +214,12 @@ def _choices(value: Any) -> list[Any]:
 
 
 def _parts(value: Any, path: Setting) -> Iterator[tuple[Setting, Any]]:
-    """Yield a value and each value in it with its path; numbers and quoted texts as in a config."""
+    """Yield a value and each value in it, after the path of its keys; numbers and quoted texts
+    are as in a config.
+
+    Environment variables are replaced by their values. A text with another interpolation is not
+    yielded, because its value may come from a file.
+    """
     plain = value
     if isinstance(value, QuotedString):
         plain = value.text
@@ -352,7 +360,12 @@ def _installed(kind: str) -> JsonObject:
 def _code_named_by(
     part: dict[Any, Any], hydra: DictConfig
 ) -> Iterator[tuple[str, str]]:
-    """Yield each key of Hydra's settings that names code, with what it does.
+    """Yield each key of Hydra's settings that names code, and what it does, as the end of a
+    sentence.
+
+    Args:
+        part: Hydra's settings as plain values.
+        hydra: The same settings, to resolve interpolations.
 
     Raises:
         ConfigError: If the defaults of evalkit are missing.
@@ -397,9 +410,13 @@ def _hydra_default(key: str) -> Any:
 def _targets_in(
     hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield each key that Hydra would instantiate, with what it names.
+    """Yield each key that Hydra would instantiate, and the class or function that it names.
 
-    `installed` targets are harmless.
+    Args:
+        hydra: Hydra's settings, to resolve interpolations.
+        where: The key of `value`.
+        value: A part of the settings.
+        installed: The names that are harmless.
     """
     if isinstance(value, str) and "${" in value:
         # An interpolation may lead to a mapping with a `_target_`.

@@ -157,6 +157,8 @@ def as_written(text: str) -> str:
 def put_in_place(values: Any) -> Any:
     """Return composed criteria with the encoded entries merged into the criteria of their names.
 
+    Values without encoded entries, and anything but a mapping, are returned unchanged.
+
     Raises:
         ConfigError: if a criterion to change or delete does not exist.
     """
@@ -304,7 +306,15 @@ def _words_of_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
 
 
 def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
-    """Yield the words of a rubric given inline: an empty rubric, then each of its settings."""
+    """Yield the words of a rubric given inline: an empty rubric, then each of its settings.
+
+    Args:
+        word: The whole override, for the error.
+        text: Its value, in YAML.
+
+    Raises:
+        ConfigError: If it is not YAML.
+    """
     try:
         rubric = yaml.safe_load(text)
         # the same values, all as texts
@@ -319,19 +329,21 @@ def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
         ) from None
     yield "rubric=own"
     for key, value in rubric.items():
-        text = texts[key]
+        written = texts[key]
         if key == "classes":
             # Names that YAML or Hydra would read as something else stay texts.
-            classes = json.dumps(text, ensure_ascii=False)
+            classes = json.dumps(written, ensure_ascii=False)
             yield f"rubric.classes={_hydra(classes)}"
-        elif value is not None and isinstance(text, str):
-            yield f"rubric.{key}={_hydra(text)}"
+        elif value is not None and isinstance(written, str):
+            yield f"rubric.{key}={_hydra(written)}"
         else:
             yield f"rubric.{key}={_hydra(value)}"
 
 
 def _hydra(value: Any) -> str:
-    """Return a plain value in Hydra's grammar."""
+    """Return a plain value in the grammar of Hydra's overrides; an interpolation in a text is
+    escaped.
+    """
     if isinstance(value, Mapping):
         return (
             "{"

@@ -175,7 +175,14 @@ def _grammar_fault(message: str) -> str:
 
 
 def _not_composed(error: ConfigCompositionException, problem: str) -> ConfigError:
-    """Return the error for an override that Hydra understands, but cannot apply."""
+    """Return the error for an override that Hydra understands, but cannot apply.
+
+    Hydra's exception has no fields for it, so the override is read from its message.
+
+    Args:
+        error: Hydra's exception.
+        problem: The message if no other fits.
+    """
     text = str(error)
     cause = error.__cause__
     if placed := re.search(

@@ -57,6 +57,8 @@ def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
 def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
     """Return each job's overrides as Hydra's own sweeper does; Hydra must be set up.
 
+    The jobs are all combinations of the values; the last key varies fastest.
+
     Raises:
         ConfigError: if an override cannot be parsed or matches no option, or another sweeper
             chooses the jobs.

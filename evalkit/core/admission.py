@@ -94,7 +94,8 @@ class Admission:
         """Check where a request comes from, and the type of its body.
 
         Raises:
-            Refusal: If another website sends it, or it sends something else than JSON.
+            Refusal: With status 403 if another website sends it, and 415 if it sends something
+                else than JSON.
         """
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
@@ -116,7 +117,7 @@ class Admission:
         """Return the body of a request.
 
         Raises:
-            Refusal: If it is too large, or not complete in time.
+            Refusal: With status 413 if it is too large, and 408 if it is not complete in time.
         """
         body = bytearray()
         try:

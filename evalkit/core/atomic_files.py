@@ -169,7 +169,17 @@ def is_alive(process: int) -> bool:
 def _write_temporary(
     target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool
 ) -> Path:
-    """Write a temporary file next to the target, and return it; `leftovers` may remove it."""
+    """Write a temporary file next to the target, and return its path.
+
+    Args:
+        target: The file that it will replace.
+        chunks: The content.
+        leftovers: Removes the file at its end, if it is still there.
+        private: Whether only the user may read the file.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
     # Temporary files of processes that are gone; a living one may be writing.
     remove_leftovers(target.parent, escape(target.name))
     written = target.with_name(f".{target.name}.{os.getpid()}.tmp")

@@ -28,6 +28,9 @@ KEYS: Final = frozenset(
     }
 )
 MAX_ITEMS, MAX_DEPTH, MAX_TAGS = 5000, 50, 50
+_MOST_LISTED = 5
+"""The most items of a cycle that a message names."""
+_LARGEST_NUMBER = 1e9
 CONSENSUS = ""
 """The annotator of a `label`, which does not name one."""
 _ANSWERS: Mapping[object, ItemAnswer | None] = {
@@ -235,7 +238,7 @@ def _parse_number(value: Any, subject: str) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not abs(value) <= 1e9
+        or not abs(value) <= _LARGEST_NUMBER
         or not isfinite(value)
     ):
         raise ChecklistError(
@@ -266,7 +269,14 @@ def _parse_texts(value: Any, subject: str) -> tuple[str, ...]:
 def _parse_labels(
     value: Json, responses: int, where: str
 ) -> dict[str, tuple[ItemAnswer | None, ...]]:
-    """Return the answers of each annotator to an item, one for each response.
+    """Return the answers of each annotator to an item, one for each response; `None` for a
+    response without an answer.
+
+    Args:
+        value: The item, as written: `label` is the consensus, and `labels` has those of
+            annotators by name.
+        responses: The number of responses of the case.
+        where: The item, as the beginning of an error.
 
     Raises:
         ChecklistError: If the labels are not a mapping, or an answer is not readable.
@@ -317,7 +327,7 @@ def _check_items(items: Sequence[ChecklistItem]) -> None:
     """Check that ids are unique, that items do not depend on each other, and that points exist.
 
     Raises:
-        ChecklistError: If not.
+        ChecklistError: If not; also if an item comes after one that does not exist.
     """
     ids: set[str] = set()
     for item in items:
@@ -338,7 +348,9 @@ def _check_items(items: Sequence[ChecklistItem]) -> None:
     except CycleError as error:
         # The sorter names the nodes of the cycle in its second argument, the first one twice.
         cycle = list(dict.fromkeys(name for _, name in cast(list[Node], error.args[1])))
-        listed = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
+        listed = " → ".join(
+            f"'{name:.40}'" for name in [*cycle[:_MOST_LISTED], cycle[0]]
+        )
         raise ChecklistError(
             f"items depend on each other in a cycle: {listed}",
             "remove one of these from after",
@@ -388,9 +400,10 @@ def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
 def inherited(
     items: Sequence[ChecklistItem],
 ) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
-    """Yield each leaf with what it has of its groups.
+    """Yield each leaf, which is an item without parts, with what it has of its groups.
 
-    The groups' criteria, outermost first, its tags and theirs, and whether it is required.
+    That is the groups' criteria, outermost first, its tags after theirs, and whether it or one of
+    them is required.
     """
     groups = {item.parent for item in items}
     # group -> the criteria and tags of it and the groups around it, and whether it is

@@ -34,6 +34,8 @@ from evalkit.core.values import JsonObject, frozen
 NAME: Final = ".claim"
 _ATTEMPTS: Final = 100
 _PAUSE: Final = 0.02  # seconds, while another process replaces a claim that was left
+_LONGEST_SHOWN: Final = 80
+"""The most characters of a value of a claim that a message shows."""
 _WAIT: Final = "wait until it has ended"
 
 
@@ -140,7 +142,8 @@ def claim_file(file: Path, remedy: str = "") -> Claim:
 
 
 def claim_unused(folder: Path, is_used: Callable[[Path], bool]) -> tuple[Path, Claim]:
-    """Claim the first of `folder`, `folder-2`, `folder-3` … that is unclaimed and unused.
+    """Claim the first of `folder`, `folder-2`, `folder-3` … that is unclaimed and unused; return
+    it with its claim.
 
     Args:
         folder: The folder.
@@ -373,9 +376,16 @@ def _read(path: Path) -> JsonObject:
 def _in_use_error(
     target: Path, path: Path, owner: JsonObject, remedy: str
 ) -> InUseError:
-    """Return the error of a file that another process has claimed."""
+    """Return the error of a file that another process has claimed.
+
+    Args:
+        target: The file or folder that was to be claimed.
+        path: The file of the claim.
+        owner: The content of the claim: the process, its host and when it started.
+        remedy: What to do instead of waiting; may be empty.
+    """
     process, host, started = (
-        shorten(visible(str(owner.get(key) or "?")), 80)
+        shorten(visible(str(owner.get(key) or "?")), _LONGEST_SHOWN)
         for key in ("pid", "host", "started")
     )
     wait = _WAIT

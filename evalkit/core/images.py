@@ -30,6 +30,8 @@ OMITTED: Final = "[image omitted]"
 """What a text has instead of a picture with `dataset.images=omit`."""
 MOST_PIXELS: Final = 50_000_000
 MOST_PER_SIDE: Final = 20_000
+_WEBP_HEADER: Final = 30
+"""The bytes of the header of a WebP picture, whatever its layout."""
 _START: Final = "[image "
 _MARKER: Final = re.compile(
     r"\[image (?:(?P<size>[\d,]+ k?B) (?P<media>image/(?:png|jpeg|gif|webp))|image/url)"
@@ -105,7 +107,8 @@ def url_image(url: str, detail: str = "") -> Image:
 
 
 def read_header(content: bytes) -> tuple[str, int, int]:
-    """Return the media type, width and height in the first bytes of a picture; nothing is decoded.
+    """Return the media type, and the width and height in pixels, in the first bytes of a picture;
+    nothing is decoded.
 
     Raises:
         ImageError: If it is not a PNG, JPEG, GIF or WebP, or its beginning is damaged.
@@ -133,10 +136,11 @@ def read_header(content: bytes) -> tuple[str, int, int]:
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
-    """Return the width and height of a WebP picture, of any of its three layouts.
+    """Return the width and height of a WebP picture, of any of its three layouts, which byte 12
+    names.
 
     Raises:
-        IndexError: If its header is damaged.
+        IndexError: If its header is damaged; `struct.error` if it ends too early.
     """
     kind = content[12:16]
     if kind == b"VP8X":
@@ -152,7 +156,7 @@ def _webp_size(content: bytes) -> tuple[int, int]:
         width, height = (size & 0x3FFF for size in struct.unpack("<HH", content[26:30]))
     else:
         raise IndexError
-    if len(content) < 30:
+    if len(content) < _WEBP_HEADER:
         raise IndexError
     return width, height
 
@@ -206,7 +210,7 @@ def lacks_images(case: Case) -> bool:
 
 
 def without_images(case: Case) -> Case:
-    """Return a case without its pictures."""
+    """Return a case without its pictures: in each text, `OMITTED` is where one was."""
 
     def bare(text: str) -> str:
         if _START in text:

@@ -37,7 +37,11 @@ def raises_plainly(function: Callable[P, T]) -> Callable[P, T]:
 def awaits_plainly(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Do for a coroutine function what `raises_plainly` does for a function."""
+    """Return a coroutine function that raises errors of evalkit with one line, as
+    `raises_plainly` does for a function.
+
+    Everything is shown if the user asked for it; other errors are unchanged.
+    """
 
     @wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -165,11 +165,18 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
 def secrets_of(
     value: Any, key: str = "", secrets: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each key of a config with a secret, and the secret's description."""
+    """Yield each key of a config with a secret, and what is wrong with it, as the end of a
+    sentence.
+
+    Args:
+        value: The config, or a part of it.
+        key: The dotted key of this part; empty for the whole.
+        secrets: The values that are secret here, with their descriptions; `None` to look them up.
+    """
     # Looked up once for the whole config.
-    secrets = _secrets(None) if secrets is None else secrets
+    known = _secrets(None) if secrets is None else secrets
     if isinstance(value, str):
-        if (secret := secret_in(value, secrets)) is not None:
+        if (secret := secret_in(value, known)) is not None:
             yield key, secret
     elif isinstance(value, Mapping):
         for name, part in value.items():
@@ -181,13 +188,13 @@ def secrets_of(
                 and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS
             ):
                 yield inner, "contains a secret"
-            elif secret_in(str(name), secrets) is not None:
+            elif secret_in(str(name), known) is not None:
                 yield key, "has a key that contains a secret"
             else:
-                yield from secrets_of(part, inner, secrets)
+                yield from secrets_of(part, inner, known)
     elif isinstance(value, Sequence):
         for index, part in enumerate(value):
-            yield from secrets_of(part, f"{key}.{index}", secrets)
+            yield from secrets_of(part, f"{key}.{index}", known)
 
 
 def remedy_for(key: str) -> str:

@@ -171,7 +171,17 @@ class CaseReader:
     def _read_checklist(
         self, row: Row, layout: Layout, responses: int, location: str
     ) -> tuple[ChecklistItem, ...]:
-        """Return the checklist of a case; empty in other modes unless the field is mapped."""
+        """Return the checklist of a case; empty in other modes unless the field is mapped.
+
+        Args:
+            row: The row of the data.
+            layout: How to read the fields of rows with these columns.
+            responses: The number of responses, for answers by response.
+            location: The file and line of the row.
+
+        Raises:
+            DatasetError: If it is missing where it is needed, or is no checklist.
+        """
         value = layout.get["checklist"](row)
         if value is ABSENT and self.columns.is_mapped("checklist"):
             value = self.columns.need(row, "checklist", location)
@@ -225,9 +235,22 @@ class CaseReader:
         metadata: JsonObject,
         location: str,
     ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
-        """Return annotators' labels, the label of the case, and its responses with grades.
+        """Return annotators' labels by name, the label of the case, and its responses with
+        grades.
 
-        The label or grades are the case's own, those of a join, or the consensus.
+        The label or grades are the case's own, those of a join, or the consensus of the
+        annotators if there is no other. The label is `None` if there is none.
+
+        Args:
+            row: The row of the data.
+            layout: How to read the fields of rows with these columns.
+            label: The label that the row itself gives the case; `None` if it has none.
+            responses: The responses of the case.
+            metadata: The other columns; the column of annotators' labels is removed from it.
+            location: The file and line of the row.
+
+        Raises:
+            DatasetError: If a label cannot be read.
         """
         value = layout.get["labels"](row)
         people = dict[str, Annotation]()

@@ -247,12 +247,18 @@ def open_texts(path: Path) -> Iterator[Iterator[str]]:
 
 
 def _utf8_pieces(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
-    """Yield the text of a file in pieces, of which the first was read from it before.
+    """Yield the text of a file in pieces; a byte-order mark is removed.
+
+    Args:
+        path: The file, for errors.
+        piece: The first bytes, which were read from `file` before.
+        file: The open file, after the first piece.
 
     Raises:
         DatasetError: If the file is not UTF-8; with the byte and the line.
     """
     decoder = getincrementaldecoder("utf-8")()
+    # Where `piece` begins: the byte in the file, and the line.
     offset = 0
     line = 1
     if piece.startswith(_BOM):
@@ -260,7 +266,8 @@ def _utf8_pieces(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
         offset = len(_BOM)
     while True:
         # The bytes of a character that began in the piece before: the decoder keeps them.
-        pending = len(decoder.getstate()[0])
+        kept_bytes, _ = decoder.getstate()
+        pending = len(kept_bytes)
         try:
             text = decoder.decode(piece, final=not piece)
         except UnicodeDecodeError as bad:

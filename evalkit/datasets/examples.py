@@ -175,7 +175,12 @@ def _text(row: Json, column: str, location: str) -> str:
 
 
 def _parse_scores(value: object, location: str) -> Json:
-    """Return scores by criterion; a table has them as a JSON object in a cell."""
+    """Return scores by criterion; a table has them as a JSON object in a cell, and an empty cell
+    has none.
+
+    Raises:
+        DatasetError: If it is anything but a mapping.
+    """
     if isinstance(value, str) and value.strip():
         # Anything but a mapping is rejected below.
         with suppress(ValueError, RecursionError):

@@ -95,7 +95,13 @@ def _names(text: str, where: str) -> frozenset[str]:
 def _evaluate_template(
     evaluate: Callable[[], Any], row: Row, names: frozenset[str], where: str
 ) -> Any:
-    """Return what a template or condition is for a row.
+    """Return what a template or condition is for a row; its work is limited.
+
+    Args:
+        evaluate: Evaluates the expression.
+        row: The row, for the names of its columns.
+        names: The names that the expression uses.
+        where: The setting that has the expression, for errors.
 
     Raises:
         RowFault: If it uses a missing column, or fails.
@@ -134,6 +140,11 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
     """Return the message and the remedy for a missing column.
 
     If a column has a similar name, the remedy suggests it.
+
+    Args:
+        name: The missing column.
+        row: A row, for the names of its columns.
+        purpose: What the column is for, as an end of the message that begins with a space.
     """
     columns = tuple(row)
     named = ", ".join(columns[:_MOST_NAMED]) + (
@@ -383,8 +394,11 @@ class Columns:
         return Layout(shape, {**_NONE, **getters}, frozenset(getters), ends, metadata)
 
     def _present(self, field: str, row: Row) -> Getter | None:
-        """Return the reader of a field for rows with these columns; only a row shows
-        whether a path exists.
+        """Return the reader of a field for rows with these columns; `None` if they do not have
+        it.
+
+        A path to a part of a column may exist in some rows only, so its reader decides for each
+        row.
         """
         column = self.column(field)
         get = self._getters[field]

@@ -146,8 +146,10 @@ def unmarked_utf16(start: bytes) -> str:
 
 
 def likely_encodings(start: bytes) -> list[tuple[str, str]]:
-    """Return the encodings in which the beginning of a text makes sense, likeliest
-    first, with its first word.
+    """Return the encodings in which the beginning of a text makes sense, likeliest first, each
+    with the first word that the text has in it.
+
+    At most `_MOST_OFFERED` are returned; an empty list if none is plausible.
     """
     # The last line may end within a character.
     text, _, _ = start.rpartition(b"\n")
@@ -203,7 +205,17 @@ def _letter_share(text: str, encoding: str) -> float:
 
 
 def _east_asian(foreign: Sequence[str], encoding: str) -> float:
-    """Return the share of frequent characters of a language."""
+    """Return how likely characters are a text in an encoding of an East Asian language: at most
+    1.
+
+    It is the share of frequent characters of the language, less the share of those that only a
+    wrong encoding makes: half-width kana in Japanese, and kana in Chinese. A Japanese text
+    without kana counts half.
+
+    Args:
+        foreign: The characters that are not ASCII, at least one.
+        encoding: The encoding that the text was decoded with.
+    """
     kana = sum("\u3040" <= character <= "\u30ff" for character in foreign)
     hangul = sum("\uac00" <= character <= "\ud7a3" for character in foreign)
     half_width = sum("\uff61" <= character <= "\uff9f" for character in foreign)

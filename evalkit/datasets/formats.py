@@ -550,7 +550,12 @@ def _read_excel(path: Path) -> Iterator[Placed]:
 
 
 def _read_sheets(path: Path) -> dict[str, list[list[Any]]]:
-    """Return the cells of each sheet of a workbook."""
+    """Return the rows of cells of each sheet of a workbook, by the sheet's name.
+
+    Raises:
+        DatasetError: If it is too large, or not an Excel workbook.
+        ConfigError: If the package that reads workbooks is not installed.
+    """
     calamine = optional(
         "python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'"
     )

@@ -209,8 +209,12 @@ class Album:
         return image
 
     def _picture_file(self, location: str) -> Path:
-        """Return the file of a picture, after symbolic links: it is below the folder of
-        the data's file.
+        """Return the file of a picture, after symbolic links: it is below the folder of the
+        data's file.
+
+        Raises:
+            ImageError: If the location is a URL, absolute, outside the folder, or cannot be read;
+                or if the rows are from no folder.
         """
         name = shortened(location)
         if not location.strip() or "\0" in location or len(location) > LONGEST_URL:
@@ -385,7 +389,15 @@ def _encoded(inline: Json) -> str | None:
 
 
 def _decode_data_url(url: str, most: int) -> tuple[bytes, str]:
-    """Return the bytes and the declared type of a data URL."""
+    """Return the bytes and the declared media type of a data URL; the type may be empty.
+
+    Args:
+        url: The URL, which may contain line breaks.
+        most: The most bytes of a picture.
+
+    Raises:
+        ImageError: If it is not valid base64, or too large.
+    """
     match = _DATA.match(url[:200])
     if match is None:
         raise ImageError(

@@ -20,7 +20,7 @@ REMEDY = "fix the JSON"
 
 
 def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any]]:
-    """Yield each element of a file with one JSON array, with its location.
+    """Yield the location and the value of each element of a file with one JSON array.
 
     Raises:
         DatasetError: If the file is anything else, after the elements before the error.

@@ -88,7 +88,12 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
 
 
 def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows of `orient="split"`, with which MLflow writes tables too."""
+    """Return the rows of `orient="split"`, with which MLflow writes tables too; `None` for
+    another object.
+
+    Raises:
+        DatasetError: If two columns have one name, or a row has another number of cells.
+    """
     columns = value.get("columns")
     data = value.get("data")
     if not isinstance(columns, list) or not isinstance(data, list) or not data:
@@ -114,7 +119,11 @@ def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
 
 
 def _rows_beside_scores(value: Json, _: str) -> list[JsonObject] | None:
-    """Return the rows of a list of objects with those of a list of scores of the same length."""
+    """Return the rows of a list of objects, each with the fields of the score at its position.
+
+    Returns `None` unless there is one such list, as long as `scores`, and no field has two
+    values.
+    """
     scores = value.get("scores")
     listed = [
         rows for name, rows in value.items() if name != "scores" and _is_rows(rows)
@@ -135,7 +144,9 @@ def _rows_beside_scores(value: Json, _: str) -> list[JsonObject] | None:
 
 
 def _rows_within(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows under a usual key, or under the only key."""
+    """Return the rows under a usual key, or under the only key; `None` if no list is certainly
+    the table.
+    """
     keys = [key for key in _KEYS if _is_rows(value.get(key))]
     if "schema" in value and "data" in keys:  # orient="table"
         keys = ["data"]
@@ -167,7 +178,11 @@ def _is_rows(value: Any) -> bool:
 
 
 def _rows_of_columns(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows of lists of cells by column."""
+    """Return the rows of lists of cells by column; `None` for another object.
+
+    Raises:
+        DatasetError: If the columns have different lengths.
+    """
     columns = [*value.values()]
     if len(columns) < 2 or not all(isinstance(cells, list) for cells in columns):
         return None
@@ -203,7 +218,13 @@ def _lists_within(value: Json, depth: int) -> Iterator[list[JsonObject]]:
 
 
 def _rows_of_nested(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows of cells by column and row number, or of cells by id and column."""
+    """Return the rows of cells by column and row number, or of cells by id and column.
+
+    Returns `None` if the parts are not objects with about the same keys.
+
+    Raises:
+        DatasetError: If it could be either.
+    """
     if len(value) < 2 or not all(isinstance(part, dict) for part in value.values()):
         return None
     inner = dict.fromkeys(key for part in value.values() for key in part)

@@ -133,7 +133,9 @@ class Labels:
         return None
 
     def answer_of(self, value: Any, location: str) -> str | None:
-        """Return the class or the abstention that a value names; `None` if there is none.
+        """Return the class or the abstention that a value names; `None` for an empty value.
+
+        The labels must be classes: `classes` was given.
 
         Raises:
             DatasetError: As `class_of`.
@@ -223,7 +225,13 @@ class Labels:
     def _read_label(
         self, value: Any, count: int, location: str
     ) -> Winner | tuple[Any, ...]:
-        """Return the winner that a label names, or the grades or classes of all responses.
+        """Return the winner that a label names, or the grades or classes of all responses, in
+        their order.
+
+        Args:
+            value: The label in the data.
+            count: The number of responses.
+            location: The file and line of the row.
 
         Raises:
             DatasetError: If the label does not fit the number of responses.

@@ -18,6 +18,8 @@ from evalkit.datasets.rows import Placed, Row
 
 SIDES = ("dev", "test")
 _WHERE = "dataset.split"
+_MOST_NAMED = 5
+"""The most values of the column of sides that a note quotes."""
 
 
 class Division:
@@ -69,27 +71,24 @@ class Division:
         return used
 
     def notes(self) -> tuple[str, ...]:
-        """Return notes on the rows that are omitted."""
+        """Return notes on the rows that are omitted; empty if none is.
+
+        Values of the column that name neither side are quoted, at most `_MOST_NAMED` of them.
+        """
         use = self._config.use
         named = ", ".join(
-            f"{count} '{value}'" for value, count in self._others.most_common(5)
+            f"{count} '{value}'"
+            for value, count in self._others.most_common(_MOST_NAMED)
         )
-        neither = (
-            (f"rows on neither side of dataset.split, omitted: {named}",)
-            if named
-            else ()
-        )
+        notes: list[str] = []
+        if named:
+            notes.append(f"rows on neither side of dataset.split, omitted: {named}")
         other_side = self.omitted - sum(self._others.values())
-        return (
-            *neither,
-            *(
-                [
-                    f"rows on the other side, omitted by dataset.split.use={use}: {other_side}"
-                ]
-                if other_side
-                else []
-            ),
-        )
+        if other_side:
+            notes.append(
+                f"rows on the other side, omitted by dataset.split.use={use}: {other_side}"
+            )
+        return tuple(notes)
 
     def _drawn(self, group: bytes) -> str:
         assert self._config.fractions is not None

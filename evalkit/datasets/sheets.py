@@ -36,7 +36,11 @@ class Layout:
 
 
 def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
-    """Return the layout of a delimited file from its first lines.
+    """Return the layout of a delimited file from its first lines; no lines give the stated
+    delimiter and no rows.
+
+    A first line such as `sep=;`, which Excel writes, names the delimiter. Otherwise the delimiter
+    counts that gives the best table: see `_fit`.
 
     Args:
         lines: The first lines.
@@ -45,10 +49,11 @@ def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
     first_line = lines[0].strip() if lines else ""
     if first_line.casefold().startswith(_SEPARATOR_LINE):
         # The line was stripped, so a tab is no longer in it.
-        stated = first_line[len(_SEPARATOR_LINE) :] or "\t"
-        records = _records(lines, stated[0])
+        separator = (first_line[len(_SEPARATOR_LINE) :] or "\t")[0]
+        records = _records(lines, separator)
+        # The line with the separator is above the header, too.
         above = 1 + header_position(records[1:])
-        return Layout(stated[0], above, records)
+        return Layout(separator, above, records)
     # The stated delimiter first: it is chosen among several that fit as well.
     candidates = dict.fromkeys((delimiter, *_DELIMITERS))
 

@@ -329,12 +329,13 @@ _LISTS = ("data_files", "data_dir")
 
 
 def _check_card(folder: Path) -> None:
-    """Check that the card of a data set in a folder names only files in that folder.
+    """Check that the cards of a data set in a folder name only files in that folder.
 
-    The library would read any path and any URL that it names.
+    A card is the header of its README, or a file of YAML. The library would read any path and any
+    URL that it names. A folder without a card is fine.
 
     Raises:
-        DatasetError: If it names another one, or cannot be read.
+        DatasetError: If a card names another one, or cannot be read.
     """
     for name in _CARDS:
         card = folder / name

@@ -195,7 +195,13 @@ def _cells(line: str) -> list[str]:
 
 
 def _rows_between_spaces(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
-    """Return the rows of a table whose columns spaces keep apart."""
+    """Return the rows, the header first, of a table whose columns spaces keep apart; `None` if it
+    is none.
+
+    Args:
+        lines: The lines that are not blank, each with its number in the file. There is at least
+            one.
+    """
     rows = [(number, line) for number, line in lines if not _is_rule(line)]
     words = [(number, _words(line)) for number, line in rows]
     if len(words) < _FEWEST:

@@ -291,7 +291,18 @@ class Conversations:
     def _read_responses(
         self, row: Row, values: Json, ends: Sequence[str], location: str
     ) -> tuple[list[JsonObject], list[_Conversation]]:
-        """Return the entries of the responses and their conversations."""
+        """Return the entries of the responses, without their messages, and their conversations,
+        in one order.
+
+        Args:
+            row: The row of the data.
+            values: The columns of messages, by the field of the response that they are for.
+            ends: Those fields, one for each response.
+            location: The file and line of the row.
+
+        Raises:
+            DatasetError: If messages are missing or cannot be read.
+        """
         # Messages may be JSON in a text, as in a CSV file.
         message_lists = [json_value(values[end]) for end in ends]
         if (
@@ -515,7 +526,19 @@ class Conversations:
         entries: Sequence[Json],
         number: int,
     ) -> Row:
-        """Return a row with the prompt and the responses of a unit."""
+        """Return a row with the prompt and the responses of a unit, which is a turn, a step or a
+        conversation.
+
+        The prompt is what all conversations have in common before the unit. A response is the
+        rest before it, the unit, and, if `dataset.after` is set and there are several, what
+        follows.
+
+        Args:
+            row: The row of the data.
+            conversations: The conversation of each response; at least one.
+            entries: The other fields of each response.
+            number: The number of the unit, from 1.
+        """
         # For each conversation, the parts before the unit.
         befores = [conversation.before(number) for conversation in conversations]
         # the number of parts with which all contexts begin

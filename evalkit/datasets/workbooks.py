@@ -15,6 +15,8 @@ all."""
 SPARSE_CELLS: Final = 1_000_000
 LEAST_USED: Final = 0.01
 """Of more than `SPARSE_CELLS` cells, at least this share must be used."""
+_BEYOND: Final = 2**62
+"""More than any number of a row or column."""
 _LARGEST: Final = 2**30
 _PIECE: Final = 2**20
 _OVERLAP: Final = 200
@@ -67,10 +69,14 @@ def _number(sheet: str) -> tuple[int, str]:
 
 
 def _extent(parts: ZipFile, sheet: str) -> tuple[int, int, int]:
-    """Return the number of rows and columns between the first and the last used cell,
-    and about that of used ones.
+    """Return the number of rows and of columns between the first and the last used cell of a
+    sheet, and about the number of used cells.
+
+    The sheet is read in pieces, which overlap by the longest text of a cell's start, so a cell
+    may be counted twice.
     """
-    first = [2**62, 2**62]  # row, column
+    # Row and column: more than any sheet has, until the first cell is read.
+    first = [_BEYOND, _BEYOND]
     last = [0, 0]
     held = b""
     used = 0

@@ -144,7 +144,12 @@ class CaseRun:
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
 
     def result(self) -> JudgingResult:
-        """Return the result of the run."""
+        """Return the result of the run: its judgments in the order of the requests, and what it
+        spent.
+
+        After a signal, the result also has the number of judgments that the whole run would have
+        had; `None` if that is not known.
+        """
         interrupted = self.signal is not None
         whole = self.calls.whole() if interrupted else None
         answers = len(set(self.tally.kept))
@@ -443,7 +448,11 @@ class CaseRun:
     async def _outcome(
         self, call: PlannedCall, *, again: bool
     ) -> tuple[Completion | Failure, bool]:
-        """Return the answer to a call, and whether it was stored."""
+        """Return the answer to a call or its failure, and whether the answer was stored before.
+
+        Raises:
+            AccessError: If no call can succeed and the run has no answers yet.
+        """
         if call.stored is None:
             try:
                 return await self.sender.obtain(call, again=again)

@@ -300,7 +300,11 @@ class Sender:
         return not self._checker.holds(call.key)
 
     async def _call_once(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
-        """Make a call, unless another process makes it, or has made it since the store was read."""
+        """Make a call, unless another process makes it, or has made it since the store was read.
+
+        Returns the answer or the failure, and whether another process stored the answer. A run
+        that is over gets a failure of kind `stopped`.
+        """
         while True:
             try:
                 if self._claims is None:
@@ -328,7 +332,14 @@ class Sender:
     async def _claim_or_read(
         self, key: str, claims: CompletionCache
     ) -> Completion | None:
-        """Claim a key, once nobody else has it; return the answer if it was read with the claim."""
+        """Claim a key, once nobody else has it; return the answer if it was read with the claim.
+
+        Returns `None` if the key is claimed and no answer was read. The waits between attempts
+        grow, in seconds, from `FIRST_LOOK` to `LONGEST_LOOK`.
+
+        Raises:
+            RunAborted: If the run is over.
+        """
         wait = FIRST_LOOK
         while not (
             claimed := (

@@ -96,7 +96,9 @@ def estimate_length(
     """Estimate the length of a plan's answers, as the mean over their formats.
 
     The estimate for a format rests on the answers stored for the plan's prompts, else on recent
-    answers of the same judge in this format, else on an assumed length.
+    answers of the same judge in this format, else on an assumed length. The least reliable of
+    these origins is that of the mean. A plan without requests to send has a length of 0. Seconds
+    and USD are `None` if they are not known.
 
     Args:
         plan: the planned requests.
@@ -171,8 +173,11 @@ def _length_of_kind(
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
-    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency
-    if latency is known.
+    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency
+    is known.
+
+    The slowest of these bounds counts. 0 if nothing is sent; `None` if nothing bounds the time,
+    and for batches, whose time only the provider knows.
     """
     sending = [part for part in parts if part.plan.unique]
     if runner.kind == "batch":

@@ -59,9 +59,13 @@ class Window:
         self._tokens = 0.0
 
     def wait(self, tokens: float, now: float) -> float:
-        """Return the seconds until a call fits.
+        """Return the seconds until a call fits, 0 if it fits now.
 
         More tokens than the limit fit if the window is empty.
+
+        Args:
+            tokens: The tokens of the call.
+            now: The time in seconds; calls that are older than a minute leave the window.
         """
         # calls of more than a minute ago do not count
         # Turns are in order of time, since times never decrease: the oldest is at index 0.
@@ -75,15 +79,15 @@ class Window:
         # by how much the limits would be exceeded now
         # `min` lets a call of more tokens than the whole limit through an empty window; it would
         # otherwise wait forever.
-        calls = len(self._turns) + min(1, self.rpm) - self.rpm
-        tokens = self._tokens + min(tokens, self.tpm) - self.tpm
+        excess_calls = len(self._turns) + min(1, self.rpm) - self.rpm
+        excess_tokens = self._tokens + min(tokens, self.tpm) - self.tpm
         wait = 0.0
         # the oldest calls leave the window first
         for turn in self._turns:
-            if calls <= _DRIFT and tokens <= _DRIFT:
+            if excess_calls <= _DRIFT and excess_tokens <= _DRIFT:
                 break
-            calls = calls - 1
-            tokens = tokens - turn.tokens
+            excess_calls = excess_calls - 1
+            excess_tokens = excess_tokens - turn.tokens
             wait = max(0.0, turn.began + MINUTE - now)
         return wait
 

@@ -38,7 +38,13 @@ class UselessJudges:
     _judges: dict[str, _Judge] = field(default_factory=dict)
 
     def why(self, judgment: Judgment) -> str | None:
-        """Count a judgment; return why the run should stop, or `None`."""
+        """Count a judgment; return why the run should stop, or `None` while it should not.
+
+        A judge is exempt for good after a usable answer, or after answers that fail for two
+        different reasons. The run stops once a judge's first answers, `ANSWERS` in at least
+        `CASES` cases, all fail for one reason. Stored answers and failed calls do not count as
+        answers.
+        """
         name = judgment.arbiter or judgment.judge
         if name in self.exempt:
             return None

@@ -365,6 +365,9 @@ def read_object(
 ) -> tuple[JsonObject, str]:
     """Return the JSON object in a completion, and the parsing step that read it.
 
+    A completion without a text is read from its reasoning. The step says how the object was
+    found: as the whole text, within a text, or repaired.
+
     Raises:
         UnreadableError: If no object has `keys`, or it is quoted from the texts under judgment.
     """

@@ -148,7 +148,9 @@ class Checklist(TemplateEvaluator):
     def _render_questions(
         self, variables: Mapping[str, str], questions: Sequence[str]
     ) -> tuple[tuple[Message, ...], AnswerFormat | None]:
-        """Return the messages that ask for the answers to items, and their format."""
+        """Return the messages that ask for the answers to items, and the format of the answers;
+        `None` for a format in words.
+        """
         # A single item is asked for in the same words, whatever mode.ask is.
         single = len(questions) == 1
         if single:

@@ -70,11 +70,16 @@ def _format(questions: Mapping[str, Json]) -> AnswerFormat:
 
 
 def _distribution(answer: object, values: Sequence[str]) -> list[float]:
-    """Return the probability of each value, which sum to 1.
+    """Return the probability of each value, in the order of `values`; they sum to 1.
+
+    Args:
+        answer: The choice, `None` without one, and the probabilities by value; anything but a
+            mapping is a missing answer.
+        values: The values that the question offers.
 
     Raises:
-        UnreadableError: If another value is probable, the probabilities do not sum to 1, or the
-            stated choice is not the most probable value.
+        UnreadableError: If there is no answer, another value is probable, the probabilities do
+            not sum to 1, or the stated choice is not the most probable value.
     """
     if not isinstance(answer, Mapping):
         raise UnreadableError("no_answer", "a question has no answer")

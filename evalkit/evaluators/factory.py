@@ -66,7 +66,18 @@ def _for_one_kind(
     prompt_folders: Sequence[Path],
     recorded: Mapping[str, str] | None,
 ) -> Evaluator:
-    """Return the evaluator of judges that are asked in the same way."""
+    """Return the evaluator of judges that are asked in the same way.
+
+    Args:
+        config: The config of the run; its `judge` is asked in one way.
+        prompt_folders: The user's folders of templates, which come first.
+        recorded: The texts of templates by file name, from a run folder; `None` for a new run.
+
+    Raises:
+        ConfigError: If the mode and the rubric do not fit together.
+        PluginError: If `mode.name` or its parameters are not valid.
+        PromptError: If a template cannot be used.
+    """
     name = config.mode.name
     if config.rubric.classes and name in MODES and name != "pointwise":
         problem = f"a class is for one response, and mode {name} shows several"
@@ -153,6 +164,12 @@ def _check_abilities(evaluator: Evaluator, config: RunConfig) -> None:
 
 
 def _params(mode_class: Any, config: RunConfig) -> tuple[Any, ...]:
+    """Return the parameters of a mode as the last arguments of its class: none, or one model of
+    `mode.params`.
+
+    Raises:
+        PluginError: If the mode has no parameters, or they are not valid.
+    """
     model = getattr(mode_class, "Params", None)
     params = config.mode.params
     if model is None:

@@ -271,8 +271,13 @@ def other_side(winner: Winner) -> Winner:
 
 
 def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[str, C]:
-    """Return the part for each of `names`, in order; names match exactly, or else
-    trimmed and in any case.
+    """Return the part for each of `names`, in order; names match exactly, or else trimmed and in
+    any case.
+
+    Args:
+        parts: The parts of the answer, each with its `criterion`.
+        names: The criteria of the config.
+        field: The field of the answer that has the parts, for errors.
 
     Raises:
         UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
@@ -449,32 +454,44 @@ def _ranked_groups(value: object, labels: Sequence[str]) -> Ranking:
     A judge may write ranks by label, a text such as `B > A = C`, a list of objects with ranks, or a
     list of labels and of lists of labels.
 
+    Args:
+        value: The ranking in the judge's JSON.
+        labels: The labels of the responses, in the order in which they were shown.
+
     Raises:
         UnreadableError: If it is none of these, or has unknown labels or ranks.
     """
-    if isinstance(value, Mapping):  # the rank of each label
-        value = [{"response": label, "rank": rank} for label, rank in value.items()]
-    if isinstance(value, str) and ">" in value:  # B > A = C
-        groups = [group.split("=") for group in value.split(">")]
-        value = [[label.strip() for label in group] for group in groups]
-    if not isinstance(value, list) or not value:
+    entries = _as_entries(value)
+    if not isinstance(entries, list) or not entries:
         raise UnreadableError("invalid", "expected a list of responses")
-    if all(isinstance(entry, Mapping) for entry in value):
+    if all(isinstance(entry, Mapping) for entry in entries):
         # Sorted by rank, then by index; ranks need not be consecutive.
         ranked = sorted(
             (_read_rank(entry), _label_index(entry.get("response"), labels))
-            for entry in value
+            for entry in entries
         )
         return tuple(
             tuple(index for _, index in group)
             for _, group in groupby(ranked, key=lambda pair: pair[0])
         )
-    groups = [entry if isinstance(entry, list) else [entry] for entry in value]
+    groups = [entry if isinstance(entry, list) else [entry] for entry in entries]
     return tuple(
         tuple(sorted(_label_index(label, labels) for label in group))
         for group in groups
         if group
     )
+
+
+def _as_entries(value: object) -> object:
+    """Return ranks by label, or a text such as `B > A = C`, as a list of entries; any other value
+    as it is.
+    """
+    if isinstance(value, Mapping):
+        return [{"response": label, "rank": rank} for label, rank in value.items()]
+    if isinstance(value, str) and ">" in value:
+        groups = [group.split("=") for group in value.split(">")]
+        return [[label.strip() for label in group] for group in groups]
+    return value
 
 
 _RANK = lazy_pattern(r"#?(?P<number>\d{1,9})(?:st|nd|rd|th)?", re.I)
@@ -520,7 +537,11 @@ _CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def pairwise_format(criteria: Sequence[str], *, tie_allowed: bool) -> AnswerFormat:
-    """Return the answer format for a comparison of two responses."""
+    """Return the answer format for a comparison of two responses.
+
+    It has the strengths and weaknesses of each response, a winner for each criterion, and the
+    winner overall; each reason comes before its decision.
+    """
     winner = {
         "type": "string",
         "enum": ["A", "B", "TIE"] if tie_allowed else ["A", "B"],

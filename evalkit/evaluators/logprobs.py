@@ -131,8 +131,10 @@ class Tokens:
 
     @cached_property
     def starts(self) -> tuple[int, ...] | None:
-        """The start of each token in the text's UTF-8; `None` if the tokens do not
+        """The start of each token in the text, in bytes of UTF-8; `None` if the tokens do not
         spell the text.
+
+        Tokens before the text have negative starts.
         """
         pieces = [_bytes(token) for token in self.tokens]
         # Tokens before the text have negative starts; 1 means that the text is not in the tokens.

@@ -180,7 +180,11 @@ class Pointwise(SingleResponse):
         return {**shown_example(example), "scores": scores}
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        """Return the score of each criterion in a JSON answer."""
+        """Return the score of each criterion in a JSON answer.
+
+        Raises:
+            UnreadableError: If a criterion has no score, or one that is not on its scale.
+        """
         answer_fields, rung = read_object(request, completion, ("scores",))
         answer = PointwiseAnswer.read(answer_fields)
         scored = by_criterion(answer.scores, self._names, "scores")

@@ -122,25 +122,27 @@ def adapted(
     top: int | None = None,
     system: bool = False,
 ) -> Shape | None:
-    """Return the next shape to try after a provider refused a request, or `None` if no
-    other shape can help.
+    """Return the next shape to try after a provider refused a request, or `None` if no other
+    shape can help.
+
+    A rung is a format of structured answers; `RUNGS` has them, the strictest first. One call
+    makes one change: another name of the token limit, a stream, fewer alternatives, no system
+    message, no parameters that the message names, or else the next lower rung.
 
     Args:
         shape: The shape that was sent.
         complaint: The provider's message.
         fixed: Whether the user chose the rung, so that it must not change.
         sent: The names of the parameters that were sent.
-        top: The number of alternatives that was requested with log-probabilities.
+        top: The number of alternatives that was requested with log-probabilities; `None` if none
+            were.
         system: Whether a system message was sent.
     """
     # The order matters: each turn makes the smallest change that the message asks for. Renaming a
     # limit and lowering a number lose nothing; dropping a parameter and a lower rung do.
-    for name, pattern in _OTHER_LIMIT.items():
-        sends_it = (shape.limit or name) == name and name in sent
-        if sends_it and shape.limit is None and pattern.search(complaint):
-            # There are two names, at index 0 and 1.
-            other_name = LIMITS[1 - LIMITS.index(name)]
-            return replace(shape, limit=other_name)
+    limit = None if shape.limit is not None else _accepted_limit(complaint, sent)
+    if limit is not None:
+        return replace(shape, limit=limit)
     if not shape.streamed and _ONLY_STREAMS.search(complaint):
         return replace(shape, streamed=True)
     lower = None if top is None else _lower_top(complaint, top)
@@ -148,18 +150,35 @@ def adapted(
         return replace(shape, top=lower)
     if system and not shape.merged and _NO_SYSTEM.search(complaint):
         return replace(shape, merged=True)
-    # optional parameters that the message names
-    blamed = {
-        name for name in OPTIONAL if name in sent and names_parameter(complaint, name)
-    }
-    if blamed:
-        # `top_logprobs` is invalid without `logprobs`.
-        companions = {TOP} if "logprobs" in blamed else set()
-        return replace(shape, dropped=shape.dropped | blamed | companions)
+    if blamed := _blamed_parameters(complaint, sent):
+        return replace(shape, dropped=shape.dropped | blamed)
     pattern_of_rung = _COMPLAINTS.get(shape.rung)
     if fixed or pattern_of_rung is None or not pattern_of_rung.search(complaint):
         return None
     return lower_rung(shape)
+
+
+def _accepted_limit(complaint: str, sent: Collection[str]) -> str | None:
+    """Return the other name of the token limit, if a message refuses the name that was sent;
+    else `None`.
+    """
+    for name, pattern in _OTHER_LIMIT.items():
+        if name in sent and pattern.search(complaint):
+            [other_name] = [limit for limit in LIMITS if limit != name]
+            return other_name
+    return None
+
+
+def _blamed_parameters(complaint: str, sent: Collection[str]) -> set[str]:
+    """Return the optional parameters of those sent that a message names, and those that are
+    invalid without one of them.
+    """
+    blamed = {
+        name for name in OPTIONAL if name in sent and names_parameter(complaint, name)
+    }
+    if "logprobs" in blamed:
+        blamed.add(TOP)
+    return blamed
 
 
 def names_parameter(complaint: str, name: str) -> bool:

@@ -54,6 +54,11 @@ def request_fields(endpoint: str, call: Json) -> JsonObject:
 
 
 def _systemone_question(question: Json) -> JsonObject:
+    """Return one property of an answer's schema as a question of `/systemone`.
+
+    A boolean becomes a probability of yes (the endpoint's word is `noul`), a number becomes a
+    score with the titles of its values as criteria, and anything else becomes a choice.
+    """
     instructions = question["description"]
     options = question.get("oneOf", ())
     if question["type"] == "boolean":
@@ -145,6 +150,15 @@ def _by_key(answers: object) -> Mapping[str, Any]:
 
 
 def _decision(answer: Json, question: Json) -> JsonObject:
+    """Return the choice for one question, `None` without one, and the probability of each value.
+
+    Args:
+        answer: The endpoint's answer to the question.
+        question: The property of the answer's schema that was asked about.
+
+    Raises:
+        CallError: Of kind `bad_response`, if there is no probability or one is not a number.
+    """
     if question["type"] == "boolean":
         # The two protocols name the probability of yes differently.
         likely = answer.get("noul", answer.get("probability"))

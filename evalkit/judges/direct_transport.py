@@ -164,7 +164,11 @@ class DirectTransport:
         )
 
     async def _asked(self, method: str, url: str, body: Json | None = None) -> Any:
-        """Return the parsed answer to an optional question; `None` without one."""
+        """Return the parsed JSON answer to an optional question about the server.
+
+        Returns `None` if the server cannot be reached, or its answer is too long or not JSON. The
+        status is not looked at. `open` must have been called before.
+        """
         from aiohttp import ClientError, ClientTimeout
 
         assert self._session is not None
@@ -208,6 +212,15 @@ class DirectTransport:
             await session.close()
 
     async def _post(self, url: str, body: Json) -> tuple[int, bytes, Mapping[str, str]]:
+        """Send one request; return the status, the decompressed body, and the headers by
+        lowercase name.
+
+        `open` must have been called before.
+
+        Raises:
+            CallError: Of kind `timeout` or `connection`, which can be retried; or about a
+                redirect or a body that is too long.
+        """
         from aiohttp import ClientConnectorError, ClientError
 
         assert self._session is not None
@@ -258,6 +271,13 @@ def _without_strictness(schema: Any) -> Any:
 def _session(
     target: setup.Target, timeout: float, headers: Mapping[str, str]
 ) -> ClientSession:
+    """Return a session that sends the config's headers and the provider's key, if there is one.
+
+    Args:
+        target: The model and the server's settings.
+        timeout: The seconds that one call may take.
+        headers: The headers of `judge.headers`.
+    """
     from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
     name = _key_name(target.provider)

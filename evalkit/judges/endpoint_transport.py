@@ -107,6 +107,12 @@ class EndpointTransport(DirectTransport):
         return self._reply(target, call, answer, headers)
 
     def _endpoint_body(self, url: str, target: setup.Target, call: Json) -> JsonObject:
+        """Return the body of a call in the format of the endpoint at `url`.
+
+        The last message has the text to judge; the earlier ones are the query. TEI's endpoints
+        take no name of a model. A last message with the role `TEXT` is sent as it is, without a
+        chat template.
+        """
         if self.config.decides:
             unsent = ("messages", "response_format")
             params = {name: value for name, value in call.items() if name not in unsent}

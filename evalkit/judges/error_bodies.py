@@ -10,6 +10,8 @@ from typing import Any
 from evalkit.core.values import Json
 from evalkit.judges.error_mapping import writable
 
+FIRST_ERROR = 400
+"""The lowest HTTP status of an error."""
 _SHOWN = 200
 PAGE = "a web page"
 _PAGE = re.compile(rb"\s*(?:<!doctype|<\?xml|<html|<head|<body|<h\d)", re.IGNORECASE)
@@ -36,19 +38,23 @@ def start_of(body: bytes, status: int) -> str:
 
 
 def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
-    """Return the message and code of an error; `None` if a body has none.
+    """Return the message of an error and its code, which may be `None`; or `None` if a body has
+    no error.
+
+    A body with `choices` is an answer: only its field `error` counts.
 
     Args:
         parsed: The parsed body, in the form of OpenAI, Google, Anthropic, Cloudflare, vLLM,
             llama.cpp or FastAPI.
-        status: The status, which an error without words is described by.
+        status: The HTTP status, or 0. From 400 on, it describes an error without words.
     """
-    if isinstance(parsed, list) and len(parsed) == 1:
-        parsed = parsed[0]  # as Google writes it
-    if not isinstance(parsed, Mapping):
+    # Google writes an error as a list of one.
+    is_single = isinstance(parsed, list) and len(parsed) == 1
+    body = parsed[0] if is_single else parsed
+    if not isinstance(body, Mapping):
         return None
-    whole = None if parsed.get("choices") else parsed
-    error = parsed.get("error") or _other_error(parsed) or whole
+    whole = None if body.get("choices") else body
+    error = body.get("error") or _other_error(body) or whole
     if not isinstance(error, Mapping):
         if error is None:
             return None
@@ -57,7 +63,7 @@ def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
     code = next((error[name] for name in _CODES if error.get(name) is not None), None)
     code = code if code is not None else error.get("type") if message else None
     if not message and code is None:
-        if status >= 400:
+        if status >= FIRST_ERROR:
             return (_without_words(status), None)
         return None
     name = None if code is None else text_of(code)

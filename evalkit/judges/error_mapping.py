@@ -499,6 +499,14 @@ def call_error(error: BaseException) -> CallError:
 
 
 def _fault(error: BaseException, message: str) -> _Fault:
+    """Collect the features of an error that the table of faults is matched with.
+
+    They come from the exception, its causes, the parsed body, and the headers.
+
+    Args:
+        error: The exception of a transport, of LiteLLM, or of a provider's client.
+        message: The cleaned text of the error.
+    """
     classes = frozenset(kind.__name__ for kind in type(error).__mro__)
     # LiteLLM hides a failed connection behind its own exceptions
     if not _UNREACHED.isdisjoint(_cause_names(error)):
@@ -562,8 +570,15 @@ _TEXT_FIELDS = (
 
 
 def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the texts in an error's body with their names; providers nest codes and
-    messages differently.
+    """Yield the name, in lowercase, and the text of each value in an error's body; providers nest
+    codes and messages differently.
+
+    A text has no name of its own in a list, so only texts in objects are yielded. Depth, number
+    and length are bounded, because a server wrote the body.
+
+    Args:
+        body: The parsed body, or a part of it.
+        depth: The number of levels above this part.
     """
     if depth > _DEEPEST:
         return

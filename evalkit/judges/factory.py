@@ -242,6 +242,10 @@ def spec_of(
 def params_of(config: JudgeConfig) -> JsonObject:
     """Return the sampling parameters that are set, as they are sent and as they enter
     the content key.
+
+    Raises:
+        JudgeSetupError: If a parameter is a secret or is set by evalkit, or if a header, the
+            transport or the setting of a simulated judge is not valid.
     """
     for name in config.params:
         where = f"judge.params.{name}"

@@ -24,6 +24,7 @@ from evalkit.core.errors import CallError
 from evalkit.core.finish_reasons import end_of
 from evalkit.core.redaction import is_placeholder
 from evalkit.core.values import JsonObject
+from evalkit.judges.error_bodies import FIRST_ERROR
 from evalkit.judges.http_bodies import (
     ENCODINGS,
     LONGEST_HEADER,
@@ -164,6 +165,7 @@ def _accept_headers(transport: Any) -> None:
 
 @cache
 def _response_in_ascii() -> type:
+    """Return a class of aiohttp responses whose headers are ASCII: other characters become `?`."""
     from aiohttp import ClientResponse
     from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -185,6 +187,13 @@ def _response_in_ascii() -> type:
 
 
 def _guard_transport(transport: Any) -> Any:
+    """Change an httpx transport so that POST requests within `guarded` are checked, and return
+    it.
+
+    A request gets the guard's headers. A redirect or a body that is too long is refused, and the
+    answer or the error is kept in the guard. LiteLLM then gets a body that it can read. `None`,
+    for no transport, is returned unchanged.
+    """
     from httpx import AsyncByteStream, Response
 
     if transport is None:
@@ -193,6 +202,13 @@ def _guard_transport(transport: Any) -> Any:
     handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
 
     async def guarded_handler(request: Request) -> Response:
+        """Send a request, keep its answer or error in the current guard, and return a response
+        that LiteLLM can read.
+
+        Raises:
+            CallError: If the response is a redirect, too long, or not an answer; `refused` has
+                it, too.
+        """
         guard = _current.get()
         if guard is None or request.method != "POST":
             return await handle(request)
@@ -211,7 +227,7 @@ def _guard_transport(transport: Any) -> Any:
                 headers.get("content-encoding", ""),
                 guard.limit,
             )
-            if response.status_code >= 400:
+            if response.status_code >= FIRST_ERROR:
                 guard.failure = error_in(response.status_code, body, headers)
                 body = _readable_error(body)
             elif guard.openai and not request.url.path.endswith(_RESPONSES):

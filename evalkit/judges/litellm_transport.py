@@ -233,6 +233,9 @@ def account(model: str, messages: Sequence[Json], price: Price) -> JsonObject:
 
 @cache
 def _account() -> Any:
+    """Return the class of LiteLLM's accounts that asks our price first, and LiteLLM only for a
+    model without one.
+    """
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     class Account(Logging):  # type: ignore[misc, unused-ignore]
@@ -456,6 +459,11 @@ class LiteLLMTransport:
 
 
 def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
+    """Return the answer in LiteLLM's response, with what the guard read from the provider itself.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the provider ended without a text.
+    """
     answer = answer_of(response, end=guard.end.reason)
     # An empty answer that ended well would be stored as an unreadable verdict; as an error it is
     # sent again.

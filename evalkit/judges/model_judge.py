@@ -323,6 +323,14 @@ class ModelJudge:
         return {"messages": wire_messages(messages, self.config), **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
+        """Send one request in a shape and return its completion, with its price if it is known.
+
+        Latency is in seconds. What the answer shows about the key, the format and the prompt is
+        remembered for later calls. `open` must have been called before.
+
+        Raises:
+            CallError: If the call fails, or the answer shows that the prompt was cut off.
+        """
         assert self._target is not None
         started = time.monotonic()
         reply = await self.transport.send(self._target, self._call(request, shape))
@@ -463,6 +471,13 @@ class ModelJudge:
         return None
 
     def _final(self, error: CallError) -> CallError | JudgeSetupError:
+        """Return a call's error as the engine gets it: a `JudgeSetupError` ends the run, a
+        `CallError` only the call.
+
+        An error ends the run if it is about the key, the account, the model or the address. If it
+        could also be about this one input, the run ends at the third such error without an answer
+        between them.
+        """
         assert self._target is not None
         endpoint = self.config.endpoint
         rung = self.config.response_format

@@ -49,7 +49,10 @@ async def confirm(target: setup.Target, config: JudgeConfig) -> None:
 
 
 async def _models(target: setup.Target, config: JudgeConfig) -> tuple[int, bytes]:
-    """Return the status and the body of the list; the status 0 if there is no answer."""
+    """Return the status and the body of the list; the status 0 if there is no answer.
+
+    Only a status of 200 says that the body is a list. Redirects are not followed.
+    """
     from aiohttp import ClientError, ClientSession, ClientTimeout
 
     key = os.environ.get(f"{target.provider.upper()}_API_KEY")

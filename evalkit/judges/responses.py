@@ -341,6 +341,7 @@ def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
 
 
 def _logprob(entry: object) -> tuple[str, float] | None:
+    """Return a token and its logarithm; `None` for an entry that makes the list unusable."""
     token = _get(entry, "token")
     logprob = _get(entry, "logprob")
     # llama.cpp writes -inf, and others null, for impossible tokens.
@@ -511,6 +512,11 @@ def _answer_from(
     headers: Mapping[str, str] = MappingProxyType({}),
     read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
+    """Return the answer in a response, which `read` reads if it is not a chat completion.
+
+    Raises:
+        CallError: If the status or the body is an error, or the body is no answer.
+    """
     start = start_of(body, status)
     status, parsed = _out_of_function(status, parsed)
     parsed = _within(parsed)
@@ -604,7 +610,7 @@ def _error_in_answer(
 
 
 def completed_text(parsed: Any) -> Answer:
-    """Return the answer in OpenAI's text completion.
+    """Return the answer in OpenAI's text completion, which is its first choice.
 
     Raises:
         CallError: Of kind `bad_response`, if it has no text.

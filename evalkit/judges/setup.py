@@ -515,6 +515,11 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
 
 
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
+    """Return the variables that a model's provider needs and the environment lacks.
+
+    Empty if the key is there, or if other credentials could serve instead: only a call can test
+    them.
+    """
     # LiteLLM takes empty variables for keys. It reads keys from os.environ only, so they are hidden
     # in the process.
     empty = {name: value for name, value in os.environ.items() if not value.strip()}

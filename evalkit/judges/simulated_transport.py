@@ -229,7 +229,18 @@ def answer(model: str, call: Json) -> str | None:
 def _itemized(
     response: str, items: str, prompt: str, schema: Json | None, call: Json
 ) -> str:
-    """Return the answer to a criterion, or to one numbered criterion on each line."""
+    """Return the answer to a criterion, or to one numbered criterion on each line.
+
+    The answer is JSON with a schema, and text without one. An item that the judge leaves out is
+    missing; of a single item, the answer is then undecided.
+
+    Args:
+        response: The response to judge.
+        items: The text of the criteria.
+        prompt: The user's message, which shows the format of the answer.
+        schema: The schema of the answer; `None` for plain text.
+        call: The call's parameters: `seed`, and the shares `missing`, `accuracy` and `halo`.
+    """
     if schema is not None:
         several = "items" in schema["properties"]
     else:
@@ -326,6 +337,15 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
 
 
 def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
+    """Return the worth of each response to the simulated judge, by label, with noise and its
+    planted fault.
+
+    Args:
+        name: The name of the simulated judge.
+        shown_texts: The responses by label, in the order in which they are shown.
+        call: The call's parameters: `seed`, `accuracy` and `strength`, the share of cases in
+            which the judge falls for its fault.
+    """
     accuracy = call.get("accuracy", ACCURACY)
     seed = call.get("seed", 0)
     # the scale of logistic noise with which a difference of 1 is seen with this
@@ -491,8 +511,11 @@ def _on_scale(low: float, high: float, step: float | None, share: float) -> floa
 
 
 def _in_words(system: str, prompt: str, view: _View) -> str:
-    """Return the last line that the shipped templates ask for, in the format that the
-    prompt shows.
+    """Return the last line that the shipped templates ask for: a score for one response, a winner
+    for two.
+
+    The prompt shows whether brackets and ties are asked for. The scale is in the system message;
+    without one it is 1 to 5.
     """
     brackets = "[[" in prompt
     if len(view.worth) == 1:

@@ -289,6 +289,11 @@ def _package() -> Any:
 
 
 def _load(path: Path) -> Any:
+    """Return llama.cpp's server in this process, with the weights in `path`.
+
+    Raises:
+        JudgeSetupError: If the weights do not load.
+    """
     xllamacpp = _package()
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
@@ -329,11 +334,12 @@ def _opening(messages: Sequence[Json], begins: str = NOTHING) -> JsonObject:
 
 
 def instructions_first(messages: Sequence[Json]) -> tuple[list[Json], str]:
-    """Return messages with what follows the texts to judge moved to the end of the system message.
+    """Return messages with what follows the texts to judge moved to the end of the system
+    message, and what the user's message then begins with.
 
-    A judge's instructions are the same in all of its requests: in the system message, they are read
-    once. Also return what the user's message then begins with. Messages without a system message,
-    or without texts between markers, are unchanged.
+    A judge's instructions are the same in all of its requests: in the system message, they are
+    read once. Messages without a system message, or without texts between markers, are unchanged;
+    their second part is `NOTHING`.
     """
     # Imports Jinja, which describing a judge does not need.
     from evalkit.evaluators.prompting import around_texts

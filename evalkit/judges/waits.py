@@ -160,6 +160,13 @@ def _unit(letters: str) -> float:
 
 
 def _stated(body: object, depth: int) -> Iterator[tuple[object, float]]:
+    """Yield the value and the unit, in seconds, of each field that names a wait in an error's
+    body.
+
+    Args:
+        body: The parsed body, or a part of it.
+        depth: The number of levels above this part.
+    """
     # The body comes from a server, so its depth is limited.
     if depth > _DEEPEST:
         return

@@ -90,8 +90,12 @@ def has_own_label(case: Case) -> bool:
 
 
 def _response_of(label: Label, case: Case) -> int:
-    """Return the index of the response that an item's answer is about; it can be
-    omitted if the case has one.
+    """Return the index of the response that an item's answer is about; it can be omitted if the
+    case has one.
+
+    Raises:
+        DatasetError: If the case has no such item, or the label does not name one of its
+            responses.
     """
     where = f"{label.location or label.annotator}, case '{case.id}'"
     item_ids = [item.id for item in leaves(case.checklist)]
@@ -116,7 +120,13 @@ def _response_of(label: Label, case: Case) -> int:
 
 
 def _add_item_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
-    """Return a case with annotators' answers to its checklist items added."""
+    """Return a case with annotators' answers to its checklist items added.
+
+    Args:
+        case: The case.
+        answered: Each label, of an item of the case, with the index of the response that it is
+            about.
+    """
     # item -> annotator -> an answer for each response
     labels = {
         item.id: {name: list(answers) for name, answers in item.labels.items()}

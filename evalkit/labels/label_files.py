@@ -64,7 +64,17 @@ def read_labels(
 def row_labels(
     location: str, row: Row, left_out: Counter[str], classes: Labels | None
 ) -> Iterator[Label]:
-    """Yield the labels in one row of a file; arguments and errors as in `read_labels`."""
+    """Yield the labels in one row of a file, whatever tool wrote it.
+
+    Args:
+        location: The file and line of the row.
+        row: The row.
+        left_out: Counts omitted items by kind.
+        classes: Reads the names of classes, if the labels are classes.
+
+    Raises:
+        DatasetError: If the row does not identify what it labels.
+    """
     # The format is that of the row, not of the file's name: Label Studio, Argilla, or columns.
     if isinstance(row.get("annotations"), list) and isinstance(
         row.get("data"), Mapping
@@ -100,11 +110,14 @@ def row_labels(
 
 
 def _read_plain_row(row: Row, location: str) -> tuple[Row, Answers]:
-    """Return the task and the label in a row: columns id, annotator, label (or better,
-    grade), and shown if not 0,1.
+    """Return the task in a row, and its one label: the columns are id, annotator, label (or
+    better, grade), and shown if not 0,1.
 
     For a case with more responses, `shown` lists the two labeled responses in the order shown. A
     column `item` names a checklist item, and the label is the answer to it.
+
+    Raises:
+        DatasetError: If the case or the annotator is missing.
     """
 
     def first(*names: str) -> Any:
@@ -132,8 +145,15 @@ def _read_plain_row(row: Row, location: str) -> tuple[Row, Answers]:
 def _read_label(
     task: Row, annotator: str, value: Any, location: str, classes: Labels | None
 ) -> Label | None:
-    """Return a label: of a pair if it is a winner, of one response if it is a number or
-    a class; `None` if it is none.
+    """Return a label: of a pair if it is a winner, of one response if it is a number or a class,
+    of an item if the task names one; `None` for an empty value.
+
+    Args:
+        task: The case, the order in which responses were shown, and the item, if any.
+        annotator: Whose label it is.
+        value: The label as written.
+        location: The file and line of the row.
+        classes: Reads the names of classes, if the labels are classes.
 
     Raises:
         DatasetError: If it is none of them, or the task's order is invalid.
@@ -191,7 +211,9 @@ def _argilla(responses: Row) -> Answers:
 
 
 def _read_label_studio(annotations: Iterable[Row]) -> Answers:
-    """Yield the answers to a Label Studio task: choices, numbers or ratings by annotator."""
+    """Yield the answers to a Label Studio task: annotator, value, name of the question, and
+    whether it was finished.
+    """
     for annotation in annotations:
         if annotation.get("was_cancelled"):
             yield "", None, "", False

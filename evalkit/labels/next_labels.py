@@ -185,8 +185,15 @@ def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
 def _apart(
     levels: Iterable[dict[str, list[str]]], new_systems: Set[str]
 ) -> Iterator[dict[str, list[str]]]:
-    """Yield strata in which systems without labels are apart: the labels of a stratum
-    are a random part of it.
+    """Yield strata in which systems without labels are apart, because the labels of a stratum
+    must be a random part of it.
+
+    A stratum is a group of cases that is sampled by itself.
+
+    Args:
+        levels: Ways to divide the cases, finest first; each is the cases by the name of the
+            stratum.
+        new_systems: The cases with a response of a system that has no labels yet.
     """
     for members in levels:
         # A stratum of old and new systems becomes two.
@@ -204,8 +211,16 @@ def _apart(
 def _affordable_strata(
     levels: Iterable[dict[str, list[str]]], labeled: Set[str], total: int
 ) -> Iterator[tuple[dict[str, list[str]], dict[str, int]]]:
-    """Yield the strata for which so many labels are enough, each with at least one, and
-    their labels so far.
+    """Yield each way to divide the cases for which `total` labels are enough, and the number of
+    labels that each stratum has already.
+
+    Each stratum needs at least one label. The last way, a single stratum, is always yielded.
+
+    Args:
+        levels: Ways to divide the cases, finest first; each is the cases by the name of the
+            stratum.
+        labeled: The cases that have labels.
+        total: The number of labeled cases in the end.
     """
     ordered = list(levels)
     # the last level has one stratum with all cases, which always fits
@@ -265,8 +280,15 @@ def _residual(verdict: Verdict, target: str, span: float) -> float:
 def _residual_variances(
     members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]
 ) -> tuple[dict[str, float], float]:
-    """Return the variance of the residuals of each stratum, with a prior, and that of
-    all of them together.
+    """Return the variance of the residuals of each stratum, and that of all of them together.
+
+    A residual is the difference between a label and what the judge predicts. The variance of a
+    stratum is estimated with `PRIOR_LABELS` more labels of the usual variance, so that few labels
+    do not make it 0.
+
+    Args:
+        members: The cases of each stratum.
+        residuals: The residuals of each labeled case.
     """
     # stratum -> the residuals of its labeled units
     by_stratum = {

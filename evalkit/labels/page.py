@@ -90,7 +90,8 @@ class LabelPage:
         """Return the page, or the reply to an action of the annotator.
 
         Raises:
-            Refusal: if the request does not come from the page, or is invalid.
+            Refusal: With status 403 if the request does not come from the page, and 400 if it is
+                invalid.
         """
         self._admission.check(request)
         # the address has the secret, so it is compared in constant time

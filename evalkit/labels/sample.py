@@ -84,6 +84,9 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
     otherwise they count once, as all other labeled cases. If every case has a label, all can be
     sampled again.
 
+    Returns:
+        The units to label, and the probability of every sampled case, earlier ones included.
+
     Args:
         result: the run.
         count: the number of units, such as pairs; all units of a sampled case are labeled.
@@ -121,8 +124,14 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
 def _sampling_probabilities(
     result: RunResult, names: Sequence[str], count: int, seed: int
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
-    """Return the probability of each sampled case by id, and the size of each stratum
-    and of its sample.
+    """Return the probability of each sampled case by id, and the size of each stratum and of its
+    sample.
+
+    Args:
+        result: The run.
+        names: The ids of the cases that can be sampled.
+        count: The number of cases to sample.
+        seed: The seed of the order within strata.
     """
     most = max(1, count // EACH)
     # the finest strata that are few enough for EACH cases of each

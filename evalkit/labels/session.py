@@ -281,7 +281,17 @@ class LabelSession:
             ) from None
 
     def _add_row(self, where: str, row: Json) -> None:
-        """Add the labels and the note in a row of the file."""
+        """Add the labels and the note in a row of the file; those of other annotators are only
+        checked.
+
+        Args:
+            where: The file and line of the row.
+            row: The row.
+
+        Raises:
+            DatasetError: If it has a label that is not one of this run, or the case has changed
+                since.
+        """
         for label in row_labels(where, row, Counter(), self._reader):
             case = self._cases.get(label.case_id)
             # only for its error, if the label is not one of this run

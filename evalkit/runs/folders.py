@@ -150,7 +150,12 @@ def check_no_sweep(folder: Path) -> None:
 
 
 def written_files(folder: Path) -> set[str]:
-    """Return the names of the files that the run, or later commands about it, wrote to a folder."""
+    """Return the names of the files that the run, or later commands about it, wrote to a folder,
+    if they are there or not.
+
+    Pictures and figures are `FOLDER/NAME`. The manifest lists others; a folder without one has
+    only the usual names.
+    """
     listed = read_object(folder / layout.MANIFEST).get("files")
     if isinstance(listed, list):
         # Names from a file that anybody may have edited: only plain ones are removed
@@ -173,7 +178,10 @@ def written_files(folder: Path) -> set[str]:
 
 
 def remove_files(folder: Path, names: Collection[str]) -> None:
-    """Remove files of a run folder.
+    """Remove files of a run folder, and its folders of figures and pictures if they are empty
+    then.
+
+    A file that is absent is no error.
 
     Raises:
         ConfigError: If a file cannot be removed.

@@ -90,7 +90,11 @@ def _label(response: Response) -> float | str | None:
 
 
 def _verdict_row(verdict: Verdict) -> Row:
-    """Return a verdict as a row of the frame."""
+    """Return a verdict as a row of the frame.
+
+    Each criterion and each judge's vote has a column of its own; a verdict on a checklist has a
+    column with its items. `consistent` is `None` if only one order was asked.
+    """
     return {
         "id": verdict.case_id,
         "unit": verdict.unit,

@@ -191,8 +191,8 @@ def _check_folder(folder: Path) -> None:
 
 
 def _alike(folder: Path) -> Path | None:
-    """Return the run folder whose name is closest to that of an absent folder, in the
-    same place.
+    """Return the run folder whose name is closest to that of an absent folder, in the same place;
+    `None` if none is close.
     """
     try:
         names = [
@@ -256,7 +256,11 @@ _OPTIONAL: Final = {
 
 
 def _manifest(path: Path) -> JsonObject:
-    """Return a manifest, with the keys that commands read in the types that they have."""
+    """Return a manifest, with the keys that commands read in the types that they have.
+
+    Raises:
+        ConfigError: If it is missing or damaged, or such a key is missing or has another type.
+    """
     manifest = _object(path)
     for key, kind in (_OF_MANIFEST | _OPTIONAL).items():
         value = manifest.get(key)
@@ -327,8 +331,12 @@ def read_templates(result: RunResult) -> dict[str, str] | None:
 
 
 def read_records(path: Path, kind: Any) -> Sequence[Any]:
-    """Read and check a file line by line; records beyond the memory limit go to a
-    temporary file next to it.
+    """Read and check a file line by line; records beyond the memory limit go to a temporary file
+    next to it.
+
+    Args:
+        path: A file of JSON lines, or the judgments in Parquet.
+        kind: The type of its records.
 
     Raises:
         ConfigError: If it is missing or damaged.

@@ -196,42 +196,58 @@ def _make_strict(schema: Any) -> Any:
 
 
 def _describe_malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
-    """Return a pydantic error on one line, with the path of keys."""
+    """Return pydantic's errors about one value as one error, with the path of keys.
+
+    Args:
+        errors: The errors, at least one; that of an unknown key is reported, else the first one.
+        hint: The type that the value should have.
+    """
     # A misspelled key is also a missing one: report the unknown key.
     error = next(
         (fault for fault in errors if fault["type"] == "unexpected_keyword_argument"),
         errors[0],
     )
     kind = error["type"]
-    loc = [part for part in error["loc"] if part != _CHOICE]
+    location = [part for part in error["loc"] if part != _CHOICE]
     # A missing key has no line of its own, so the record that lacks it is named.
-    keys = loc[:-1] if kind == "missing" else loc
+    keys = location[:-1] if kind == "missing" else location
+    # the keys and indices of the record or value that the problem is about
+    subject = location
     if kind == "unexpected_keyword_argument":
-        *loc, key = loc
-        problem = (
-            f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
-        )
-    elif kind == "missing" and isinstance(loc[-1], str):
-        *loc, key = loc
+        *subject, key = location
+        known = _names(_record_at(hint, subject))
+        problem = f"unknown key '{key}', {did_you_mean(key, known)}"
+    elif kind == "missing" and isinstance(location[-1], str):
+        *subject, key = location
         problem = f"key '{key}' is missing"
     else:
-        expected = _EXPECTED.get(kind, "a list of a different length")
-        if kind == "literal_error":
-            expected = "one of " + str(error["ctx"]["expected"]).replace(
-                "'", ""
-            ).replace(" or ", ", ")
-        received = json.dumps(error["input"])
-        # A long value would hide the rest of the message, so its type is named.
-        if len(received) > 40:
-            received = _NAMES.get(type(error["input"]), "a number")
-        problem = f"expected {expected}, got {received}"
-    return MalformedError(
-        problem, ".".join(part for part in loc if isinstance(part, str)), keys
-    )
+        problem = _describe_mismatch(error)
+    path = ".".join(part for part in subject if isinstance(part, str))
+    return MalformedError(problem, path, keys)
+
+
+def _describe_mismatch(error: Any) -> str:
+    """Return what one of pydantic's errors expected, and the value that was there instead."""
+    kind = error["type"]
+    expected = _EXPECTED.get(kind, "a list of a different length")
+    if kind == "literal_error":
+        # pydantic writes `'a', 'b' or 'c'`.
+        choices = str(error["ctx"]["expected"])
+        expected = "one of " + choices.replace("'", "").replace(" or ", ", ")
+    received = json.dumps(error["input"])
+    # A long value would hide the rest of the message, so its type is named.
+    if len(received) > _LONGEST_RECEIVED:
+        received = _NAMES.get(type(error["input"]), "a number")
+    return f"expected {expected}, got {received}"
 
 
 def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
-    """Return the dataclass at a path in a value of type `hint`."""
+    """Return the dataclass at a path in a value of type `hint`; `None` if no dataclass is there.
+
+    Args:
+        hint: A dataclass, or a type with dataclasses as its arguments, such as `list[Case]`.
+        loc: The keys and indices; indices are skipped.
+    """
     if not is_dataclass(hint):
         return next(
             (
@@ -247,6 +263,8 @@ def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
     return hint
 
 
+_LONGEST_RECEIVED = 40
+"""The most characters of a wrong value that a message shows."""
 _CHOICE = "|"  # pydantic adds this to the path of a type with several choices
 _NAMES = {
     str: "a string",
@@ -391,7 +409,10 @@ def read_rows(path: Path) -> Iterator[Any]:
 
 
 def _parquet_row(judgment: Judgment) -> JsonObject:
-    """Return a judgment as a row of Parquet, or as a line of JSON if the columns cannot hold it."""
+    """Return a judgment as a row of Parquet, or as a line of JSON if the columns cannot hold it.
+
+    They cannot hold numbers that are not finite, and unpaired surrogates.
+    """
     row = {name: getattr(judgment, name) for name in _FIELDS}
     try:
         if not all(

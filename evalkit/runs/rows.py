@@ -136,7 +136,11 @@ def _answer_columns(judgment: Judgment) -> Row:
 
 
 def _label_columns(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
-    """Return the label of the judged unit, and each annotator's."""
+    """Return the label of the judged unit, and each annotator's as `label.NAME`.
+
+    A single response has a grade or a class as its label; a pair or a list has the choice between
+    its responses. An annotator without a choice has no column here.
+    """
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
         by_annotator = {

@@ -70,7 +70,15 @@ def _unit_row(
     verdicts: Mapping[str, Verdict],
     titles: Mapping[str, str],
 ) -> dict[str, object]:
-    """Return a row for a unit: its label, and the answer of each job under the job's title."""
+    """Return a row for a unit: its label, the answer of each job under the job's title, and
+    whether all answers are the same (1) or not (0).
+
+    Args:
+        case: The id of the case.
+        unit: The indices of the responses that the verdicts are about.
+        verdicts: The verdict of each job, at least one; all have the same label.
+        titles: The title of each job.
+    """
     answers = {titles[job]: _answer(verdict) for job, verdict in verdicts.items()}
     labels = [verdict.label for verdict in verdicts.values()]
     return {

@@ -233,7 +233,10 @@ class Judge:
         )
 
     async def verdicts(self, read: Sequence[Case]) -> list[JudgeVerdict]:
-        """Judge cases; the errors are those of a call."""
+        """Return the judge's verdict on each case, in their order; cases may have equal ids.
+
+        The errors are those of a call.
+        """
         # Ids of callers may repeat; scoring needs each once.
         # Metadata only says in which slice a case is.
         numbered = [
@@ -315,7 +318,12 @@ class Judge:
     def case(self, fields: Mapping[str, Any], number: str = "1") -> Case:
         """Return the case in the fields of a call.
 
+        Args:
+            fields: The fields by name; those that are `None` are missing.
+            number: The case's id, unless the fields have one.
+
         Raises:
+            ConfigError: If a field is unknown, or there is no response.
             DatasetError: If they are not a case for this judge.
         """
         if unknown := [name for name in fields if name not in FIELDS]:
@@ -363,8 +371,11 @@ class Judge:
     async def judged(
         self, cases: Sequence[Case]
     ) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
-        """Return the judgments and verdicts on cases with different ids; the errors are
-        those of a call.
+        """Return the judgments and verdicts on cases with different ids, in any order; the errors
+        are those of a call.
+
+        Raises:
+            EvalkitError: If the judge was stopped.
         """
         loop = asyncio.get_running_loop()
         # A session that stopped on another call's error is replaced, and this question is asked

@@ -98,11 +98,15 @@ class KnownSlices:
     def warnings(
         self, case: Case, required: Use | None = None
     ) -> Iterator[tuple[str, Message]]:
-        """Yield that a case is in a slice in which the judge is not to be trusted, or may be.
+        """Yield the code and the text of each warning: the case is in a slice in which the judge
+        is not to be trusted, or may be.
+
+        A slice is the cases with one value in one column.
 
         Args:
             case: the case.
-            required: what the judge must be good for; by default what it can be used for elsewhere.
+            required: what the judge must be good for; by default what it can be used for
+                elsewhere.
         """
         # Uses are in ascending order of what they allow.
         least = USES.index(required or self.use)

@@ -189,7 +189,12 @@ class AdaptedJudge:
     def share(
         self, winner: Winner | None, score: float | None, class_name: str | None
     ) -> float | None:
-        """Return a verdict from 0 to 1, as in `Rating`."""
+        """Return a verdict as a number from 0 to 1, as in `Rating`; `None` if it has none.
+
+        A choice between two responses, a score and a class are tried in this order. A score has
+        no share if the rubric has no highest one. A class has one if the classes that pass are
+        known.
+        """
         if winner is not None:
             return SHARES[winner]
         if score is not None:

@@ -236,8 +236,14 @@ class Service:
     ) -> JsonObject:
         """Return whether an output passes, its score from 0 to 1 and the reason.
 
+        Args:
+            question: The output of a task, with the variables of its prompt.
+            threshold: The lowest score that passes.
+            passing: The classes that pass.
+
         Raises:
-            Refusal: As `judge`; or if there is no verdict.
+            Refusal: As `judge`; with status 422 if the question cannot be scored, and 503 if the
+                judge gave no verdict.
         """
         variables = question.context.get("vars") or {}
         expected = {name: variables[name] for name in WANTED if name in variables}
@@ -406,8 +412,17 @@ class Service:
         case: Case,
         question: Callable[[Sequence[Case]], Coroutine[Any, Any, T]],
     ) -> T:
-        """Return an answer in time; a question that is asked is answered and stored,
-        even if nobody waits for it.
+        """Return an answer in time; a question that is asked is answered and stored, even if
+        nobody waits for it.
+
+        Args:
+            judge: The judge that is asked.
+            case: The case.
+            question: Asks the judge about a list of cases.
+
+        Raises:
+            Refusal: With status 503 if the server stops, the time is over or the judge fails; 422
+                if the case has no valid size; or if a limit is reached.
         """
         if self.stopping:
             raise Refusal(503, "the server is stopping")

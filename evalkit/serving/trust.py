@@ -94,7 +94,15 @@ class Validation:
             ) from None
 
     def _read_parts(self, content: Any) -> None:
-        """Set what answers are compared with; a wrong part raises one of several errors."""
+        """Set what answers are compared with.
+
+        Args:
+            content: The parsed file; nothing about its form is known.
+
+        Raises:
+            ValueError: If it has another format or an unknown use. A wrong part also raises
+                KeyError, TypeError, AttributeError or IndexError.
+        """
         # First, so that a file of a later version is not reported as damaged.
         if content["format"] != FORMAT:
             raise ValueError(
@@ -203,7 +211,11 @@ class Validation:
         )
 
     def _warn_of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
-        """Yield warnings about texts unlike those of the validation, by script and by length."""
+        """Yield the code and the text of warnings about texts unlike those of the validation, by
+        script and by length.
+
+        One warning for the first new script, and one for each part of the case.
+        """
         if unseen := sorted(
             {script(text) for text in _texts(case)} - self.scripts - {""}
         ):

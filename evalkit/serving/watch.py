@@ -59,6 +59,9 @@ FILE: Final = "watch.json"
 PAGE: Final = "watch.html"
 LOOKS: Final = "looks"
 """The folder of the run folders of the looks."""
+_MOST_REPORTED: Final = 5
+_LONGEST_REPORTED: Final = 200
+"""The most values of a judge that are kept, and the most characters of one."""
 _REMEDY: Final = "--reset starts from a new baseline, and --output FOLDER another watch"
 
 
@@ -311,20 +314,28 @@ def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
 
 
 def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
-    """Return the baseline with a look that was judged, which counts if enough of its
-    requests were answered.
+    """Return the baseline with a look that was judged.
+
+    A look is one judging of the same cases, to compare with earlier ones; it counts if enough of
+    its requests were answered. The first look that counts fixes the units, which all later ones
+    have in the same order.
+
+    Args:
+        baseline: The looks so far.
+        look: The look, before its answers are known.
+        result: The run that judged it.
     """
     why = _why_incomplete(result)
-    look = replace(
+    judged = replace(
         look,
         complete=why is None,
         why=why,
         models=_reported(result, "model"),
         fingerprints=_reported(result, "fingerprint"),
     )
-    look = _paid(look, result.calls.sent, result.cost_usd)
+    paid = _paid(judged, result.calls.sent, result.cost_usd)
     if why is not None:
-        return _with(baseline, look)
+        return _with(baseline, paid)
     # {unit: (answer, label)}
     answers = answers_of(result.verdicts, result.judgments)
     # The first complete look fixes the units, and their order, for all later ones.
@@ -337,15 +348,15 @@ def _finish_look(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
         )
     no_answer = (None, None)
     in_order = (answers.get(unit, no_answer) for unit in baseline.units)
-    look = replace(look, answers=tuple(answer for answer, _ in in_order))
-    looks = _with(baseline, look).complete
+    answered = replace(paid, answers=tuple(answer for answer, _ in in_order))
+    looks = _with(baseline, answered).complete
     span = Scale.of(result.config.rubric).span
     # (looks, units) both: the answers as numbers, and how right they are.
     values, right = as_numbers(
         [complete.answers for complete in looks], baseline.labels, span
     )
     facts = look_facts(values, right, np.array(baseline.clusters))
-    return _with(baseline, replace(look, facts=facts))
+    return _with(baseline, replace(answered, facts=facts))
 
 
 def _why_incomplete(result: RunResult) -> str | None:
@@ -371,7 +382,15 @@ def _clusters_of_units(result: RunResult, units: Iterable[Unit]) -> tuple[int, .
 
 
 def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
-    """Return what the provider reported about its answers, most frequent first, by judge."""
+    """Return what the provider reported about its answers, most frequent first, by judge.
+
+    At most `_MOST_REPORTED` values of a judge are kept, without secrets and signs that do not
+    print.
+
+    Args:
+        result: The run.
+        name: The field of an answer, such as `model`.
+    """
     by_judge: dict[str, Counter[str]] = defaultdict(Counter)
     for judgment in result.judgments:
         for completion in filter(None, (judgment.completion, *judgment.earlier)):
@@ -380,9 +399,11 @@ def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
                     letter if letter.isprintable() else "\ufffd"
                     for letter in redact(value)
                 )
-                by_judge[judgment.arbiter or judgment.judge][shorten(clean, 200)] += 1
+                by_judge[judgment.arbiter or judgment.judge][
+                    shorten(clean, _LONGEST_REPORTED)
+                ] += 1
     return {
-        judge: tuple(value for value, _ in counts.most_common(5))
+        judge: tuple(value for value, _ in counts.most_common(_MOST_REPORTED))
         for judge, counts in by_judge.items()
     }
 

@@ -92,7 +92,14 @@ REPAIR = (
 def completion_in(
     key: object, model: object, value: object, digest: object
 ) -> Completion:
-    """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
+    """Return the completion in a row with texts in UTF-8.
+
+    Args:
+        key: The content key.
+        model: The model.
+        value: The JSON of the completion.
+        digest: The sum of the other three; `None` in rows of older versions, which are not
+            checked for changes.
 
     Raises:
         ValueError: If the row is damaged.
@@ -131,8 +138,15 @@ def completions_in(
 def stored_in(
     key: object, model: object, created: object, value: object, digest: object
 ) -> StoredCompletion | None:
-    """Return the completion in a row with all that is stored about it; `None` if the
-    row is damaged.
+    """Return the completion in a row with all that is stored about it; `None` if the row is
+    damaged.
+
+    Args:
+        key: The content key, in UTF-8.
+        model: The model, in UTF-8.
+        created: When it was stored, in seconds since 1970.
+        value: The JSON of the completion, in UTF-8.
+        digest: The sum of the row; `None` in rows of older versions.
     """
     try:
         completion = completion_in(key, model, value, digest)

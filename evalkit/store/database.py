@@ -136,6 +136,10 @@ class DatabaseStore(Store):
     ) -> None:
         """Replace a text by what `change` returns for it and the time of the database's machine.
 
+        `change` gets `None` if there is no text, and the time in seconds since 1970; if it
+        returns `None`, the text is removed. It may be called again if the transaction is
+        repeated.
+
         Raises:
             StoreError: If the store cannot be written.
         """
@@ -158,8 +162,12 @@ class DatabaseStore(Store):
         self._change(work, name)
 
     def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last `limit` completions among the last `RECENT_ROWS` rows,
+        """Return a model's last completions among the last `RECENT_ROWS` rows, newest first,
         without damaged ones.
+
+        Args:
+            model: The model.
+            limit: The most completions to return.
 
         Raises:
             StoreError: If the store cannot be read.

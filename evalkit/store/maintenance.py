@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from evalkit.core.atomic_files import write_file
 from evalkit.core.display import shorten
@@ -115,9 +116,18 @@ def prune_damaged(store: Store) -> int:
     return store.prune_damaged()
 
 
-def export_to(store: Store, path: Path) -> tuple[int, int]:
+class Exported(NamedTuple):
+    """The numbers of answers that were written, and of damaged ones that were not."""
+
+    written: int
+    damaged: int
+
+
+def export_to(store: Store, path: Path) -> Exported:
     """Write every readable answer as a line of JSON, and return the numbers of readable
     and damaged answers.
+
+    An existing file is replaced. It is readable only by its owner.
 
     Raises:
         StoreError: If the file cannot be written; then an existing file is unchanged.
@@ -139,7 +149,7 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
         raise StoreError(
             f"{path}: cannot be written ({error.strerror or error}); choose another file"
         ) from error
-    return written, damaged
+    return Exported(written, damaged)
 
 
 def line_of(row: StoredCompletion) -> str:
@@ -158,6 +168,16 @@ def line_of(row: StoredCompletion) -> str:
     return json.dumps(entry, ensure_ascii=False) + "\n"
 
 
+class Added(NamedTuple):
+    """The numbers of answers that are new in a store, of those that it had already, and of damaged
+    ones that were omitted.
+    """
+
+    new: int
+    present: int
+    damaged: int = 0
+
+
 def import_from(store: Store, path: Path) -> tuple[int, int]:
     """Add the answers of an exported file, and return the numbers of new and already
     stored answers.
@@ -174,14 +194,11 @@ def import_from(store: Store, path: Path) -> tuple[int, int]:
     return _add_all(store, _imported(path))
 
 
-def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
+def copy_answers(source: Store, target: Store) -> Added:
     """Add the answers of one store to another.
 
-    An answer that is there already stays, so a copy that was interrupted is completed by repeating
-    it.
-
-    Returns:
-        How many were new, how many were there already, and how many were damaged and omitted.
+    An answer that is there already stays, so a copy that was interrupted is completed by
+    repeating it.
 
     Raises:
         StoreError: if a store fails; then the answers so far are in `target`.
@@ -197,10 +214,13 @@ def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
                 yield row
 
     added, present = _add_all(target, rows())
-    return added, present, damaged
+    return Added(added, present, damaged)
 
 
 def _add_all(store: Store, rows: Iterator[StoredCompletion]) -> tuple[int, int]:
+    """Add rows that the store does not have; return the numbers of new and of already stored
+    answers.
+    """
     added = read = 0
     # One commit for each batch; a repeated call skips what is there.
     while batch := list(islice(rows, BATCH)):

@@ -101,9 +101,13 @@ class _Link:
     def run(self, work: Callable[[Connection], T], *, patient: bool = True) -> T:
         """Do work that may be done twice, on a new connection if the present one is lost.
 
+        Args:
+            work: What to do with the connection.
+            patient: Whether to try again for `RECONNECT_SECONDS` after an error of the
+                connection.
+
         Raises:
-            StoreError: If the server cannot be reached for `RECONNECT_SECONDS`, or refuses the
-                work.
+            StoreError: If the server cannot be reached for that long, or refuses the work.
         """
         with self.lock:
             # The time starts with the first error, so that a long statement does not use it up.
@@ -178,7 +182,11 @@ class _Database:
     """
 
     def __init__(self, url: str, *, read_only: bool) -> None:
-        """Check the URL, without connecting."""
+        """Check the URL, without connecting.
+
+        Raises:
+            StoreError: If psycopg is not installed, or the URL is not one of PostgreSQL.
+        """
         if psycopg is None:
             raise StoreError(
                 "store.url: PostgreSQL needs psycopg; run pip install 'evalkit-judge[postgres]'"
@@ -347,7 +355,11 @@ class PostgresStore(DatabaseStore):
         return self._session.run(take)
 
     def release_many(self, keys: Sequence[str]) -> None:
-        """Give up claims in one round trip."""
+        """Give up claims in one round trip; keys that this process does not hold are skipped.
+
+        Raises:
+            StoreError: If a pooler gave this process another session, or the server fails.
+        """
 
         def give_up(connection: Connection) -> None:
             """Release the locks of keys that this process holds.

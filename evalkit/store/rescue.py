@@ -39,7 +39,11 @@ class Rescue:
         self._has_answers = False
 
     def add(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Write answers to the file; nothing if that fails, too."""
+        """Append answers to the file; nothing if that fails, too.
+
+        Args:
+            answers: The content key, the model and the completion of each answer.
+        """
         now = time.time()
         # An answer that no store can hold, or a full disk: the error of the store says enough.
         with suppress(OSError, StoreError):

@@ -132,8 +132,11 @@ def _prepare_file(db: sqlite3.Connection) -> None:
 
 
 def _set_wal(db: sqlite3.Connection) -> None:
-    """Set WAL mode; SQLite itself does not wait for a process that creates the file at
-    the same moment.
+    """Set WAL mode (a write-ahead log); SQLite itself does not wait for a process that creates
+    the file at the same moment.
+
+    Raises:
+        OperationalError: If it fails, or the file is busy for `BUSY_SECONDS`.
     """
     until = time.monotonic() + BUSY_SECONDS
     while True:
@@ -178,7 +181,7 @@ def _migrate(db: sqlite3.Connection, version: int) -> None:
 
 
 def explain(error: sqlite3.DatabaseError) -> str:
-    """Explain an SQLite error, with a remedy."""
+    """Return what an SQLite error means, with a remedy, to follow the name of the store."""
     text = str(error)
     if "not a database" in text:
         return f"not a store ({text}); set store.url to another file"

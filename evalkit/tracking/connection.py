@@ -83,8 +83,12 @@ def open_client(uri: str, contacts: int = 2) -> MlflowClient:
 def _wait_for_answer(uri: str, contacts: int) -> None:
     """Ask a server for anything, perhaps by a proxy: MLflow itself waits for a minute or more.
 
+    Args:
+        uri: The address of the server.
+        contacts: How often to ask before giving up.
+
     Raises:
-        OSError: if nothing answers.
+        OSError: If nothing answers.
     """
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
@@ -204,8 +208,13 @@ def _describe_cause(problem: Exception) -> str:
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
-    """Hold a lock between the user's processes, so that two jobs of a sweep do not both
-    create its parent run.
+    """Hold a lock between this user's processes on this machine, so that two jobs of a sweep do
+    not both create its parent run.
+
+    It waits for the lock without a limit. There is no lock on Windows.
+
+    Args:
+        name: What is locked; blocks with the same name exclude each other.
     """
     try:
         import fcntl

@@ -117,7 +117,11 @@ def _get_run(client: MlflowClient, uri: str, run_id: str) -> Run:
 
 
 def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
-    """Turn any error inside the block into one line, and a store that does not exist."""
+    """Return a context in which errors of MLflow become one line about a run.
+
+    Raises:
+        ConfigError: If the store is a database that does not exist.
+    """
     location = without_password(uri)
     # A client would create the database, and then not find the run in it.
     if (file := sqlite_file(uri)) is not None and not file.is_file():
@@ -178,7 +182,15 @@ def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
 
 
 def _dataset_source(uri: str, named: str) -> Source:
-    """Return the records of an MLflow dataset as rows."""
+    """Return the records of an MLflow dataset as rows, each with the record's id.
+
+    Args:
+        uri: The tracking store.
+        named: The dataset as in `dataset.path`: a scheme, a colon and its name.
+
+    Raises:
+        DatasetError: If it cannot be fetched.
+    """
     name = named.partition(":")[2].strip("/")
     with _source_errors(uri, named):
         # All at once, so that errors of the store come here and not in the middle of a run.

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 GATE = "evalkit.gate"
+_MOST_METRICS = 800
+_MOST_PARAMS = 100
+_MOST_TAGS = 100
+"""How many of each are sent in one batch; MLflow takes 100 params, 100 tags and 1,000 in all."""
+_LONGEST_NAME = 500
+_LONGEST_DIGEST = 36
+"""The most characters that MLflow takes of a dataset's name and digest."""
 _TABLES = {"judgments": "tables/judgments.json", "verdicts": "tables/verdicts.json"}
 
 
@@ -166,8 +173,10 @@ class MlflowTracker:
     def _known(
         self, client: MlflowClient, experiment: str, identity: str
     ) -> tuple[str | None, bool]:
-        """Return the run with this identity and whether it is recorded; else it was
-        only started.
+        """Return the id of the run with this identity, and whether it is recorded as a whole.
+
+        A run that was only started can be completed. If an attempt was interrupted, its run is
+        deleted. The id is `None` if no run remains.
         """
         started = None
         for run in find_runs(client, experiment, run_id=identity) if identity else []:
@@ -199,7 +208,7 @@ class MlflowTracker:
         name = contents.run_name(result, self.config.run_name)
         run = client.create_run(experiment, tags=tags, run_name=name).info.run_id
         params = [Param(key, value) for key, value in contents.params(result).items()]
-        for some in _chunks(params, 100):
+        for some in _chunks(params, _MOST_PARAMS):
             client.log_batch(run, params=some)
 
     def _send_run(
@@ -244,7 +253,8 @@ def _rename(client: MlflowClient, run: str, name: str, tags: Mapping[str, str]) 
     from mlflow.entities import RunTag
 
     client.update_run(run, name=name)
-    for some in _chunks([RunTag(key, value) for key, value in tags.items()], 100):
+    entities = [RunTag(key, value) for key, value in tags.items()]
+    for some in _chunks(entities, _MOST_TAGS):
         client.log_batch(run, tags=some)
 
 
@@ -308,6 +318,9 @@ def _renew_gate(client: MlflowClient, run: str, result: RunResult) -> None:
 def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
     """Return the id of an experiment, which is created if needed; its artifacts are
     stored next to an SQLite file.
+
+    Raises:
+        TrackingError: If it was deleted in MLflow.
     """
     experiment = client.get_experiment_by_name(name) or _new_experiment(
         client, uri, name
@@ -348,7 +361,14 @@ def _artifact_location(uri: str, experiment: str) -> str | None:
 def _log_numbers(
     client: MlflowClient, run: str, result: RunResult, *, every: bool
 ) -> None:
-    """Record the metrics and params of a run, in batches as large as MLflow takes."""
+    """Record the metrics and params of a run, in batches as large as MLflow takes.
+
+    Args:
+        client: The client of the store.
+        run: The id of the run in MLflow.
+        result: The run.
+        every: Whether to record every metric, not only the main ones.
+    """
     from mlflow.entities import Metric, Param
 
     stamp = contents.milliseconds(result.manifest.get("ended")) or int(
@@ -359,9 +379,9 @@ def _log_numbers(
         for name, value in contents.metrics(result, every=every).items()
     ]
     params = [Param(name, value) for name, value in contents.params(result).items()]
-    for some in _chunks(metrics, 800):
+    for some in _chunks(metrics, _MOST_METRICS):
         client.log_batch(run, metrics=some)
-    for some in _chunks(params, 100):
+    for some in _chunks(params, _MOST_PARAMS):
         client.log_batch(run, params=some)
 
 
@@ -380,8 +400,8 @@ def _log_dataset(client: MlflowClient, run: str, dataset: Json) -> None:
 
     source = str(dataset.get("source") or "")
     entity = Dataset(
-        name=str(dataset.get("name") or Path(source).name or "dataset")[:500],
-        digest=str(dataset.get("fingerprint") or "")[:36],
+        name=str(dataset.get("name") or Path(source).name or "dataset")[:_LONGEST_NAME],
+        digest=str(dataset.get("fingerprint") or "")[:_LONGEST_DIGEST],
         source_type="local",
         source=json.dumps({"uri": source}),
         profile=json.dumps(
@@ -491,7 +511,17 @@ def _prompt_version(
     digest: str,
     tags: Mapping[str, str] = NO_TAGS,
 ) -> str:
-    """Return the number of the version with this content, which is created if needed."""
+    """Return the number of the version with this content, which is created if needed, as is the
+    prompt.
+
+    Args:
+        client: The client of the store.
+        experiment: The id of the experiment that should show the prompt.
+        name: The name of the prompt.
+        text: Its template.
+        digest: The hash of the template, by which a version is found.
+        tags: More tags of a new version.
+    """
     filter_string = (
         f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
     )

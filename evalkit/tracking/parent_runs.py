@@ -136,10 +136,13 @@ def _create_parent(
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
 _CONTRADICTIONS = 200
+_MOST_PARAMS = 100
+"""The most params that MLflow takes in one batch."""
 
 
 def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
-    """Log files with the parent of the run `child`, and return the parent's id, if any.
+    """Log files with the parent of the run `child`, and return the parent's id; `None` for a run
+    without a parent, for which nothing is logged.
 
     A CSV is also logged as a table. A leaderboard in JSON becomes params, tags, metrics and a
     description.
@@ -168,7 +171,13 @@ def _table_path(file: Path) -> str:
 
 
 def _describe_parent(client: MlflowClient, parent: str, board: Json) -> None:
-    """Record what a sweep found at its parent run."""
+    """Record what a sweep found at its parent run: params, tags, metrics and a description.
+
+    Args:
+        client: The client of the store.
+        parent: The id of the parent run.
+        board: The sweep's leaderboard, as in its JSON.
+    """
     from mlflow.entities import Metric, Param, RunTag
 
     recorded = client.get_run(parent).data.params
@@ -186,8 +195,8 @@ def _describe_parent(client: MlflowClient, parent: str, board: Json) -> None:
     stamp = int(time.time() * 1000)
     values = best_metrics(board) | contradictions(board)
     metrics = [Metric(name, value, stamp, 0) for name, value in values.items()]
-    # A batch takes at most 100 params.
-    client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
+    first_params = params[:_MOST_PARAMS]
+    client.log_batch(parent, metrics=metrics, params=first_params, tags=tags)
 
 
 def definition(board: Json) -> dict[str, str]:

@@ -173,10 +173,11 @@ def fetch_judge(address: str, loader: str) -> Path:
 
 
 def _split_address(address: str) -> tuple[str, str, str]:
-    """Return the name, the alias and the version in the address of a model; one of the
-    last two is empty.
+    """Return the name, the alias and the version in the address of a model; one of the last two
+    is empty.
 
-    MLflow's own reader of addresses asks the registry of the process, which may be another one.
+    An address is `models:/NAME@ALIAS` or `models:/NAME/VERSION`. MLflow's own reader of addresses
+    asks the registry of the process, which may be another one.
 
     Raises:
         ConfigError: If it is no address of a model.

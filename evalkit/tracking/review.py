@@ -64,7 +64,15 @@ _CUT = "… [cut: 'View full trace' has all of it]"
 def log_tasks(
     uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], annotator: str
 ) -> list[str]:
-    """Send tasks as traces of an experiment, in order, and return their ids."""
+    """Send tasks as traces of an experiment, in order, and return the traces' ids.
+
+    Args:
+        uri: The tracking store.
+        experiment: The id of the experiment.
+        result: The run that the tasks are about.
+        tasks: The tasks; without any, nothing is sent.
+        annotator: Who should label them.
+    """
     from mlflow.tracing.client import TracingClient
 
     tracing = TracingClient(uri)
@@ -155,8 +163,12 @@ class _Logged:
 
 
 def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
-    """Return texts under their titles as Markdown; a single text has no title, and
-    texts beyond `limit` are cut.
+    """Return texts under their titles as Markdown; a single text has no title.
+
+    Args:
+        texts: The texts by title, at least one.
+        limit: The most characters, which the texts share evenly: longer ones are cut. `None` for
+            no limit.
     """
     if limit is not None:
         # room for each text, without its title
@@ -264,7 +276,19 @@ def _add_to_queue(
     traces: Sequence[str],
     size: int,
 ) -> str:
-    """Put traces into the annotator's review queue; a server without queues has only the traces."""
+    """Put traces into the annotator's review queue; a server without queues has only the traces.
+
+    Args:
+        uri: The tracking store.
+        experiment: The id of the experiment.
+        result: The run that the traces are about.
+        annotator: Whose queue it is.
+        traces: The ids of the traces; may be empty.
+        size: The number of responses in a task, 1 or 2.
+
+    Returns:
+        Where the annotator finds the tasks: the name of the queue, or how to find the traces.
+    """
     from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient
 

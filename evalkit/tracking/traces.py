@@ -229,8 +229,11 @@ def _annotator_assessments(
 def _labels_of(
     verdict: Verdict | None, case: Case | None
 ) -> Iterator[tuple[str, str | float]]:
-    """Yield each annotator's name with their label of a unit: a choice for a pair, or a
-    grade for a response.
+    """Yield each annotator's name with their label of a unit: a choice for a pair, or a grade or
+    class for a response.
+
+    Annotators without a label of this unit are skipped. Nothing is yielded without a verdict or
+    case.
     """
     if verdict is None or case is None:
         return
@@ -309,7 +312,14 @@ def trace_info(
 
 
 def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
-    """Return the span with a number in a trace; span 1 is the parent of the others."""
+    """Return the span with a number in a trace; span 1 is the parent of the others.
+
+    Args:
+        trace: The trace; its times are in milliseconds.
+        number: The number of the span, from 1 to 9: it is the last digit of its id.
+        name: The name of the span.
+        attributes: What MLflow shows of it; every value is written as JSON.
+    """
     from mlflow.entities import Span
 
     # 15 of the 16 digits of a span's id; the last one is its number
@@ -387,7 +397,13 @@ def log_traces(
 def _traced_judgments(
     result: RunResult, chosen: Sequence[Judgment], run: str
 ) -> list[TracedJudgment]:
-    """Return judgments with their cases and verdicts, found in one pass."""
+    """Return judgments with their cases and verdicts, `None` if the run does not have them.
+
+    Args:
+        result: The run.
+        chosen: The judgments to send, in the order of the traces.
+        run: The id of the run in MLflow, of which the ids of the traces are made.
+    """
     units = {(judgment.case_id, judgment.unit) for judgment in chosen}
     # Only the chosen ones: a run may have millions of judgments, and a few are sent.
     ids = {case_id for case_id, _ in units}

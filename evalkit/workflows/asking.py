@@ -67,6 +67,10 @@ async def ask_judges(
         evaluator: plans and reads the requests.
         shared: what the steps of a run share.
         chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
+
+    Raises:
+        ConfigError: If a judge or the store cannot be used.
+        StoreError: If the store fails.
     """
     several = len(config.judge.in_turn) > 1
     # All judges of a cascade are asked under one budget.
@@ -99,7 +103,11 @@ async def _ask_together(
     evaluator: Evaluator,
     shared: Circumstances,
 ) -> JudgingResult:
-    """Ask a judge or panel about every case."""
+    """Ask a judge or panel about every case, and its arbiter about those on which it disagrees.
+
+    A runner that collects answers first, such as a batch, may be stopped while it waits: then
+    nothing is judged. The judges and the store are closed at the end.
+    """
     store = open_store(config.store)
     judges = make_judges(config.judge, config.runner)
     arbiter = make_arbiter(config)

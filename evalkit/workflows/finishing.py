@@ -74,7 +74,17 @@ def write_scored(
     evaluator: Evaluator | None = None,
     replace_run: bool,
 ) -> RunResult:
-    """Decide the gate and write the run folder."""
+    """Decide the gate and write the run folder; return the run as it is written, with its gate.
+
+    Args:
+        config: The config of the run.
+        folder: The run folder.
+        result: The scored run.
+        scores: Its scores, for the report.
+        files: More files by name.
+        evaluator: Shows prompts in the report; `None` for a report without them.
+        replace_run: Whether to remove all other files of the run that was in the folder.
+    """
     result, gate = apply_gate(config, result)
     # The gate is decided first, because the report shows it.
     written = {**run_files(config, result, scores, evaluator), **(files or {})}
@@ -88,7 +98,16 @@ def scoring_facts(
     scores: Scores,
     split: Split | None,
 ) -> dict[str, Any]:
-    """Return the manifest entries on scoring; a scoring on test labels is counted."""
+    """Return the arguments of `describe_scoring` on a scoring; a scoring on test labels is
+    counted.
+
+    Args:
+        config: The config of the run.
+        manifest: The manifest so far, with the fingerprint of the data.
+        cases: All cases.
+        scores: The scores.
+        split: The labels that are held out; `None` if none are.
+    """
     opened = count_opening(
         config, str(manifest["dataset"].get("fingerprint") or ""), cases
     )

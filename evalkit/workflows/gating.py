@@ -194,11 +194,12 @@ GATE = "gate"
 def apply_gate(
     config: RunConfig, result: RunResult
 ) -> tuple[RunResult, dict[str, str]]:
-    """Add the outcome of the gate to a scored run's manifest, and return it with the
-    gate's files by name.
+    """Return a scored run with the outcome of its gate in the manifest, and the gate's files by
+    name.
 
-    Without a gate in the config, there is neither. A missing metric or run does not raise an error,
-    because the run is already paid for: the rule is undecided instead.
+    A gate is a list of rules that the metrics must satisfy. Without a gate in the config, the
+    manifest has no outcome and there are no files. A missing metric or run does not raise an
+    error, because the run is already paid for: the rule is undecided instead.
     """
     # The outcome of an earlier scoring is replaced, or removed with its gate.
     plain = {key: value for key, value in result.manifest.items() if key != GATE}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,13 +35,26 @@ from evalkit.runs.records import encode_line, encode_pretty
 from evalkit.scoring.stats.clusters import Clusters
 
 
+class HeldOut(NamedTuple):
+    """The data of a run without the labels of its test side, and what was held out.
+
+    Attributes:
+        dataset: The data; the cases of the test side have no labels.
+        split: The sides of the cases; `None` if nothing is held out.
+        cases: The labeled cases of the test side, with their labels.
+    """
+
+    dataset: Dataset
+    split: Split | None
+    cases: Sequence[Case]
+
+
 def hold_out(
     config: RunConfig,
     dataset: Dataset,
     container: Callable[[Iterable[Case]], Sequence[Case]],
-) -> tuple[Dataset, Split | None, Sequence[Case]]:
-    """Return the data without the labels of test, the split, and the cases of test with
-    their labels.
+) -> HeldOut:
+    """Take the labels of the test side out of the data, until they prove a better judge.
 
     Args:
         config: the run's config; without `dataset.holdout`, the data are unchanged.
@@ -52,7 +66,7 @@ def hold_out(
     """
     rule = config.dataset.holdout
     if rule is None:
-        return dataset, None, ()
+        return HeldOut(dataset, None, ())
     split = split_cases(
         config, dataset.cases, share=rule.share, seed=rule.seed, held_out=True
     )
@@ -70,7 +84,7 @@ def hold_out(
         fingerprint=fingerprint(cases),
         notes=(*dataset.notes, note),
     )
-    return changed, split, held
+    return HeldOut(changed, split, held)
 
 
 def split_cases(

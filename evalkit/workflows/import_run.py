@@ -55,6 +55,9 @@ def reread(
         evaluator: An evaluator for the mode of the judgments, with both orders and one sample.
         cases: All cases.
         judgments: The judgments to reread.
+
+    Raises:
+        DatasetError: If a judgment is about responses that the mode does not judge.
     """
     by_id = {case.id: case for case in cases}
     requests: dict[tuple[Unit, Unit], JudgeRequest] = {}

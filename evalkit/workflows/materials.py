@@ -83,7 +83,9 @@ def stream_cases(config: RunConfig) -> CaseStream:
 
 
 def _reading_options(config: RunConfig) -> dict[str, Any]:
-    """Return the options of `load_dataset` that follow from a config."""
+    """Return the options of `load_dataset` that follow from a config, by the name of the
+    argument.
+    """
     return {
         "mode": config.mode.name,
         "base": project(),
@@ -101,29 +103,31 @@ def _reading_options(config: RunConfig) -> dict[str, Any]:
 
 
 def _shortener(config: RunConfig) -> Callable[[Case], Case] | None:
-    """Return what shortens cases to three quarters of the context without the answer:
-    tokens are estimated.
+    """Return what shortens cases until every request takes at most three quarters of a judge's
+    context without the answer; `None` unless `dataset.fit` is set.
+
+    The judge with the smallest context counts. Tokens are estimated.
     """
     if config.dataset.fit is None:
         return None
     names = (judge.label for judge in config.judge.members)
     planners = Planners(build_evaluator(config), names)
-    room = (
-        3
-        * min(
-            (judge.context or 0) - (judge.max_tokens or 0)
-            for judge in config.judge.members
-        )
-        // 4
+    smallest = min(
+        (judge.context or 0) - (judge.max_tokens or 0) for judge in config.judge.members
     )
-    return partial(
-        fit_ends,
-        fits=lambda case: all(
-            message_tokens(request.messages) + image_tokens(request.messages) <= room
+    # A quarter is left for errors of the estimate.
+    most_tokens = 3 * smallest // 4
+
+    def fits(case: Case) -> bool:
+        """Return whether every request about a case fits."""
+        return all(
+            message_tokens(request.messages) + image_tokens(request.messages)
+            <= most_tokens
             for planned in planners.plan(case)
             for request in planned
-        ),
-    )
+        )
+
+    return partial(fit_ends, fits=fits)
 
 
 def build_evaluator(
@@ -150,7 +154,15 @@ def _fetchers(config: RunConfig) -> Mapping[str, Fetch]:
     """Return what fetches a dataset by the scheme of its path, such as `traces:`."""
 
     def traces(named: str, _format: str | None) -> Source:
-        """Return the answers in traces of an experiment as rows."""
+        """Return the answers in traces of an experiment as rows.
+
+        Args:
+            named: The experiment, as in `dataset.path`.
+            _format: The format in the config, which traces do not need.
+
+        Raises:
+            DatasetError: If the traces have no answers.
+        """
         with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
             file = Path(folder) / "traces.jsonl"
             fetch_traces(

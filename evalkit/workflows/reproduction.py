@@ -186,7 +186,13 @@ def reproduce(
 
 
 def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
-    """Return what is missing in the run folder for a reproduction, if anything."""
+    """Return what is missing in the run folder for a reproduction, as a sentence; `None` if
+    nothing is.
+
+    Args:
+        result: The run.
+        templates: The texts of the run's templates by name.
+    """
     if absent := sorted(
         set(result.manifest.get("prompt_hashes") or {}) - set(templates)
     ):
@@ -320,9 +326,15 @@ def _place(judgment: Judgment) -> tuple[Any, ...]:
 def _carry_over(
     again: Sequence[Judgment], before: Sequence[Judgment], *, always: bool
 ) -> tuple[list[Judgment], int]:
-    """Return the judgments with missing ones copied from earlier failures, and the number copied.
+    """Return the new judgments, some replaced by those of the run, and the number of these.
 
-    With `always`, earlier failures are copied even if an identical request has an answer.
+    A judgment that no store has, such as a failure, is replaced by that of the run: the run has
+    it in its file.
+
+    Args:
+        again: The judgments of the reproduction.
+        before: The judgments of the run.
+        always: Whether earlier failures are copied even if an identical request has an answer.
     """
     # The judgments whose answers no store has.
     lost = {
@@ -373,7 +385,15 @@ def _of_versions(reason: MetricChange) -> bool:
 def _different_materials(
     result: RunResult, config: RunConfig, materials: Materials
 ) -> Iterator[MetricChange]:
-    """Yield what differs besides the answers: prompts, dataset, models, versions."""
+    """Yield what differs besides the answers: prompts, dataset, models, versions.
+
+    The prompts of an imported run are not compared, because it was judged without any of ours.
+
+    Args:
+        result: The run.
+        config: The config of the reproduction.
+        materials: The cases and the evaluator of the reproduction.
+    """
     was = result.manifest
     now = _described(config, materials)
     dataset = was.get("dataset") or {}

@@ -152,6 +152,9 @@ def judge_and_score(
 ) -> RunResult:
     """Judge the cases, score and write the run folder.
 
+    Returns:
+        The run, as it is in its folder; nothing is recorded in MLflow yet.
+
     Args:
         config: the config of the run.
         folder: the run folder; if it holds another run, it is refused before anything is paid.
@@ -217,6 +220,14 @@ def _prepare(
 ) -> _PreparedRun:
     """Load, and check everything that can fail without a judge.
 
+    Args:
+        config: The config of the run.
+        folder: The run folder.
+        rows: Rows to use instead of `dataset.path`; `None` for none.
+        templates: The texts of the templates; `None` for the installed ones.
+        in_sweep: Whether the run is a job of a sweep.
+        overwrite: Whether another run in the folder may be replaced.
+
     Raises:
         ConfigError: If the run could not be judged, scored or written.
     """
@@ -261,19 +272,24 @@ def _judge_run(run: _PreparedRun, shared: Circumstances) -> JudgingResult:
 def _cut_at_stop(
     run: _PreparedRun, judged: JudgingResult
 ) -> tuple[_PreparedRun, JudgingResult, JsonObject]:
-    """Return the run and its judgments up to its stop, and what the manifest says about that."""
+    """Return the run with the cases up to its stop, their judgments, and what the manifest says
+    about the other cases.
+
+    Without a rule for stopping, the run and its judgments are unchanged, and there is nothing to
+    say.
+    """
     if run.rule is None:
         return run, judged, {}
     # A run that stops consists of the clusters up to the stop; later answers would bias it.
     dataset, judgments, facts = run.rule.part(
         run.materials.dataset, judged.judgments, run.folder
     )
-    judged = replace(judged, judgments=judgments)
-    if run.rule.settled:
-        judged = replace(judged, stopped=None)
+    # A run that stopped because its metric is known was not stopped too early.
+    stopped = None if run.rule.settled else judged.stopped
+    materials = replace(run.materials, dataset=dataset)
     return (
-        replace(run, materials=replace(run.materials, dataset=dataset)),
-        judged,
+        replace(run, materials=materials),
+        replace(judged, judgments=judgments, stopped=stopped),
         facts,
     )
 
@@ -285,7 +301,15 @@ def _unscored_manifest(
     facts: JsonObject,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return the manifest of a judged run before scoring."""
+    """Return the manifest of a judged run before scoring.
+
+    Args:
+        run: The run.
+        judged: Its judgments, and what they cost.
+        sweep: The sweep that the run belongs to, if any.
+        facts: What the manifest says about an early stop.
+        seconds: How long judging took.
+    """
     timing = {"judging": round(seconds, 4), "sending": round(judged.sending, 4)}
     judges = [
         {**judge, "dropped": [*judged.dropped.get(judge["name"], ())]}
@@ -316,7 +340,13 @@ def _unscored_manifest(
 def _score_and_write(
     run: _PreparedRun, judged: JudgingResult, manifest: dict[str, Any]
 ) -> RunResult:
-    """Score a judged run and write its folder."""
+    """Score a judged run, write its folder, and return it.
+
+    Args:
+        run: The run.
+        judged: Its judgments, and what they cost.
+        manifest: The manifest before scoring.
+    """
     config = run.config
     cases = run.materials.dataset.cases
     begun = time.perf_counter()
@@ -418,7 +448,15 @@ async def _judge(
     folder: Path,
     shared: Circumstances,
 ) -> JudgingResult:
-    """Have all that a run asks judged, under one budget."""
+    """Have all that a run asks judged, under one budget.
+
+    Args:
+        design: The steps of the run and their order.
+        cases: The cases.
+        evaluator: Plans and reads the requests.
+        folder: The run folder, for temporary files.
+        shared: What the steps share. What was spent before counts only for the budget of a sweep.
+    """
     scope = design.config.runner.budget_scope
     # A budget of the store counts what each step takes of it.
     if scope == "store":

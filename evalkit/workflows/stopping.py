@@ -262,8 +262,8 @@ class StopRule:
     def part(
         self, dataset: Dataset, judgments: Sequence[Judgment], folder: Path
     ) -> tuple[Dataset, Sequence[Judgment], JsonObject]:
-        """Return the data and judgments that are part of the run, and facts about the
-        cases that are not.
+        """Return the data and the judgments that are part of the run, and the entry of the
+        manifest on the cases that are not.
 
         Args:
             dataset: the data, with all cases.
@@ -303,7 +303,11 @@ class StopRule:
         return False
 
     def _add_values(self, clusters: int) -> None:
-        """Add the values of the clusters up to the first `clusters`."""
+        """Add the values of the metric for the clusters up to the first `clusters`, which is more
+        than before.
+
+        A cluster is a group of cases that are not independent, such as those of one prompt.
+        """
         # Only the clusters since the last look: each judgment is scored once.
         positions = range(
             int(self._ends[self._scored - 1]) if self._scored else 0,

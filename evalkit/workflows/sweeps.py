@@ -402,8 +402,12 @@ def claim_sweep(folder: Path) -> tuple[Path, Claim]:
 
 
 def claim_interrupted(root: Path, hashes: Sequence[str]) -> tuple[Path, Claim] | None:
-    """Claim the newest unfinished sweep of exactly these jobs in `root/DATE/TIME` that
-    no process has.
+    """Claim the newest unfinished sweep of exactly these jobs in `root/DATE/TIME` that no process
+    has.
+
+    Args:
+        root: The folder of all sweeps.
+        hashes: The hashes of the jobs' configs.
 
     Returns:
         Its folder with the claim; `None` if there is none.

@@ -143,8 +143,12 @@ def _store_batch(
 
 
 def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
-    """Yield each line that is not blank, with its file and number; `None` for a line
-    that is too long.
+    """Yield each line that is not blank as `file:line` and its bytes, or `None` for a line that
+    is too long.
+
+    Args:
+        path: A batch's output file.
+        longest: The most bytes of a line, with its end.
     """
     number = 0
     with file_errors("cannot be read", path), open_file(path) as file:
@@ -165,10 +169,16 @@ def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
 def _read_line(
     line: bytes | None, index: RequestIndex, weighable: set[int]
 ) -> tuple[int, StoredCompletion]:
-    """Return the answer in a line, and the number of the file that its request is in.
+    """Return the number of the request file that a line answers, and the answer to store.
+
+    Args:
+        line: A line of an output file; `None` if it was too long.
+        index: Where each request is, by its content key.
+        weighable: The numbers of the request files whose answers had usable log-probabilities;
+            one is added when its first one is seen.
 
     Raises:
-        _FaultError: If there is none to store.
+        _FaultError: If there is no answer to store.
     """
     if line is None:
         raise _FaultError("longer than judge.max_answer_bytes")
@@ -213,8 +223,18 @@ def _completion_of_line(
 ) -> Completion:
     """Return the completion in a line, as if it had been sent as a single call.
 
+    Its latency is 0, because a batch does not report one. Its price is that of the provider's
+    batches; a server with another address has only the price of the config.
+
+    Args:
+        row: The parsed line.
+        target: The judge's model, server and price.
+        rung: The format of the answer that was requested.
+        number: The number of the request file.
+        weighable: The numbers of the files with usable log-probabilities; `number` may be added.
+
     Raises:
-        CallError: If there is none.
+        CallError: If the line has no completion.
     """
     answer = answer_in_line(row)
     # Whether a file's answers can be weighed is known from its first usable one.

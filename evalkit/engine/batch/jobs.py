@@ -125,8 +125,10 @@ class BatchRun:
         self._waiting: dict[str, PendingBatch] = {}
 
     async def collect(self) -> JudgingResult | None:
-        """Submit, wait and collect until nothing can be sent; return the result of a
-        run that a signal stopped.
+        """Submit, wait and collect until nothing can be sent; then return `None`.
+
+        A signal ends the waiting: the result then has no judgments, only the reason and the
+        signal.
 
         Raises:
             ConfigError: If a batch cannot be submitted, or failed as a whole.
@@ -188,9 +190,15 @@ class BatchRun:
         return replace(judged, spend=spend, stopped=judged.stopped or self._stopped)
 
     async def _submit_round(self, signals: list[int]) -> bool:
-        """Submit the requests that are missing and in no batch.
+        """Submit the requests that are missing and in no batch; return whether there are batches
+        to wait for.
 
-        Returns whether there are batches to wait for.
+        Args:
+            signals: The signals so far; one that arrives meanwhile is added.
+
+        Raises:
+            CancelledError: If a signal stopped the round.
+            ConfigError: If no judge can be batched.
         """
         # Two commands at the same study would each submit the same requests, so this one waits
         # while another submits.
@@ -339,9 +347,13 @@ class BatchRun:
             )
 
     async def _pending_batches(self) -> AsyncIterator[tuple[str, PendingBatch]]:
-        """Yield each batch by its tag.
+        """Yield the tag and the text of each batch that was submitted and not yet collected.
 
-        A batch whose id was not stored before the command died is found by its tag.
+        A batch whose id was not stored before the command died is found by its tag; one that the
+        provider does not have is forgotten.
+
+        Raises:
+            StoreError: If a stored batch cannot be read.
         """
         for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
             try:
@@ -427,7 +439,8 @@ class BatchRun:
         """Download the files of a batch into a folder.
 
         Returns:
-            The files, and the error of one that is gone; `None` if one must be tried again.
+            The files, and the error of the last one that is gone, or `None`. Instead of the pair
+                `None`, if a file must be tried again.
         """
         paths: list[Path] = []
         gone: CallError | None = None

@@ -132,7 +132,17 @@ class Round:
         rounds: int,
         ceiling: float | None = None,
     ) -> None:
-        """Add a request, unless an equal one is in the round."""
+        """Add a request, unless an equal one is in the round.
+
+        Args:
+            key: The content key, by which the answer is stored.
+            target: The judge's model, server and price.
+            rung: The format of the answer.
+            request: The request as planned.
+            body: The JSON that is sent; `model` of the round replaces its model.
+            rounds: The rounds that the case of this request still needs, with this one.
+            ceiling: The most USD that its answer can cost; `None` if it is not known.
+        """
         if key in self._keys:
             return
         self._keys.add(key)
@@ -325,10 +335,12 @@ class RequestIndex:
     def load(self, path: Path, only: str | None = None) -> None:
         """Add the requests in an index file, or only those of the file of requests named `only`.
 
-        A request that was written again counts for the index that is loaded last.
+        An index has a header in its first line, then a line for each request: its content key,
+        the position of its file in the header, and its rung (the format of its answer). A request
+        that was written again counts for the index that is loaded last.
 
         Raises:
-            ConfigError: If it is not an index.
+            ConfigError: If it cannot be read or is not an index.
         """
         try:
             with open_file(path) as lines:

@@ -127,7 +127,14 @@ class RayPool(Pool):
         """When the last node was lost, if none is there."""
 
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
-        """Wait for at most this long; return the shards that ended and how."""
+        """Wait for at most this long; yield each shard that ended, with its report or how its
+        worker was lost.
+
+        A lost worker is replaced.
+
+        Raises:
+            ConfigError: If every worker has died.
+        """
         self._check_nodes()
         while self.queue and self._idle:
             actor = self._idle.pop()

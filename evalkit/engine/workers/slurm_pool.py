@@ -121,7 +121,11 @@ class SlurmPool(Pool):
         self._keep_logs = False
 
     def poll(self, seconds: float) -> Iterable[tuple[Shard, ShardReport | Lost]]:
-        """Wait for at most this long; return the shards that ended and how."""
+        """Wait for at most this long; yield each shard that ended, with its report or how its job
+        was lost.
+
+        Nothing is yielded if no job ended in time.
+        """
         self._submit()
         until = time.monotonic() + seconds
         while not (done := [job for job in self.running if job.done()]):

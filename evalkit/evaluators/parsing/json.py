@@ -178,6 +178,8 @@ def _unwrap(candidate: _Found, keys: Collection[str]) -> _Found:
 
     Models wrap an answer as `{"evaluation": {…}}`, in a list of one, or as the arguments of a tool
     call.
+
+    Without `keys`, and for any other object, the candidate itself is returned.
     """
     folded_keys = {_folded(key) for key in keys}
     outer = candidate.value
@@ -349,7 +351,11 @@ def _out_of_place(value: object, schema: Json) -> str | None:
 
 
 def _repeated_name(text: str, end: int) -> str | None:
-    """Return a name that is duplicated in the object that ends at `end`, even with equal values."""
+    """Return a name that is duplicated in the object that ends at `end`, even with equal values;
+    `None` if each name is unique.
+
+    Objects within the object count, too.
+    """
     repeated: list[str] = []
 
     def pairs(read: list[tuple[str, Any]]) -> JsonObject:

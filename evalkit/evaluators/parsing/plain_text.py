@@ -167,21 +167,29 @@ def unescape(text: str) -> str:
     Invisible characters are dropped, and full-width characters are normalized.
     """
     # Escapes may be nested, as in JSON inside of HTML; the bound is against endless ones.
+    plain = text
     for _ in range(_ROUNDS):
-        before = text
-        text = html.unescape(_NO_CHARACTER.sub("", text)) if "&" in text else text
-        text = _CODE.sub(_character, text)
-        text = _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
-        text = _BACKSLASHED.sub(r"\1", text)
-        # Invisible characters could split a name, and look-alike widths could disguise it.
-        if not text.isascii():
-            visible = "".join(
-                char for char in text if unicodedata.category(char) not in _INVISIBLE
-            )
-            text = unicodedata.normalize("NFKC", visible)
-        if text == before:
+        unescaped = _unescape_once(plain)
+        if unescaped == plain:
             break
-    return text
+        plain = unescaped
+    return plain
+
+
+def _unescape_once(text: str) -> str:
+    """Undo the outermost escapes; see `unescape`."""
+    named = html.unescape(_NO_CHARACTER.sub("", text)) if "&" in text else text
+    coded = _CODE.sub(_character, named)
+    # `%41` is the hexadecimal code of a character.
+    percent = _PERCENT.sub(lambda match: chr(int(match[1], 16)), coded)
+    plain = _BACKSLASHED.sub(r"\1", percent)
+    if plain.isascii():
+        return plain
+    # Invisible characters could split a name, and look-alike widths could disguise it.
+    visible = "".join(
+        char for char in plain if unicodedata.category(char) not in _INVISIBLE
+    )
+    return unicodedata.normalize("NFKC", visible)
 
 
 def spells_letters(text: str) -> bool:
@@ -259,9 +267,9 @@ _TAIL = 200
 
 
 def chinese_number(text: str) -> float | None:
-    """Return the value of a Chinese numeral from 零 to 一百; `None` if it is not one.
+    """Return the value of a Chinese numeral from 零 (0) to 一百 (100); `None` if it is not one.
 
-    Decimals follow 点.
+    Decimals follow 点, the decimal point.
     """
     match = _CHINESE_SCORE.fullmatch(text)
     if match is None or not (match["hundred"] or match["tens"] or match["ones"]):
@@ -285,10 +293,11 @@ def chinese_number(text: str) -> float | None:
 
 
 def extent(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the complete number that contains `text[start:end]`.
+    """Return the start and the end of the complete number that contains `text[start:end]`.
 
-    For 1 in "10" it is 10, for 8 in "8/10" it is 8/10, and for 3 in "3-4" it is the range. The span
-    of a text without a number is unchanged.
+    For 1 in "10" it is 10, for 8 in "8/10" it is 8/10, and for 3 in "3-4" it is the range. The
+    span of a text without a number is unchanged. At most `_LONGEST` characters are read on either
+    side.
     """
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end

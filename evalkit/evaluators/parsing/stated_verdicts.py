@@ -263,7 +263,12 @@ def _own_mark(
     cut_off: bool,
     alone: bool,
 ) -> list[Mark]:
-    """Return the judge's own mark when a text under judgment contains such a mark too."""
+    """Return the judge's own mark, in a list of one, when a text under judgment contains such a
+    mark too.
+
+    Raises:
+        UnreadableError: If the judge refused, or no mark is certainly its own.
+    """
     if is_refusal(text):
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
     # The judge's own verdict is on the last line that has content, or on the first one.
@@ -574,11 +579,12 @@ def read_item_entries(
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answer and the reason of each item, by number from 1.
 
-    The answer is `None` if it is missing.
+    The answer is `None` if its entry has none; an item without an entry has no key.
 
     Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may
-    have numbered the items in another way, or a text that it quotes may have ended its entry early.
-    So is every answer about a text that could be an entry; its items are then asked for one by one.
+    have numbered the items in another way, or a text that it quotes may have ended its entry
+    early. So is every answer about a text that could be an entry; its items are then asked for
+    one by one.
 
     Args:
         entries: The list in the answer: `item`, `reason`, `answer`.
@@ -586,7 +592,7 @@ def read_item_entries(
         sources: The texts under judgment.
 
     Raises:
-        UnreadableError: If it is not a list, an entry has no item's number, or no item has an
+        UnreadableError: If it is no list, an entry has no item's number, or no item has an
             answer.
     """
     if not isinstance(entries, list):
@@ -652,11 +658,12 @@ def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
 def read_marked_items(
     reply: Reply, count: int
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
-    """Return the answers in double brackets, `[[2: met]]`, as `read_item_entries` does.
+    """Return the answers and reasons in double brackets, `[[2: met]]`, as `read_item_entries`
+    does.
 
-    The reason is the text on the mark's line before it. A mark that also occurs in the texts under
-    judgment may be a quotation, so its item is missing. So is that of a mark within a sentence, if
-    the judge was asked for it `at_end`.
+    The reason is the text on the mark's line before it. A mark that also occurs in the texts
+    under judgment may be a quotation, so its answer is `None`. So is that of a mark within a
+    sentence, if the judge was asked for it `at_end`, and of one that an earlier mark contradicts.
 
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.

@@ -90,7 +90,17 @@ def joined(parts: Iterable[Any]) -> str:
 def _join(
     context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None
 ) -> str:
-    """Join as Jinja's filter of this name does."""
+    """Join as Jinja's filter of this name does, with a bound on the length of the text.
+
+    Args:
+        context: Jinja's context, which knows how to look up `attribute`.
+        value: The parts.
+        d: The text between two parts.
+        attribute: The attribute of each part that is joined; `None` for the part itself.
+
+    Raises:
+        BoundError: If the text gets too long.
+    """
     if attribute is None:
         items = value
     else:
@@ -140,7 +150,12 @@ def _items(value: Iterable[Any]) -> list[Any]:
 def _check_size(name: str, values: list[Any]) -> None:
     """Check the size of what a call will make, before it does.
 
-    The first value is what it is applied to.
+    Args:
+        name: The name of the filter, method or function.
+        values: What it is applied to, then its arguments.
+
+    Raises:
+        BoundError: If the result could be too large.
     """
     # Sizes are estimated before the call, because afterwards the memory is already used.
     sizes = [_size(value) for value in values]

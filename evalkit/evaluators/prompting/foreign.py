@@ -19,6 +19,10 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
     A Python file is parsed and never run: texts and f-strings that are assigned to names are
     templates of `str.format`. Any other file is one such template, which has an empty name.
 
+    Args:
+        path: The file of the authors.
+        source: Which texts of the file to use, and under which conditions; its URL is in errors.
+
     Raises:
         PromptError: If the file cannot be read, or has no such text.
     """

@@ -634,7 +634,16 @@ def _rendered_messages(
 def _raise_prompt_error(
     error: Exception, files: TemplateFiles, allowed: Iterable[str]
 ) -> NoReturn:
-    """Raise `error` as a PromptError with the file and line."""
+    """Raise `error`, of filling a template, as a `PromptError` with the file and line.
+
+    Args:
+        error: The exception of Jinja, or of a bound.
+        files: Knows the path of each template.
+        allowed: The placeholders that a template may use.
+
+    Raises:
+        PromptError: Always.
+    """
     if isinstance(error, TemplateNotFound):
         raise PromptError(
             f"template '{error.name}' not found",

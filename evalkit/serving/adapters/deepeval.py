@@ -62,7 +62,11 @@ class JudgeMetric(BaseMetric):
         return run_async(self.a_measure(test_case))
 
     async def a_measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
-        """Judge a test case as `measure` does."""
+        """Judge a test case as `measure` does, and return its score from 0 to 1.
+
+        The score, the reason and the error are also set as attributes. Other arguments of
+        DeepEval have no meaning here.
+        """
         self.score = self.reason = self.error = self.success = None
         inputs = {"prompt": test_case.input, "context": test_case.context}
         rating = await self._adapted.rate(

@@ -43,7 +43,18 @@ def compared(
     verdict: Verdict,
     elapsed: float,
 ) -> PairwiseCompareResult:
-    """Return the result of a comparison."""
+    """Return the result of a comparison.
+
+    Texts come from the judgment whose choice is that of the verdict; without one there are none.
+    Without a winner there is an error.
+
+    Args:
+        settings: The config of the question.
+        case: The case.
+        judgments: The judgments on it, of both orders if both were asked.
+        verdict: The verdict on them.
+        elapsed: How long it took, in milliseconds.
+    """
     both = settings.swap.policy == "both"
     structured = settings.output.structured
     # The judge's words call the responses A and B as the caller does only if A was shown first.
@@ -92,7 +103,18 @@ def scored(
     verdict: Verdict,
     elapsed: float,
 ) -> DirectScoreResult:
-    """Return the result of scoring one response."""
+    """Return the result of scoring one response.
+
+    `overall_score` weights all criteria equally, `weighted_score` by the config. Texts come from
+    the judgment whose mean is nearest. Without a score there is an error.
+
+    Args:
+        settings: The config of the question.
+        case: The case.
+        judgments: The judgments on it.
+        verdict: The verdict on them.
+        elapsed: How long it took, in milliseconds.
+    """
     names = list(settings.criteria)
     structured = settings.output.structured
     success = verdict.score is not None

@@ -221,7 +221,15 @@ def _tool_settings(
 def _require_mode(
     mode: str, adjust: Callable[[JsonObject], JsonObject]
 ) -> Callable[[JsonObject], Any]:
-    """Return `adjust` with a check of the mode before it."""
+    """Return `adjust` with a check of the mode before it.
+
+    Args:
+        mode: The mode that the tool needs.
+        adjust: Changes the values of a config.
+
+    Raises:
+        ConfigError: When the returned function is called with another mode.
+    """
 
     def adjusted(values: JsonObject) -> JsonObject:
         if values["mode"]["name"] != mode:
