@@ -274,18 +274,28 @@ def _set(values: JsonObject, path: Sequence[str], value: Any) -> None:
 
 
 def print_gate(result: RunResult) -> int:
-    """Report the outcome of a gate, and return the exit status.
+    """Report the outcome of a run's gate, and return the exit status.
 
-    In GitHub Actions, its table is also written to the summary of the step.
+    Without a gate, nothing is reported. In GitHub Actions, its table is also written to the summary
+    of the step; if that fails, the status is an error, too.
     """
     gate = result.manifest.get(GATE)
     if not gate:
         return ExitStatus.DONE
     # The gate's status counts even if its table cannot be written.
-    statuses: list[int] = [gate_status(result)]
-    with reported(statuses, ConfigError):
+    status = gate_status(result)
+    faults_of_summary: list[int] = []
+    with reported(faults_of_summary, ConfigError):
         write_step_summary(result.folder)
-    if statuses[0]:
+    _print_outcome(result, gate, failed=status != ExitStatus.DONE)
+    return max([status, *faults_of_summary])
+
+
+def _print_outcome(result: RunResult, gate: Json, *, failed: bool) -> None:
+    """Log the faults of a gate that failed; print the outcome of another one, unless only
+    logs are wanted.
+    """
+    if failed:
         log("error", f"gate {gate['state']}: {gate_faults(gate)}", gate=gate)
     elif not log_style():
         text = ngettext(
@@ -294,7 +304,6 @@ def print_gate(result: RunResult) -> int:
         if gate["state"] == "undecided":
             text = gettext("gate: {faults}", faults=gate_faults(gate))
         print(speaker(result.config)(text))
-    return max(statuses)
 
 
 def gate_status(result: RunResult) -> int:

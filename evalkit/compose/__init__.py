@@ -282,8 +282,7 @@ def add_study(path: Path) -> str:
 
 
 def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
-    """Register each group of a finished run's config as an option; return a config that chooses
-    them.
+    """Register each group of a finished run's config as an option; return a config of these.
 
     So an override can choose another option.
     """
@@ -636,11 +635,7 @@ def load_jobs(
 def _load_sweep(
     config_name: str, study: Path | None, sources: list[Path], words: Sequence[str]
 ) -> list[tuple[tuple[str, ...], RunConfig]]:
-    """Return each job's overrides and config, inside Hydra.
-
-    Raises:
-        ConfigError: If a job's config is invalid; it names the job.
-    """
+    """Return each job's overrides and config, inside Hydra; a `ConfigError` names its job."""
     jobs = []
     # The config of the last job by its kind: jobs of one kind follow each other.
     composed = dict[tuple[str, ...], DictConfig]()

@@ -512,11 +512,7 @@ def _answer_from(
     headers: Mapping[str, str] = MappingProxyType({}),
     read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
-    """Return the answer in a response, which `read` reads if it is not a chat completion.
-
-    Raises:
-        CallError: If the status or the body is an error, or the body is no answer.
-    """
+    """Return the answer in a response, or raise what it is instead as a `CallError`."""
     start = start_of(body, status)
     status, parsed = _out_of_function(status, parsed)
     parsed = _within(parsed)

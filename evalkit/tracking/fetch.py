@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _REMEDY = "name a run folder, or set tracking.uri to the store that holds it"
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
+_MOST_JOBS = 5_000
+"""The most jobs of a sweep that are fetched."""
 
 
 def is_run_id(word: str) -> bool:
@@ -59,8 +61,11 @@ def fetch_run(uri: str, run_id: str, into: Path) -> Path:
 
 
 def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
-    """Return the MLflow run id of each job of a sweep by the job's name; `None` if
-    `run_id` is not a parent run.
+    """Return the MLflow run id of each job of a sweep by the job's name; `None` if `run_id` is not
+    a parent run.
+
+    Jobs are in the order of their start, at most `_MOST_JOBS` of them. Those with the same name
+    have their run id after it.
 
     Raises:
         ConfigError: if the store has no such run.
@@ -74,18 +79,17 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
         runs = client.search_runs(
             [run.info.experiment_id],
             filter_string=f"tags.`{PARENT}` = '{run_id}'",
-            max_results=5_000,
+            max_results=_MOST_JOBS,
         )
     # By start, as in the sweep; the id makes the order certain if two started at once.
     jobs = sorted(runs, key=lambda job: (job.info.start_time, job.info.run_id))
     names = [str(job.info.run_name) for job in jobs]
-    return {
-        # jobs with the same name get their ids
-        name if names.count(name) == 1 else f"{name} ({job.info.run_id})": str(
-            job.info.run_id
-        )
-        for name, job in zip(names, jobs, strict=True)
-    }
+    run_ids: dict[str, str] = {}
+    for name, job in zip(names, jobs, strict=True):
+        run_id_of_job = str(job.info.run_id)
+        is_unique = names.count(name) == 1
+        run_ids[name if is_unique else f"{name} ({run_id_of_job})"] = run_id_of_job
+    return run_ids
 
 
 def _download(uri: str, run_id: str, into: Path) -> str:

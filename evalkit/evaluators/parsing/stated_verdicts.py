@@ -263,8 +263,7 @@ def _own_mark(
     cut_off: bool,
     alone: bool,
 ) -> list[Mark]:
-    """Return the judge's own mark, in a list of one, when a text under judgment contains such a
-    mark too.
+    """Return the judge's own mark, in a list, if a text under judgment has such a mark, too.
 
     Raises:
         UnreadableError: If the judge refused, or no mark is certainly its own.
@@ -582,9 +581,8 @@ def read_item_entries(
     The answer is `None` if its entry has none; an item without an entry has no key.
 
     Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may
-    have numbered the items in another way, or a text that it quotes may have ended its entry
-    early. So is every answer about a text that could be an entry; its items are then asked for
-    one by one.
+    have numbered the items in another way, or a text that it quotes may have ended its entry early.
+    So is every answer about a text that could be an entry; its items are then asked for one by one.
 
     Args:
         entries: The list in the answer: `item`, `reason`, `answer`.
@@ -592,8 +590,7 @@ def read_item_entries(
         sources: The texts under judgment.
 
     Raises:
-        UnreadableError: If it is no list, an entry has no item's number, or no item has an
-            answer.
+        UnreadableError: If no item can be read, or an entry has no item's number.
     """
     if not isinstance(entries, list):
         raise UnreadableError("invalid", "items: expected a list of items")
@@ -658,12 +655,11 @@ def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
 def read_marked_items(
     reply: Reply, count: int
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
-    """Return the answers and reasons in double brackets, `[[2: met]]`, as `read_item_entries`
-    does.
+    """Return answers and reasons in double brackets, `[[2: met]]`, as `read_item_entries` does.
 
-    The reason is the text on the mark's line before it. A mark that also occurs in the texts
-    under judgment may be a quotation, so its answer is `None`. So is that of a mark within a
-    sentence, if the judge was asked for it `at_end`, and of one that an earlier mark contradicts.
+    The reason is the text on the mark's line before it. The answer is `None` if the mark is also in
+    the texts under judgment, may be denied, or contradicts an earlier one; and within a sentence,
+    if the judge was asked for it `at_end`.
 
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
