@@ -27,9 +27,7 @@ from tests.support.thorough import some_of
 Call = Callable[..., Done]
 FAST = ("tracking=none", "scoring.bootstrap=200")
 USELESS, TRUST, ANY_TRUST = (
-    "Do not trust this judge",
-    "Trust this judge for single verdicts",
-    r"^\W*Trust ",
+    *("Do not trust this judge", "Trust this judge for single verdicts", r"^\W*Trust "),
 )
 LABEL_MORE = r"Label (about|some)"
 GRADES = [float(k % 5 + 1) for k in range(1000)]

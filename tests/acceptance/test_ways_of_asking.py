@@ -155,9 +155,7 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, pr
         "third": "A",
     }
     assert [judgment["arbiter"] for judgment in lines(commands, "judgments.jsonl")] == [
-        None,
-        None,
-        "wise",
+        *(None, None, "wise"),
     ] * 4
     sent = len(provider.requests)
     within(*words)

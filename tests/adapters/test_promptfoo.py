@@ -35,9 +35,7 @@ def test_assertion(judges):
 
     assert asserted("scores", GOOD)["score"] == 0.75
     assert [asserted("scores", GOOD, threshold=end)["pass"] for end in (0.7, 0.75, 0.8)] == [
-        True,
-        True,
-        False,
+        *(True, True, False),
     ]
     won, lost = (
         asserted("pairs", GOOD, {"response_b": BAD}),

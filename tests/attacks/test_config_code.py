@@ -404,9 +404,7 @@ def test_a_path_must_lead_to_a_class_of_the_protocol(here, marker, name):
     (here / "evil.py").write_text("def function(path):\n    open('attacked', 'w')\n", "utf-8")
     config = load_config(
         overrides=[
-            f"dataset.format={name}",
-            f"dataset.path={here / 'payload.jsonl'}",
-            "tracking=none",
+            *(f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"),
         ]
     )
     with pytest.raises(

@@ -198,9 +198,7 @@ def check(setting: tuple[str, str, str], field: str, text: str) -> None:
     for before, after in zip(plain, hostile, strict=True):
         assert [m["role"] for m in before.messages] == [m["role"] for m in after.messages]
         assert (before.answer, before.shown, before.sample) == (
-            after.answer,
-            after.shown,
-            after.sample,
+            *(after.answer, after.shown, after.sample),
         )
         spots = [marked_texts([m]) for m in before.messages]
         assert [len(marked_texts([m])) for m in after.messages] == [len(texts) for texts in spots]

@@ -562,9 +562,7 @@ def test_long_texts_without_a_verdict_are_missing_and_texts_are_counted() -> Non
     rows[3]["judge"] = "I read the answer twice and have more questions than before"
     table = _table(rows)
     assert [record.said.class_name for record in table.parsed.records[2:5]] == [
-        "fail",
-        None,
-        "fail",
+        *("fail", None, "fail"),
     ]
     assert "verdicts read from the beginning or end of a text: 19" in table.warnings
 

@@ -228,9 +228,7 @@ def test_jobs_are_named_by_what_is_swept(call, provider, tmp_path):
         "      swap: both,none\n      tie.threshold: 0.1\n"
     )
     spelled = [
-        "tracking.enabled=False",
-        "runner.retries=1",
-        f"store.url={tmp_path / 'other.sqlite'}",
+        *("tracking.enabled=False", "runner.retries=1", f"store.url={tmp_path / 'other.sqlite'}"),
     ]
     call("run", "study.yaml", *words(provider, "hydra.sweep.dir=swept"), *spelled)
     manifests = [

@@ -86,9 +86,7 @@ def test_a_run_asks_what_it_needs_and_says_so(call, provider):
     )
     table = read("sequence.json")
     assert [manifest["dataset"]["rows"], manifest["stopped"], manifest["clusters"]["count"]] == [
-        n,
-        None,
-        n,
+        *(n, None, n),
     ]
     assert table["points"][-1] == {"clusters": n, "low": metric["low"], "high": metric["high"]}
     assert "Confidence sequence" in Path("first/report.html").read_text("utf-8")

@@ -210,11 +210,7 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(here, 
 def test_the_embedded_judge_judges_steps(here, capfd):
     write(here, [{"id": "a", "messages": chat(1)}])
     command = [
-        "mode=pointwise",
-        "criteria=overall",
-        "output=rating",
-        "judge=smollm2",
-        "dataset=file",
+        *("mode=pointwise", "criteria=overall", "output=rating", "judge=smollm2", "dataset=file"),
     ]
     command += [
         "dataset.path=d.jsonl",

@@ -99,9 +99,7 @@ def test_a_plan_counts_what_is_stored_and_each_equal_request_once():
     assert (twice.requests, twice.stored, twice.unique) == (12, 2, 5)
     assert one.prompt_tokens == sum(-(-len(f"question {i} (0, 1)") // 4) for i in (0, 1, 1, 2, 2))
     assert (one.after([]).unique, twice.after([one]).unique, twice.after([one]).prompt_tokens) == (
-        5,
-        0,
-        0,
+        *(5, 0, 0),
     )
 
 

@@ -81,9 +81,7 @@ def test_the_default_run():
         *("smollm2", "pairwise", "both", "tie"),
     )
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (
-        1,
-        5,
-        "evalkit:quick.jsonl",
+        *(1, 5, "evalkit:quick.jsonl"),
     )
 
 
@@ -134,20 +132,14 @@ def test_a_mistake_is_said_in_one_line(overrides, line):
 def test_free_keys_need_no_plus():
     config = load_config(
         overrides=[
-            "judge.params.top_p=0.9",
-            "dataset.fields.prompt=question",
-            "tracking.tags.team=x",
+            *("judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"),
         ]
     )
     assert (
         config.judge.params["top_p"],
         config.dataset.fields["prompt"],
         config.tracking.tags["team"],
-    ) == (
-        0.9,
-        "question",
-        "x",
-    )
+    ) == (*(0.9, "question", "x"),)
 
 
 def test_numbers_may_be_spelled_labels():
@@ -163,9 +155,7 @@ def test_a_judge_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = load_config(overrides=["judge=mine"])
     assert (config.judge.model, config.judge.temperature, config.judge.label) == (
-        "openai/mine",
-        0.3,
-        "mine",
+        *("openai/mine", 0.3, "mine"),
     )
     (tmp_path / "conf" / "judge" / "wrong.yaml").write_text(
         "model: openai/mine\n\ntemprature: 0.3\n"
@@ -237,9 +227,7 @@ def test_the_replayed_study_names_its_judges_by_their_strategy():
         "llmbar_replay", ["+tracking.tags.strategy=CoT", "judge.name=GPT-4"], sweep=False
     )
     assert (job.judge.model, job.judge.transport, job.output.format) == (
-        "openai/GPT-4-CoT",
-        "direct",
-        "regex",
+        *("openai/GPT-4-CoT", "direct", "regex"),
     )
 
 
@@ -314,9 +302,7 @@ def test_an_option_replaces_a_group_of_a_finished_runs_config(finished, option, 
 def test_values_and_sweeps_of_a_finished_runs_config(finished):
     config = load_config(finished, ["judge=gpt-4o", "judge.temperature=1", "scoring.bootstrap=9"])
     assert (config.judge.model, config.judge.api_base, config.judge.temperature) == (
-        "openai/gpt-4o",
-        None,
-        1,
+        *("openai/gpt-4o", None, 1),
     )
     assert (config.swap.policy, config.scoring.bootstrap) == ("random", 9)
     jobs = load_jobs(finished, ["method=direct10,pairwise", "judge=gpt-4o,recorded"], sweep=True)

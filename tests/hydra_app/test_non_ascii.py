@@ -76,9 +76,7 @@ def test_values_and_keys_reach_the_config(here):
         ]
     )
     assert (config.judge.label, config.judge.model, config.dataset.path) == (
-        "裁判",
-        "openai/team",
-        "数据.jsonl",
+        *("裁判", "openai/team", "数据.jsonl"),
     )
     assert config.dataset.label_map == {"赢": "A", "输": "B"}
     assert config.scoring.weights == {"准确性": 0.9}

@@ -72,9 +72,7 @@ def test_an_option_on_the_command_line_replaces_a_section_of_it(folder):
     )
     config = load_config(name, ["judge=team", "dataset=sample", "criteria=general"])
     assert (config.judge.label, config.judge.seed, config.dataset.path) == (
-        "team",
-        None,
-        "evalkit:sample.jsonl",
+        *("team", None, "evalkit:sample.jsonl"),
     )
     assert list(config.criteria) == GENERAL
     assert load_config(name, ["judge.seed=8"]).judge.seed == 8

@@ -187,9 +187,7 @@ def test_what_an_output_format_cannot_read_is_missing(example, text, status):
 
 def test_an_output_format_for_scores_is_held_to_the_scale(example):
     overrides = [
-        "mode=pointwise",
-        "criteria=overall",
-        "output._target_=evalkit_example.arrow.Arrow",
+        *("mode=pointwise", "criteria=overall", "output._target_=evalkit_example.arrow.Arrow"),
     ]
     evaluator = make_evaluator(load_config(overrides=overrides))
     check_evaluator(evaluator, answers=["-> 4"])

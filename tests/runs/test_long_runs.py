@@ -96,9 +96,7 @@ def test_a_result_can_be_gone_through_again_and_again(stored, written, tmp_path)
     )
     again = read_run(tmp_path / "run")
     assert (again.cases, again.judgments, again.verdicts) == (
-        result.cases,
-        result.judgments,
-        result.verdicts,
+        *(result.cases, result.judgments, result.verdicts),
     )
     assert again.judgments != result.judgments[1:]
     scored = rescore(stored(), result, tmp_path / "again")

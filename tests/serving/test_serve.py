@@ -201,9 +201,7 @@ def test_a_provider_that_does_not_answer_is_503_and_an_unusable_answer_is_missin
         provider.rule = lambda _: refused(500, "down sk-test-0123456789abcdef")
         status, problem = server.post("/judge", NEW)
         assert (status, problem["error"][:7], "sk-test" in problem["error"]) == (
-            503,
-            "server:",
-            False,
+            *(503, "server:", False),
         )
         assert server.post("/pairwise_compare", {**TOOL, "criteria": CRITERIA})[0] == 503
         provider.rule = lambda _: refused(401, "wrong key")
@@ -409,9 +407,7 @@ def test_messages_are_read_as_in_the_data_set(build, provider, unit):
         if unit != "step":  # their last steps are not about the same step of the pair
             verdict = judge.sync(**fields)
             assert (verdict.status, verdict.winner, verdict.stored) == (
-                "ok",
-                known["0"].winner,
-                True,
+                *("ok", known["0"].winner, True),
             )
     assert len(provider.requests) == sent
 

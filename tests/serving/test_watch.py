@@ -129,9 +129,7 @@ def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(call
     ]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     words = [word for word in study if word != "output=bracket"] + [
-        "mode=pointwise",
-        "output=rating",
-        "criteria=overall",
+        *("mode=pointwise", "output=rating", "criteria=overall"),
     ]
     for rating in (3, 3, 4):
         provider.rule = lambda body, rating=rating: said(f"Rating: [[{rating}]]")

@@ -59,9 +59,7 @@ def test_what_is_stored_is_counted_by_model(store):
     found = stats(store)
     assert (found.completions, found.damaged, found.version) == (3, 0, SCHEMA_VERSION)
     assert (
-        found.models["m"].completions,
-        found.models["m"].tokens,
-        found.models["m"].unpriced,
+        *(found.models["m"].completions, found.models["m"].tokens, found.models["m"].unpriced),
     ) == (2, 10, 1)
     assert (found.models["m"].cost_usd, found.models["n"].cost_usd) == (0.25, 1.0)
     assert 0 < found.oldest <= found.newest

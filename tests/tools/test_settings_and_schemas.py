@@ -98,9 +98,7 @@ async def test_arguments_left_out_or_null_are_as_configured(provider, overrides)
         {**INPUT, **nulls}, overrides=[*overrides, "swap=none", "tie=forbid"]
     )
     assert (result.winner, result.position_consistency, result.metadata.positions_swapped) == (
-        "A",
-        None,
-        False,
+        *("A", None, False),
     )
     assert "TIE" not in provider.requests[0]["messages"][-1]["content"]
 

@@ -136,9 +136,7 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
         with CommandSettings(verbose=True).applied():
             recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
     assert [read_status(Path(job.folder)).recorded is not None for job in jobs] == [
-        True,
-        False,
-        False,
+        *(True, False, False),
     ]
     with CommandSettings(verbose=True).applied():
         recordings.settle()

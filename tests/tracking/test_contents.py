@@ -72,9 +72,7 @@ def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_p
     assert "position/consistency/low" not in metrics
     assert not [name for name in metrics if name.startswith("agreement/kappa")]
     assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (
-        16,
-        1600,
-        0.25,
+        *(16, 1600, 0.25),
     )
 
 
@@ -374,9 +372,7 @@ def test_rationale_reads_both_answer_shapes():
         "result": {"reasoning": "overall"},
     }
     assert (rationale(pair, "x"), rationale(pair, "y"), rationale(pair)) == (
-        "because",
-        None,
-        "overall",
+        *("because", None, "overall"),
     )
     single = {"scores": {"x": {"score": 3, "justification": "fair"}}}
     assert rationale(single, "x") == "fair"

@@ -99,9 +99,7 @@ def test_a_run_over_http_with_a_password_is_complete(
             "Which is better?"
         )
         assert {file.path for file in client.list_artifacts(run_id)} >= {
-            "metrics.json",
-            "report.html",
-            "tables",
+            *("metrics.json", "report.html", "tables"),
         }
         traces = client.search_traces(locations=[run.info.experiment_id], run_id=run_id)
     assert len(traces) == 4

@@ -105,9 +105,7 @@ def test_work_judges_one_shard_into_the_store_and_run_scores_what_is_stored(call
     assert sum(sent) == 60
     assert sum(sent[1::2]) == 0, "the second job's requests are the first one's"
     assert {path.name for path in folder.iterdir()} == {
-        "cases.jsonl",
-        "answers.sqlite",
-        "answers.sqlite-claims",
+        *("cases.jsonl", "answers.sqlite", "answers.sqlite-claims"),
     }
     call("run", *words, "--output", "sweep")
     assert outcome("sweep/0")[1] == {
