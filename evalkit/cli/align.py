@@ -170,9 +170,12 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
 
 
 def plan(words: Sequence[str]) -> int:
-    """Print what an alignment could prove with the labels of a run.
+    """Print what an alignment could prove with the labels of a run, and return the exit status.
 
     Nothing is written, and no label is used twice.
+
+    Args:
+        words: The run folder, then the settings of the alignment.
 
     Raises:
         ConfigError: as `main`.

@@ -98,6 +98,12 @@ def _write_requests(
 ) -> int:
     """Record the requests of jobs, write those without a stored answer, and return the exit status.
 
+    Args:
+        path: The file to write; several files get numbers.
+        jobs: The jobs.
+        url: The store that has answers.
+        arguments: The options of the command.
+
     Raises:
         Signaled: if the user stops it; nothing is written then.
     """

@@ -300,7 +300,8 @@ def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
 
 
 def _share_line(panel: Metrics, best: Metrics, judge: str) -> Text | None:
-    """Return the line on a panel if it or the best judge has no verdict on some labeled units.
+    """Return the line on a panel if it or the best judge has no verdict on some labeled units;
+    `None` unless the panel is better.
 
     Both are compared on all units with a label: a verdict that is missing or split is not right.
     """

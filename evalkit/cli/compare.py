@@ -256,7 +256,18 @@ def _write_files(
     words: Sequence[str],
     results: Sequence[RunResult],
 ) -> None:
-    """Write a comparison as JSON, its differences as CSV, and a page of the cases."""
+    """Write a comparison as JSON, its differences as CSV, and a page of the cases, under the names
+    in `_FILES`.
+
+    Args:
+        folder: Where they are written.
+        comparison: The comparison.
+        words: The runs as the user named them.
+        results: The runs, in the same order.
+
+    Raises:
+        ConfigError: If they cannot be written, or another command writes there.
+    """
     rows = [
         _difference_row(difference)
         for difference in (*comparison.differences, *comparison.between)

@@ -114,7 +114,7 @@ def log(event: str, text: str, **facts: Any) -> None:
     """
     from evalkit.core.redaction import redact
 
-    text = "".join(
+    clean = "".join(
         # Messages may quote data: control characters could change what the terminal shows.
         character if character.isprintable() else "\ufffd"
         for character in redact(" ".join(text.split()))
@@ -124,16 +124,17 @@ def log(event: str, text: str, **facts: Any) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         print(
             json.dumps(
-                {"time": now, "event": event, "text": text, **facts}, ensure_ascii=False
+                {"time": now, "event": event, "text": clean, **facts},
+                ensure_ascii=False,
             ),
             file=sys.stderr,
         )
     elif style != "quiet" or event in ("error", "failure"):
-        if text.startswith("evalkit "):
+        if clean.startswith("evalkit "):
             prefix = ""
         else:
             prefix = _PREFIXES.get(event, "evalkit: ")
-        print(f"{prefix}{text}", file=sys.stderr, flush=True)
+        print(f"{prefix}{clean}", file=sys.stderr, flush=True)
 
 
 class _LogHandler(logging.Handler):

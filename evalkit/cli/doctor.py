@@ -138,21 +138,13 @@ def plugins(_: Namespace) -> int:
     if not offers:
         print(f"no other package adds any of: {', '.join(GROUPS.values())}")
         return 0
-    # The last column is not padded: it may be long.
     rows = [("what", "name", "package", "from"), *map(_row, offers)]
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    for row in rows:
-        print(
-            "  ".join(
-                [
-                    *(
-                        cell.ljust(width)
-                        for cell, width in zip(row[:3], widths, strict=True)
-                    ),
-                    row[3],
-                ]
-            )
-        )
+    # The last column is not padded: it may be long.
+    *padded_columns, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in padded_columns]
+    for *padded, last in rows:
+        cells = [cell.ljust(width) for cell, width in zip(padded, widths, strict=True)]
+        print("  ".join([*cells, last]))
     if any(offer.problem for offer in offers):
         return 1
     return 0

@@ -124,7 +124,18 @@ def export(arguments: Namespace) -> int:
 
 
 def _register_judge(result: RunResult, run: Path, judge: Path, name: str) -> None:
-    """Add a judge to the model registry of MLflow."""
+    """Add a judge to the model registry of MLflow, and print how to load it.
+
+    Args:
+        result: The run that validated it.
+        run: The folder of the run.
+        judge: The folder of the judge.
+        name: Its name in the registry.
+
+    Raises:
+        ConfigError: If the run's config names a server that is not trusted.
+        TrackingError: If it cannot be registered.
+    """
     from evalkit.guard.doors import EXPORT, SECTIONS
     from evalkit.guard.policy import check, origin_of
     from evalkit.serving.folder import LOADER

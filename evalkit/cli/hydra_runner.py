@@ -181,8 +181,12 @@ class Driver:
     asked_keys: set[str] = field(default_factory=set)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
-        """Run one job as Hydra's task function; return its status, or the value of
-        `objective` if it is set.
+        """Run one job as Hydra's task function; return its status, or the value of `objective` if
+        it is set.
+
+        Raises:
+            JobError: If the job failed, in a search or in another process: only an exception tells
+                Hydra.
         """
         objective = OmegaConf.select(cfg, "objective")
         folder, status = self._run_in_own_folder(cfg, searched=objective is not None)
@@ -311,7 +315,13 @@ def _claimed(folder: Path, settings: Any) -> tuple[Path, Claim]:
 def _sweep_entry(
     settings: Any, study: Path | None, constant: Collection[str]
 ) -> JsonObject:
-    """Return what a job's manifest says of its sweep: its id and name, and the job's own words."""
+    """Return what a job's manifest says of its sweep: its id and name, and the job's own words.
+
+    Args:
+        settings: Hydra's settings of the job.
+        study: The file of the study; `None` for the default run.
+        constant: The keys that have the same value in all jobs.
+    """
     folder = Path(settings.sweep.dir).resolve()
     dated = bool(DATE.fullmatch(folder.parent.name))
     if study:

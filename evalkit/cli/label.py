@@ -164,7 +164,16 @@ def _add_labels(
     source: str,
     notes: Sequence[Message] = (),
 ) -> int:
-    """Score a run again with labels, and print the result and what they changed."""
+    """Score a run again with labels, print the result and what they changed, and return the exit
+    status.
+
+    Args:
+        result: The run.
+        folder: Its folder.
+        labels: The labels to add.
+        source: Where they are from, for errors and the manifest.
+        notes: More lines to print.
+    """
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.language import speaker
     from evalkit.cli.summary import print_changes, print_summary
@@ -212,9 +221,12 @@ def _import_source(table: Path) -> Path:
 
 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
-    """Let an annotator label on a page, then score the run again.
+    """Let an annotator label on a page, then score the run again; return the exit status.
 
     The page is served until all is labeled, a click on Finish, or Ctrl-C.
+
+    Raises:
+        Signaled: If another signal ends the command; the labels so far are stored.
     """
     from evalkit.core.admission import listen
     from evalkit.labels.next_labels import sample_next
@@ -263,7 +275,14 @@ def _review_audit(
     omitted: Counter[str],
     source: str,
 ) -> int:
-    """Score an audit again without the paraphrases that annotators reject.
+    """Score an audit again without the paraphrases that annotators reject; return the exit status.
+
+    Args:
+        result: The audited run.
+        folder: Its folder.
+        reviews: Annotators' reviews, by the paraphrase.
+        omitted: Counts omitted rows of the table by kind.
+        source: The table, for the error.
 
     Raises:
         ConfigError: if none of the reviews is of a paraphrase of this run.

@@ -413,7 +413,9 @@ def _import_formats() -> str:
 
 
 def _run_groups() -> str:
-    """Return the config groups with their options, and the exit status."""
+    """Return the end of the help of `evalkit run`: the config groups with their options, and the
+    exit status.
+    """
     rows = "\n".join(
         textwrap.fill(
             f"{group}: {', '.join(options)}",

@@ -339,9 +339,11 @@ def _shares(earlier: JobPlan, job: PlannedJob) -> bool:
 
 
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
-    """Return the requests of each judge of a job.
+    """Return the requests of each judge of a job, those of an earlier step first.
 
-    A note on its benchmark is logged unless it is in `noted`, to which it is added.
+    Args:
+        job: The job.
+        noted: The notes on benchmarks that were logged; that of this job is added.
     """
     config = job.config
     benchmark = stream_cases(job.config).benchmark

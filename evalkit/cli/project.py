@@ -235,7 +235,9 @@ def _enter(folder: Path) -> None:
 
 
 def _demo_rows(sweep: Path) -> list[_Row]:
-    """Return the planted bias of each simulated judge, and what its run found."""
+    """Return the planted bias of each simulated judge, and what its run found, in the order of the
+    jobs.
+    """
     from evalkit.runs import read_outcome
 
     rows = []

@@ -156,6 +156,12 @@ def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
 def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     """Compare a sweep's runs; print, write and record the leaderboard; return the exit status.
 
+    A sweep that cannot be compared has none: of a single run, the report is printed.
+
+    Args:
+        folder: The folder of the sweep.
+        jobs: The names of its finished jobs, at least one.
+
     Raises:
         ConfigError: if a run's file is damaged, or the leaderboard cannot be written.
     """

@@ -111,7 +111,15 @@ def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
 
 @contextmanager
 def _clear_arrow_errors(path: Path, kind: str) -> Iterator[None]:
-    """Turn errors of the library into one line, and refuse a file that is compressed again."""
+    """Turn errors of the library into one line, and refuse a file that is compressed again.
+
+    Args:
+        path: The file.
+        kind: What it should be, with an article.
+
+    Raises:
+        DatasetError: If it is compressed again, or within the block, if it cannot be read.
+    """
     if packed := compression_of(path):
         problem = f"{kind} file compressed with {packed}"
         raise DatasetError(

@@ -124,6 +124,11 @@ class CaseReader:
     def _read_case(self, row: Row, number: int, location: str) -> Case:
         """Return the case of a row.
 
+        Args:
+            row: The row.
+            number: Its number in the data, which is the id of a case without one.
+            location: Its file and line, for errors.
+
         Raises:
             DatasetError: If a column is missing, or a value is not what its field needs.
         """

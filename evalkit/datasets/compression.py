@@ -165,7 +165,8 @@ def _damaged(path: Path, bad: Exception) -> DatasetError:
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
-    r"""Open a text file for its lines, each with its number (from 1); only `\n` ends a line.
+    """Open a text file for its lines: pairs of the line's number, from 1, and its bytes; only LF
+    ends a line.
 
     A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are
     unchanged.
@@ -206,7 +207,7 @@ def too_long(where: str) -> DatasetError:
 
 
 def _utf16_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each line of a UTF-16 file with its number, encoded as UTF-8.
+    """Yield the number, from 1, and the text of each line of a UTF-16 file, encoded as UTF-8.
 
     Raises:
         DatasetError: If the file is not UTF-16.

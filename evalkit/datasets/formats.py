@@ -108,7 +108,12 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
 def _plugin_rows(
     name: str, reader: Callable[[Path], Rows], path: Path
 ) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the rows of a plug-in's reader with their locations.
+    """Yield the location and the content of each row that a plug-in's reader reads.
+
+    Args:
+        name: The name of the plug-in, for errors.
+        reader: Its reader.
+        path: The file.
 
     Raises:
         PluginError: If the reader fails, or a row is not a mapping.

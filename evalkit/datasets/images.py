@@ -346,7 +346,11 @@ def _mime(inline: Json) -> str:
 
 
 def _picture_source(part: Json) -> tuple[str, str, str]:
-    """Return where the picture of a part is, its declared media type, and the detail.
+    """Return where the picture of a part is, its declared media type, which is always empty here,
+    and the detail, empty for the default.
+
+    Where it is may be a file, a URL or a data URL. The parts of OpenAI, Anthropic, Gemini,
+    LangChain and OpenTelemetry are read.
 
     Raises:
         ImageError: If the part does not say it in a known way.

@@ -469,8 +469,14 @@ def _parse_labels(value: Any, location: str) -> JsonObject:
 def consensus(
     labels: Mapping[str, Annotation], responses: Sequence[Response]
 ) -> tuple[Winner | None, list[Response]]:
-    """Return the majority's choice, `None` if they are split, and responses with mean
-    grades or majority classes.
+    """Return the majority's choice, and the responses with mean grades and majority classes.
+
+    The choice is `None` if annotators are split or chose nothing; a response without grades or a
+    majority keeps none.
+
+    Args:
+        labels: The label of each annotator.
+        responses: The responses of the case.
     """
     chosen: Winner | None = majority(choice_for(label) for label in labels.values())
     classes = [

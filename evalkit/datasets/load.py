@@ -422,7 +422,9 @@ class CaseStream:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes on assumptions, each with its count."""
+        """The notes on assumptions and on what is omitted, each with its count; complete once all
+        rows are read.
+        """
         missing = self.rows - self._labeled
         unlabeled = unlabeled_note(missing, self.rows)
         if not self._labeled and self.benchmark is None:
@@ -498,7 +500,7 @@ class CaseStream:
             raise error
 
     def _all_ids(self) -> Iterator[tuple[str, str]]:
-        """Yield the id of each case with its location, without counting notes again."""
+        """Yield the id of each case and its location, without counting notes again."""
         id_of = CaseReader(self._config, self._mode).id_of
         if self._turns is None:
             turns = None

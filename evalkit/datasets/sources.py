@@ -415,7 +415,9 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
 
 
 def _pandas_rows(frame: Any) -> Iterator[Row]:
-    """Yield the rows of a pandas frame; missing values become `None`."""
+    """Yield the rows of a pandas frame, by the text of the column's name; missing values become
+    `None`.
+    """
     names = unique_columns([str(column) for column in frame.columns], NAME)
     # Slices keep the memory of converted values small.
     for start in range(0, len(frame), _FRAME_BATCH):

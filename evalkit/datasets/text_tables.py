@@ -241,8 +241,11 @@ def _words(line: str) -> list[str]:
 
 
 def _rows_at_positions(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
-    """Return the rows of a table with columns at fixed positions, between which each
-    line is blank.
+    """Return the rows of a table with columns at fixed positions, between which each line is blank;
+    `None` for fewer than two columns.
+
+    Args:
+        lines: The lines of the table, at least one, each with its number in the file.
     """
     texts = [line.expandtabs() for _, line in lines]
     width = max(map(len, texts))

@@ -55,8 +55,8 @@ UNPAIRED = "{}s that not every conversation of the case has, omitted"
 def _number_messages(
     messages: Sequence[Message], unit: Unit
 ) -> tuple[list[Message], int]:
-    """Return messages whose parts have the number of their turn or step, and the count
-    of those with an agent's part.
+    """Return messages whose parts have the number of their turn or step, from 1, and the count of
+    turns or steps that an agent has a part in.
 
     A message of a user or the system begins a turn after an agent's reply. A step also begins with
     each message in which an agent says or calls something.
@@ -353,6 +353,11 @@ class Conversations:
 
     def _read_conversation(self, value: Any, row: Row, location: str) -> _Conversation:
         """Return the conversation in a column of a row.
+
+        Args:
+            value: The messages; `ABSENT` if the row has no such column.
+            row: The row, for the names of its columns.
+            location: Its file and line.
 
         Raises:
             DatasetError: If it is missing, not a conversation, without a reply, or too long.

@@ -402,7 +402,13 @@ class CaseRun:
     ) -> Judgment:
         """Return the judgment of a call, after all requests that its evaluator makes on the way.
 
-        `again`: a stored answer was not usable, so the call is sent.
+        Its keys and earlier answers are in the order in which they were asked for. A failure on the
+        way makes a failed judgment.
+
+        Args:
+            call: The first call.
+            again: Whether the call is sent although its answer is stored, since that was not
+                usable.
         """
         # An evaluator may read an answer and ask again, for example for the next step of a
         # prompt. All answers on that way are kept, in the order in which they were asked for.

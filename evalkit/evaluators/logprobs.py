@@ -384,9 +384,18 @@ class Weighing:
     def of_class(
         self, request: JudgeRequest, completion: Completion, answer: Json, path: Path
     ) -> WeightedJudgment | None:
-        """Return the probability of each answer, given that it is one of the answers.
+        """Return the probability of each class, given that the answer is one of them; `None` if
+        log-probabilities are not requested or not available.
 
-        Arguments and errors are as above.
+        Args:
+            request: The request.
+            completion: The completion.
+            answer: The JSON object in it.
+            path: The path of the class in the answer.
+
+        Raises:
+            JudgeSetupError: If log-probabilities are required and the completion has none.
+            UnreadableError: If they are required and do not cover the answers.
         """
         distributions = self._required_distributions(
             request, completion, answer, [path]

@@ -244,6 +244,9 @@ class Pairwise(TemplateEvaluator):
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         """Return the margins of a JSON answer, in the order of the unit.
 
+        A margin is above 0 if the first response of the unit is better, and below 0 if the second
+        one is.
+
         Raises:
             UnreadableError: If it has no winner, or a tie that is not allowed.
         """

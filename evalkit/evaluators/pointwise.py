@@ -91,7 +91,9 @@ class SingleResponse(TemplateEvaluator):
         return list(self._requests(case))
 
     def _requests(self, case: Case) -> Iterator[JudgeRequest]:
-        """Yield a request for each response and sample of a case."""
+        """Yield a request for each response and sample of a case, the samples of one response
+        together.
+        """
         shared = shared_variables(case)
         for index, response in enumerate(case.responses):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
@@ -259,7 +261,12 @@ class PointwiseClass(SingleResponse):
         }
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        """Return the class in a JSON answer."""
+        """Return the class in a JSON answer.
+
+        Raises:
+            UnreadableError: If it is not one of the rubric's, or the judge's words name another
+                one.
+        """
         answer_fields, rung = read_object(request, completion, ("class",))
         answer = ClassAnswer.read(answer_fields)
         read = partial(read_class, classes=self._classes)

@@ -281,7 +281,9 @@ def merged_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def shaped(shape: Shape, params: Json) -> JsonObject:
-    """Return the parameters as they are sent in a shape."""
+    """Return the parameters of a call as they are sent in a shape: under other names, with other
+    values, or without some.
+    """
     sent = {name: value for name, value in params.items() if name not in shape.dropped}
     if shape.limit is not None:
         for name in LIMITS:

@@ -43,10 +43,10 @@ class DecisionTransport(LiteLLMTransport):
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Import LiteLLM; check the version, model, key and endpoint; return the target
-        and the shape.
+        """Import LiteLLM; return the target of the calls, and their shape.
 
-        The questions are sent as the schema of the answer, which is the only shape.
+        The questions are sent as the schema of the answer, which is the only shape. The version,
+        the model and the endpoint are checked; with `check`, so is the key.
 
         Raises:
             JudgeSetupError: If no call to this judge can succeed.

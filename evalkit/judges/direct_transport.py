@@ -80,8 +80,11 @@ class DirectTransport:
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Check the endpoint, unless `check` is false; return the target and the shape
-        of the first request.
+        """Check the endpoint, unless `check` is false; return the target and the shape of the first
+        request.
+
+        A shape is a rung, which is the format of structured answers, and the parameters that are
+        not sent. The best rung that the price list has for the model is tried first.
 
         Raises:
             JudgeSetupError: If the endpoint does not accept connections.

@@ -21,6 +21,7 @@ from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
 
+_NOT_FOUND = 404
 _PATHS = MappingProxyType(
     {
         "completion": ("completions",),
@@ -75,6 +76,8 @@ class EndpointTransport(DirectTransport):
     async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call to the first address that exists, and return the reply.
 
+        An address whose status is 404 is not tried again in this run.
+
         Raises:
             CallError: If the call fails, or the server read only a part of the text.
         """
@@ -83,7 +86,9 @@ class EndpointTransport(DirectTransport):
             status, content, headers = await self._post(
                 url, self._endpoint_body(url, target, call)
             )
-            if status != 404 or b"model" in content or url == self._urls[-1]:
+            # A server also answers 404 for a model that it does not have.
+            is_absent = status == _NOT_FOUND and b"model" not in content
+            if not is_absent or url == self._urls[-1]:
                 break
             if url == self._urls[0]:  # another call may have removed it
                 del self._urls[0]

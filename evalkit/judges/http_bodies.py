@@ -13,28 +13,35 @@ ENCODINGS = "gzip, deflate"
 """The content encodings that `read_body` can decompress."""
 LONGEST_HEADER = 65_536
 """The longest header that is read: gateways add policies and the like."""
+_REDIRECTS = range(300, 400)
+_LONGEST_ADDRESS = 200
+_LONGEST_NAME = 40
+"""The most characters of an address, and of a name of an encoding, that a message shows."""
+_ANY_ZLIB = 47
+"""The `wbits` of zlib that reads gzip and deflate, whatever their window: 32 + 15."""
 _PLAIN = ("", "identity")
 _ZLIB = ("gzip", "x-gzip", "deflate")
 
 
 async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
-    """Return a decompressed body.
+    """Return a body, decompressed.
 
     Args:
         chunks: The body as it arrives.
-        encoding: The value of the `content-encoding` header.
+        encoding: The value of the `content-encoding` header; empty for none.
         limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
 
     Raises:
-        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of
-            `ENCODINGS`.
+        CallError: Of kind `bad_response`, if the body is too long or damaged, or its encoding is
+            not one of `ENCODINGS`.
     """
-    encoding = encoding.strip().lower()
-    if encoding not in (*_PLAIN, *_ZLIB):
+    name = encoding.strip().lower()
+    if name not in (*_PLAIN, *_ZLIB):
+        shown = writable(name)[:_LONGEST_NAME]
         raise bad_response(
-            f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested"
+            f"the answer is compressed with '{shown}', which was not requested"
         )
-    inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
+    inflating = None if name in _PLAIN else zlib.decompressobj(wbits=_ANY_ZLIB)
     body = bytearray()
     try:
         async for chunk in chunks:
@@ -60,11 +67,10 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
     Raises:
         CallError: Of kind `bad_response` and about the address, if the status is a redirect.
     """
-    if 300 <= status < 400:
-        target = (
-            writable(headers.get("location", "")).partition("?")[0][:200]
-            or "an unnamed address"
-        )
+    if status in _REDIRECTS:
+        # What follows a question mark may be a secret.
+        address, _, _ = writable(headers.get("location", "")).partition("?")
+        target = address[:_LONGEST_ADDRESS] or "an unnamed address"
         message = (
             f"status {status} redirects to {target}, and redirects are not followed"
         )

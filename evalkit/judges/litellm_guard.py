@@ -43,7 +43,11 @@ _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 
 def install_guard() -> None:
-    """Guard every HTTP client that LiteLLM creates from now on."""
+    """Guard every HTTP client that LiteLLM creates from now on, in the whole process.
+
+    It replaces three functions of LiteLLM, so it must be called once. Calls outside of `guarded`
+    are unchanged.
+    """
     from litellm import main
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -124,20 +128,21 @@ def guarded(guard: Guard) -> Iterator[Guard]:
 
 
 def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
-    """Return the headers that OpenAI's client reads from the environment."""
+    """Return the headers that OpenAI's client reads from the environment.
+
+    Args:
+        organization: The organization that LiteLLM is set to; `None` for that of the environment.
+    """
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
     custom = {
         name.strip(): value.strip()
         for name, colon, value in (line.partition(":") for line in lines)
         if colon
     }
-    organization = (
-        organization
-        or os.environ.get("OPENAI_ORGANIZATION")
-        or os.environ.get("OPENAI_ORG_ID")
-    )
     standard = {
-        "OpenAI-Organization": organization,
+        "OpenAI-Organization": organization
+        or os.environ.get("OPENAI_ORGANIZATION")
+        or os.environ.get("OPENAI_ORG_ID"),
         "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
     }
     return {**{name: value for name, value in standard.items() if value}, **custom}

@@ -386,7 +386,14 @@ class ModelJudge:
         return answer.finish_reason
 
     def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
-        """Adapt the shape to what an error says; return whether the request can be sent again."""
+        """Adapt the shape to what an error says; return whether the request can be sent again.
+
+        Args:
+            sent: The shape of the request that failed; another request may have changed the shape
+                since.
+            request: The request.
+            error: Why it failed.
+        """
         if error.kind not in _ADAPTABLE or error.scope in ("key", "account"):
             return False
         if error.kind != "bad_request" and error.http_status < 400:
@@ -440,8 +447,16 @@ class ModelJudge:
     async def _other_format(
         self, sent: Shape, request: JudgeRequest, error: CallError
     ) -> Completion | None:
-        """Try the next formats once, after an error without a reason; return the answer
-        in the first that works.
+        """Try the next formats once, after an error without a reason; return the answer in the
+        first that works.
+
+        Returns `None` if the error has a reason, the format may not change, or no format works. A
+        format that works is kept for later requests. Only one request tries at a time.
+
+        Args:
+            sent: The shape of the request that failed.
+            request: The request.
+            error: Why it failed.
         """
         if not is_unspecific(error) or self._is_fixed(request) or sent.rung == "text":
             return None

@@ -25,6 +25,8 @@ _ANY_NAME = ("llamacpp", "me")
 async def confirm(target: setup.Target, config: JudgeConfig) -> None:
     """Check the key and the model of a server that speaks OpenAI's protocol; do nothing for others.
 
+    A server without an answer, or without a list, is not an error.
+
     Raises:
         JudgeSetupError: If the server refuses the key, or does not have the model.
     """

@@ -16,6 +16,8 @@ from evalkit.judges.transport_registry import TRANSPORTS
 
 _FILE = "model_prices_and_context_window_backup.json"
 _TIERED = "input_cost_per_token_above_"
+_MILLION = 1e6
+_DIGITS = 9
 _THOUSANDS = re.compile(r"(\d+)k_tokens")
 _ANY_TIER = (None, "auto", "on_demand")
 _BASE_TIERS = (*_ANY_TIER, "default", "standard")
@@ -56,11 +58,15 @@ def batch_entry(entry: Json) -> Json:
 
 
 def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
-    """Return the price of a judge's tokens, from its config or the price list; `None`
-    if it is unknown.
+    """Return the price of a judge's tokens in USD per million, from its config or the price list;
+    `None` if it is unknown.
 
     As in a run, a server at `api_base` has the prices of the model's name; batches of such a server
     have none.
+
+    Args:
+        config: The config of the judge.
+        batch: Whether the price is that of the provider's batches.
     """
     if config.price is not None:
         return config.price
@@ -76,7 +82,11 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     # The list has the batch prices of providers, not of other servers.
     if (batch and config.api_base is not None) or reading is None or writing is None:
         return None
-    return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
+    # The list has prices per token; rounding removes what the multiplication adds.
+    return Price(
+        input=round(reading * _MILLION, _DIGITS),
+        output=round(writing * _MILLION, _DIGITS),
+    )
 
 
 def is_bounded(config: JudgeConfig) -> bool:

@@ -182,8 +182,12 @@ class _View:
 
 
 def answer(model: str, call: Json) -> str | None:
-    """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt
-    has no response to judge.
+    """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no
+    response to judge.
+
+    Args:
+        model: The model, which names the planted fault.
+        call: The request, with the judge's `seed`, `accuracy` and other parameters.
     """
     from evalkit.evaluators.prompting import (
         marked,
@@ -307,8 +311,14 @@ def _schema_of(call: Json) -> Json | None:
 
 
 def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
-    """Return the class that a judge chooses for a response, or its abstention; `None`
-    if no class is asked for.
+    """Return the class that a judge chooses for a response, or its abstention; `None` if no class
+    is asked for.
+
+    Args:
+        name: The name of the simulated judge.
+        text: The response.
+        prompt: The user's message, which lists the classes.
+        call: The judge's parameters: `seed`, `accuracy`, `strength`, and the class that it prefers.
     """
     if (listed := _CLASSES.search(prompt)) is None:
         return None

@@ -385,7 +385,14 @@ class BatchRun:
             yield tag, pending
 
     async def _wait_for_batches(self) -> None:
-        """Wait until every batch has ended, and store its answers."""
+        """Wait until every batch has ended, and store its answers; report the progress after each
+        look.
+
+        The seconds between looks are `runner.poll`.
+
+        Raises:
+            ConfigError: If a batch failed as a whole.
+        """
         total = sum(len(pending.rungs) for pending in self._waiting.values())
         while True:
             running = 0

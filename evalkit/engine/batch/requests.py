@@ -252,10 +252,21 @@ async def record_round(
     """Add to `into` each request of a run that can be sent now and has no stored answer.
 
     These are the planned requests, and the follow-up requests of stored answers. Nothing is sent
-    and nothing is stored. `later` is the number of rounds that need the answers of these requests.
+    and nothing is stored.
+
+    Args:
+        config: The config of the run.
+        cases: The cases.
+        evaluator: Plans and reads the requests.
+        store: Where answers are looked up; `None` for no store.
+        into: The round that requests are added to.
+        later: The number of rounds that need the answers of these requests.
+
+    Returns:
+        The judgments of stored answers; those of recorded requests have failed.
 
     Raises:
-        ConfigError: If something is described wrongly.
+        ConfigError: If the config has a cascade or a stop, or is invalid.
         StoreError: If the store fails.
     """
     if config.judge.cascades:

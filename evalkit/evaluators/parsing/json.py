@@ -66,8 +66,7 @@ def read_json(
             answer.
         schema: The requested schema. If a source uses one of its names as JSON does, with any
             escapes, the answer is read strictly: it is not repaired, must be at the end, and must
-                have each name once and where the schema
-            has it.
+            have each name once and where the schema has it.
 
     Raises:
         UnreadableError: If there is no object, or several different ones could be the answer.
@@ -86,7 +85,7 @@ def _read_answer(
     sources: Sequence[str],
     schema: Json | None,
 ) -> tuple[JsonObject, JsonRung]:
-    """Return the object that is the answer in a text, and how it was found.
+    """Return the object that is the answer in a text, and its rung: the parsing step that read it.
 
     Args:
         text: The answer of a judge.
@@ -384,6 +383,9 @@ def _find_objects(text: str, *, nested: bool = False) -> list[_Found]:
 
     After an object that cannot be read to its end, the text may be inside one of its strings. So
     nothing after it is returned, unless `nested` objects are requested too.
+
+    Raises:
+        UnreadableError: If too much of the text was read in vain.
     """
     objects: list[_Found] = []
     # bounds on the characters read in vain and on failed attempts, so that no text
