@@ -11,7 +11,7 @@ from difflib import unified_diff
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import yaml
@@ -74,6 +74,8 @@ from evalkit.workflows.holdout import (
 from evalkit.workflows.rescoring import rescore
 
 PRESETS: Final = Path("conf") / "method"
+_ROUNDING = 1e-12
+"""Two values that differ by less are equal."""
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
 
 
@@ -332,6 +334,14 @@ def _prove_on_test(
     )
 
 
+class _Best(NamedTuple):
+    """The best candidate, its answers on dev, and whether it reaches the goal."""
+
+    candidate: Candidate
+    dev: Side
+    reached: bool
+
+
 @dataclass
 class _Search:
     """The comparison of candidates on dev.
@@ -374,11 +384,15 @@ class _Search:
             return side
         return self.asking.answer(candidate, side, reserve=reserve)
 
-    def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
-        """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
+    def choose(self, tune: Sequence[Knob]) -> _Best:
+        """Return the candidate that is best on dev.
 
         The first of several equally good ones is returned: it changes least. With a goal, it is the
-        first that reaches it. The search ends early if the budget would not pay for test.
+        first that reaches it. The search ends early, and `unpaid` is set, if the budget would not
+        pay for test.
+
+        Args:
+            tune: The settings to search; the first is named in the progress.
         """
         labels = self.labels
         goal = self.settings.goal
@@ -401,7 +415,7 @@ class _Search:
             # The first that reaches the goal: it changes least, since candidates come in this
             # order.
             if goal is not None and _reaches(changed, side, goal):
-                return candidate, side, True
+                return _Best(candidate, side, reached=True)
             value = chance_corrected(
                 changed, kind, side if self.whole else side.labeled()
             )
@@ -413,9 +427,9 @@ class _Search:
                     f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev"
                 )
             # of equally good candidates the first stays, also with rounding errors
-            if value > most + 1e-12:
+            if value > most + _ROUNDING:
                 best, most, answers = candidate, value, side
-        return best, answers, False
+        return _Best(best, answers, reached=False)
 
     def _candidates_on_train(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
         """Yield what to try, fitted on train: settings, prompts, criteria or examples."""

@@ -340,8 +340,12 @@ def _scale(config: RunConfig) -> Scale | None:
 def _answer_numbers(
     config: RunConfig, verdict: Verdict | None
 ) -> tuple[float | None, ...]:
-    """Return what `Answers` has of a verdict: value, verdict, and the winner in each
-    order alone.
+    """Return the four numbers that `Answers` has of a verdict: value, verdict, and the winner in
+    each order alone.
+
+    A winner is 1 for A, -1 for B and 0 for a tie. `None` is a number that the verdict does not
+    have: all four without an answer, the value of a class without an order, and the winners of a
+    single order or response.
     """
     rubric = config.rubric
     pair = config.mode.name not in SINGLE

@@ -420,8 +420,8 @@ def _targets_in(
     """
     if isinstance(value, str) and "${" in value:
         # An interpolation may lead to a mapping with a `_target_`.
-        value = _resolved(hydra, where)
-        if isinstance(value, dict | list | None):
+        resolved = _resolved(hydra, where)
+        if isinstance(resolved, dict | list | None):
             yield where, "by an interpolation"
         return
     if isinstance(value, list):

@@ -150,16 +150,12 @@ def parse(text: str) -> list[Part]:
     headings = list(_HEADING.finditer(text))
     # ends[i] is the end of part i: two line breaks before the next heading.
     ends = [*(match.start() - 2 for match in headings[1:]), len(text)]
-    return [
-        Part(
-            int(match[2]),
-            _PREFIXES[match[4]],
-            match[5],
-            text[match.end() + 1 : end],
-            bool(match[3]),
-        )
-        for match, end in zip(headings, ends, strict=False)
-    ]
+    parts = []
+    for match, end in zip(headings, ends, strict=False):
+        _, number, judged, prefix, name = match.groups()
+        content = text[match.end() + 1 : end]
+        parts.append(Part(int(number), _PREFIXES[prefix], name, content, bool(judged)))
+    return parts
 
 
 def unit_of(text: str) -> Unit | None:

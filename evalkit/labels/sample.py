@@ -84,13 +84,10 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
     otherwise they count once, as all other labeled cases. If every case has a label, all can be
     sampled again.
 
-    Returns:
-        The units to label, and the probability of every sampled case, earlier ones included.
-
     Args:
         result: the run.
         count: the number of units, such as pairs; all units of a sampled case are labeled.
-        seed: the seed of the order within strata.
+        seed: the seed of the order within strata, the groups of cases that are sampled alike.
     """
     by_case = units_to_label(result)
     # Labeled cases with a known probability are `earlier`; all others count as picked.
@@ -185,14 +182,15 @@ def strata_of(
 
 
 def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many cases of each stratum to sample: at least one, and never fewer if
-    more are wanted.
+    """Return how many cases of each stratum to sample: at least one, and never fewer if more are
+    wanted.
 
-    Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's
-    method).
+    A stratum is a group of cases that is sampled by itself. Each next case is that of the stratum
+    that is the furthest behind its share (Sainte-Laguë's method). More cases than there are give
+    all of them.
 
     Args:
-        sizes: the number of cases of each stratum.
+        sizes: the number of cases of each stratum, at least one.
         count: the number of cases to sample.
     """
     shares = {

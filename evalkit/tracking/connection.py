@@ -114,7 +114,7 @@ def _wait_for_answer(uri: str, contacts: int) -> None:
         else:
             return
         if attempt + 1 < contacts:
-            time.sleep(0.5)
+            time.sleep(_PAUSE_SECONDS)
     raise OSError("no answer from the server")
 
 
@@ -222,7 +222,7 @@ def one_at_a_time(name: str) -> Iterator[None]:
     except ImportError:
         yield
         return
-    digest = hashlib.sha256(name.encode()).hexdigest()[:24]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS_OF_LOCK]
     path = Path(tempfile.gettempdir()) / f"evalkit-{os.getuid()}-{digest}.lock"
     while True:
         # Append mode creates the file and never empties one that another process has open.
@@ -342,6 +342,8 @@ def sqlite_file(uri: str) -> Path | None:
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SECONDS = 5.0
 _CONTACT_SECONDS = 4.0
+_PAUSE_SECONDS = 0.5
+_DIGITS_OF_LOCK = 24
 
 
 def check_tracking(uri: str) -> None:

@@ -263,6 +263,11 @@ def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
 
 
 _PREVIEW = 1_000
+_LONGEST_TAG = 250
+_NANOSECONDS = 1_000_000
+"""In a millisecond."""
+_OF_SPANS = slice(32, 47)
+"""The digits of a trace's identity that begin the ids of its spans."""
 
 
 @frozen
@@ -323,7 +328,7 @@ def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
     from mlflow.entities import Span
 
     # 15 of the 16 digits of a span's id; the last one is its number
-    stem = trace.identity[32:47]
+    stem = trace.identity[_OF_SPANS]
     values = {"mlflow.traceRequestId": trace.id, **attributes}
     return Span.from_dict(
         {
@@ -331,8 +336,8 @@ def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
             "span_id": f"{stem}{number}",
             "parent_span_id": None if number == 1 else f"{stem}1",
             "name": name,
-            "start_time_unix_nano": trace.started * 1_000_000,
-            "end_time_unix_nano": (trace.started + trace.duration) * 1_000_000,
+            "start_time_unix_nano": trace.started * _NANOSECONDS,
+            "end_time_unix_nano": (trace.started + trace.duration) * _NANOSECONDS,
             "status": {
                 "code": "OK" if trace.error is None else "ERROR",
                 "message": trace.error or "",
@@ -440,7 +445,13 @@ def _duration(judgment: Judgment) -> int:
 
 
 def _trace_info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
-    """Return what MLflow lists of a judgment: previews, tags and assessments."""
+    """Return what MLflow lists of a judgment: previews, tags and assessments.
+
+    Args:
+        judged: The judgment with its case and verdict.
+        experiment: The id of the experiment.
+        run: The id of the run in MLflow, of which the trace is a part.
+    """
     judgment = judged.judgment
     case = judged.case
     return trace_info(
@@ -450,7 +461,7 @@ def _trace_info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
         response_preview=_outcome(judgment)[:_PREVIEW],
         trace_metadata={"mlflow.sourceRun": run} | _totals(judgment),
         tags={
-            "evalkit.case_id": judgment.case_id[:250],
+            "evalkit.case_id": judgment.case_id[:_LONGEST_TAG],
             "evalkit.shown": letters(judgment.shown),
             "evalkit.status": judgment.status,
         },

@@ -74,14 +74,16 @@ async def ask_judges(
     """
     several = len(config.judge.in_turn) > 1
     # All judges of a cascade are asked under one budget.
-    if several and shared.spent is None and config.runner.budget_scope != "store":
-        shared = replace(shared, spent=Spent())
+    spent = shared.spent
+    if several and spent is None and config.runner.budget_scope != "store":
+        spent = Spent()
 
     async def ask(judge: JudgeConfig, remaining: Evaluator) -> JudgingResult:
         if not several:
             return await _ask_together(config, cases, remaining, shared)
         # No stop is possible here: which judge decides a case is known only after the last one.
-        alone = replace(shared, study=shared.study or config, until=None)
+        study = shared.study or config
+        alone = replace(shared, spent=spent, study=study, until=None)
         return await _ask_together(
             config.with_({"judge": judge}), cases, remaining, alone
         )

@@ -516,8 +516,8 @@ def write_with_gate(
     *,
     replace_run: bool = False,
 ) -> RunResult:
-    """Write a run with its files and its gate's files, and remove tables and the gate's
-    files of an earlier scoring.
+    """Write a run with its files and its gate's files, remove tables and the gate's files of an
+    earlier scoring, and return the run as it is written.
 
     Args:
         folder: The run folder.
@@ -537,14 +537,9 @@ def write_with_gate(
         stale = {JSON, JUNIT, MARKDOWN, *DETAILS, *EARLIER_DETAILS}
         earlier = result.manifest.get("files") or ()
         names |= {*earlier} - stale
-    result = replace(
-        result,
-        manifest={
-            **result.manifest,
-            "files": sorted(name for name in names if "/" not in name),
-        },
-    )
-    written = write_run(folder, result, {**files, **gate})
+    listed = sorted(name for name in names if "/" not in name)
+    described = replace(result, manifest={**result.manifest, "files": listed})
+    written = write_run(folder, described, {**files, **gate})
     # Written first and removed after that: a crash in between leaves too many files, never too
     # few.
     kept = {*files_of(result.config), *files, *gate, *filter(is_image_file, stale)}

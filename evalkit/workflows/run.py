@@ -58,6 +58,9 @@ from evalkit.workflows.materials import (
 )
 from evalkit.workflows.stopping import StopRule, with_stop
 
+_DIGITS = 4
+"""The digits after the point of seconds in the manifest."""
+
 
 class RunInterruption(KeyboardInterrupt):
     """The user stopped the run; its paid answers are in the store."""
@@ -150,10 +153,8 @@ def judge_and_score(
     templates: Mapping[str, str] | None = None,
     asked_keys: set[str] | None = None,
 ) -> RunResult:
-    """Judge the cases, score and write the run folder.
-
-    Returns:
-        The run, as it is in its folder; nothing is recorded in MLflow yet.
+    """Judge the cases, score and write the run folder; return the run, which is not recorded in
+    MLflow yet.
 
     Args:
         config: the config of the run.
@@ -165,13 +166,20 @@ def judge_and_score(
         spent: what the jobs of the sweep have spent of a shared budget.
         templates: the texts of the templates, if they are not the installed ones.
         asked_keys: the content keys of requests that this command has sent for other runs.
+
+    Raises:
+        ConfigError: If the run cannot be judged, scored or written.
+        StoreError: If the store fails.
     """
     run = _prepare(
         config, folder, cases, templates, in_sweep=bool(sweep), overwrite=overwrite
     )
-    asked_keys = set() if asked_keys is None else asked_keys
     shared = Circumstances(
-        observe, folder, spent, until=run.rule, asked_keys=asked_keys
+        observe,
+        folder,
+        spent,
+        until=run.rule,
+        asked_keys=set() if asked_keys is None else asked_keys,
     )
     warm_up(config.tracking)
     # From here on the tracker knows the run, and is informed however it ends.
@@ -232,22 +240,22 @@ def _prepare(
         ConfigError: If the run could not be judged, scored or written.
     """
     started = datetime.now(UTC)
-    config = with_examples(config, base=project())
-    materials = load_materials(config, folder, rows, templates)
+    with_rubric = with_examples(config, base=project())
+    materials = load_materials(with_rubric, folder, rows, templates)
     cases = materials.dataset.cases
-    config = with_stop(config, cases)
-    design = design_of(config)
+    settled = with_stop(with_rubric, cases)
+    design = design_of(settled)
     _check_before_judging(
-        config, design, materials, folder, in_sweep=in_sweep, overwrite=overwrite
+        settled, design, materials, folder, in_sweep=in_sweep, overwrite=overwrite
     )
     # Read before the run is replaced: annotators' work must survive a second run.
     design.remember(folder)
     rule = None
-    if config.runner.stop is not None:
-        rule = StopRule(config, cases, materials.evaluator)
+    if settled.runner.stop is not None:
+        rule = StopRule(settled, cases, materials.evaluator)
     in_memory = rows is not None
     return _PreparedRun(
-        config, folder, materials, design, rule, in_memory, started, uuid4().hex
+        settled, folder, materials, design, rule, in_memory, started, uuid4().hex
     )
 
 
@@ -310,7 +318,10 @@ def _unscored_manifest(
         facts: What the manifest says about an early stop.
         seconds: How long judging took.
     """
-    timing = {"judging": round(seconds, 4), "sending": round(judged.sending, 4)}
+    timing = {
+        "judging": round(seconds, _DIGITS),
+        "sending": round(judged.sending, _DIGITS),
+    }
     judges = [
         {**judge, "dropped": [*judged.dropped.get(judge["name"], ())]}
         for judge in describe_judges(run.config)
@@ -353,7 +364,7 @@ def _score_and_write(
     judgments = run.design.of_cases(judged.judgments, run.folder)
     scores = score_run(config, cases, judgments)
     metrics = {**scores.metrics, **run.design.score(cases, judgments)}
-    scoring = round(time.perf_counter() - begun, 4)
+    scoring = round(time.perf_counter() - begun, _DIGITS)
     sides = None
     if run.materials.split is not None:
         sides = with_openings(run.materials.split, run.folder)
@@ -460,9 +471,11 @@ async def _judge(
     scope = design.config.runner.budget_scope
     # A budget of the store counts what each step takes of it.
     if scope == "store":
-        shared = replace(shared, spent=None)
-    elif shared.spent is None or scope != "sweep":
-        shared = replace(shared, spent=Spent())
+        spent = None
+    elif scope == "sweep" and shared.spent is not None:
+        spent = shared.spent
+    else:
+        spent = Spent()
 
     async def ask(
         config: RunConfig,
@@ -472,7 +485,7 @@ async def _judge(
         chosen_on: Sequence[Case] | None = None,
     ) -> JudgingResult:
         # Limits that workers share are those of the run, also in a step with another config.
-        step = replace(shared, study=design.config)
+        step = replace(shared, spent=spent, study=design.config)
         return await ask_judges(config, asked, planner, step, chosen_on=chosen_on)
 
     return await design.judge(cases, evaluator, folder, ask)

@@ -202,18 +202,27 @@ def _criterion_rows(
     judgments: Sequence[Judgment],
     answers: Sequence[_Answer],
 ) -> list[CriterionComparison]:
-    """Return the comparison on each criterion, empty without readable answers."""
+    """Return the comparison on each criterion, in the order of the config; empty without readable
+    answers.
+
+    Args:
+        settings: The config of the question.
+        case: The case.
+        judgments: The judgments on it.
+        answers: The readable answers that saw the responses in the caller's order.
+    """
     if not answers:
         return []
     # A third judgment is requested if the overall winners differ; without it, criteria that differ
     # are ties.
+    resolved = settings
     if settings.swap.resolve == "third_pass" and not any(
         judgment.arbiter for judgment in judgments
     ):
         swap = settings.swap.model_copy(update={"resolve": "tie"})
-        settings = settings.model_copy(update={"swap": swap})
+        resolved = settings.model_copy(update={"swap": swap})
     return [
-        _criterion_row(_on_criterion(settings, case, judgments, name), answers, name)
+        _criterion_row(_on_criterion(resolved, case, judgments, name), answers, name)
         for name in settings.criteria
     ]
 

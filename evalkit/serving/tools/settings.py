@@ -22,6 +22,8 @@ from evalkit.serving.tools.models import (
     ScoreRubric,
 )
 
+_DEFAULT_SCALE = (1.0, 5.0, 1.0)
+"""The lowest and highest score, and the step."""
 _NO_RUN = "the tool judges only its arguments and records no run"
 _REFUSED = MappingProxyType(
     {
@@ -167,17 +169,27 @@ def direct_settings(
 
 
 def _update_rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
-    """Return the configured rubric, updated with the argument."""
+    """Return the configured rubric, updated with the argument; what the argument does not set
+    stays.
+
+    Args:
+        arguments: The argument of the tool.
+        configured: The rubric of the config.
+
+    Raises:
+        ConfigError: If both set a scale, and not the same one.
+    """
     rubric = dict(configured)
     low, high = SCALES[arguments.scale]
     configured_scale = tuple(float(rubric[key]) for key in ("min", "max", "step"))
     requested = (float(low), float(high), 1.0)
     if "scale" in arguments.model_fields_set and configured_scale != requested:
-        # The scale from 1 to 5 is the default, which the argument may replace.
-        if configured_scale != (1.0, 5.0, 1.0):
+        # The argument may replace the default.
+        if configured_scale != _DEFAULT_SCALE:
+            lowest, highest, step = configured_scale
             problem = (
-                f"is {configured_scale[0]:g} to {configured_scale[1]:g} by"
-                f" {configured_scale[2]:g}, but the argument rubric.scale is {arguments.scale}"
+                f"is {lowest:g} to {highest:g} by"
+                f" {step:g}, but the argument rubric.scale is {arguments.scale}"
             )
             raise _contradiction("rubric", problem, "set only one of them")
         # Levels of another scale would describe scores that do not exist.
