@@ -154,7 +154,12 @@ def _rows_between_rules(lines: Sequence[tuple[int, str]]) -> list[TextRow] | Non
 
 
 def _doubled(lines: Sequence[tuple[int, str]]) -> list[TextRow] | None:
-    """Return the rows of a table whose header has two lines between cells, as Jira writes it."""
+    """Return the rows of a table whose header has two lines between cells, as Jira writes it;
+    `None` for another text, or if the rows do not all have as many cells.
+
+    Args:
+        lines: The lines of the table, each with its number in the file; may be empty.
+    """
     if not lines:
         return None
     bars = "||"

@@ -169,7 +169,12 @@ def interrupt(number: int) -> bool:
 
 @contextmanager
 def handled_signals(handle: Callable[[int], None]) -> Iterator[None]:
-    """Call `handle` with each signal that arrives within the block, if this is the main thread."""
+    """Call `handle` with the number of each of `SIGNALS` that arrives within the block, if this is
+    the main thread.
+
+    Other threads cannot set handlers, so for them nothing changes. The earlier handlers are
+    restored at the end.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -168,9 +168,10 @@ class Session:
     async def _whole_question(
         self, cases: Sequence[Case], evaluator: Evaluator
     ) -> AsyncIterator[None]:
-        """Reserve the budget of a single case before its first call.
+        """Reserve the budget of a single case before its first call, so that it is answered whole
+        or not at all.
 
-        So it is answered whole or not at all.
+        Nothing is reserved for several cases, without a cap, or if nothing may be sent.
         """
         budget = self._sender.budget
         if not budget.capped or len(cases) != 1 or self.mode == "read_only":

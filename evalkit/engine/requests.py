@@ -73,7 +73,9 @@ class PlannedCall:
 
 
 def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
-    """Return the content key of sending `request` to a judge."""
+    """Return the content key of sending `request` to a judge: the hash of everything that the
+    answer depends on.
+    """
     messages = request.messages
     if spec.merged:
         messages = merged_messages(messages)
@@ -100,8 +102,9 @@ _ENCODED: list[tuple[AnswerFormat | Json | None, bytes]] = [(None, b"null")]
 
 
 def encoded(value: AnswerFormat | Json | None) -> bytes:
-    """Return an answer format or parameters as canonical JSON; the last few are cached
-    by identity.
+    """Return an answer format or parameters as canonical JSON, `null` for `None`.
+
+    The last few values are cached by identity, so a value must not change after its first use.
     """
     # By identity: one format serves thousands of requests, and hashing it costs more than this
     # look through a few entries.

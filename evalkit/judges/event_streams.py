@@ -51,7 +51,11 @@ def completion_in(body: bytes) -> JsonObject | None:
 
 
 def _events(body: bytes) -> Iterator[JsonObject | None]:
-    """Yield the parsed events of a stream; `None` for its end."""
+    """Yield the parsed events of a stream, and `None` for its end.
+
+    At most `_MOST_EVENTS` lines are read; the first event that is not a JSON object ends the
+    reading.
+    """
     for line in body.splitlines()[:_MOST_EVENTS]:
         if not line.startswith(_FIELD):
             continue

@@ -416,8 +416,17 @@ class LiteLLMTransport:
     def _price(
         self, target: setup.Target, requested: object, guard: Guard, response: object
     ) -> float | None:
-        """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError
-        to let LiteLLM work it out.
+        """Return the cost of an answer in USD from LiteLLM's list; `None` if it has none, or the
+        answer is not valid.
+
+        Args:
+            target: The model and its provider.
+            requested: The service tier of the call.
+            guard: What was read from the provider itself.
+            response: LiteLLM's response.
+
+        Raises:
+            LookupError: If LiteLLM should work it out.
         """
         try:
             answer = _answer(response, target, guard)

@@ -267,7 +267,9 @@ class ModelJudge:
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request in the best shape that the provider is known to accept.
 
-        If the provider refuses the shape, resend the request in the next one, and remember it.
+        A shape is the rung of structured output (the format of the answer), and what differs
+        because the provider refuses it. If the provider refuses the shape, the request is sent
+        again in the next one, which is remembered.
 
         Raises:
             CallError: If the call fails.
@@ -369,7 +371,11 @@ class ModelJudge:
         self.notes.append(note)
 
     def _end(self, answer: Answer, request: JudgeRequest) -> str | None:
-        """Return why an answer ended; one that ended before the token limit filled the context."""
+        """Return why an answer ended, `None` if that is not known.
+
+        An answer that is said to end by its length before the token limit has filled the context:
+        `CONTEXT_FULL`.
+        """
         prompt = answer.usage.prompt_tokens
         written = answer.usage.completion_tokens
         if answer.finish_reason != "length" or prompt is None or written is None:

@@ -82,6 +82,10 @@ def proxy_of(address: str) -> str | None:
 async def check_reachable(api_base: str, *, judge: str) -> None:
     """Connect once to the host and port of `api_base`; behind a proxy, check nothing.
 
+    Args:
+        api_base: The address; without a port, that of its scheme is used.
+        judge: The name of the judge, for the error.
+
     Raises:
         JudgeSetupError: If the connection fails.
     """
@@ -275,6 +279,10 @@ def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
 
 def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     """Return the shape of a judge's first request, from what LiteLLM knows about the model.
+
+    A shape is the rung of structured output, which is the format of the answer, and the
+    parameters that are not sent. The rung is the configured one, or the best that the model
+    supports.
 
     Raises:
         JudgeSetupError: If log-probabilities are requested and the provider does not return them.
@@ -498,8 +506,8 @@ def _relocated(error: JudgeSetupError, key: str) -> JudgeSetupError:
 
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:
-    """Find a permanent error inside one of LiteLLM's exceptions: one of ours, or a
-    package that is not installed.
+    """Return the permanent error inside one of LiteLLM's exceptions: one of ours, or a package that
+    is not installed; `None` if there is none.
     """
     cause: BaseException | None = error
     while cause is not None:

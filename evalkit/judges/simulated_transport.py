@@ -74,6 +74,10 @@ _FALLS_FOR = {
 }
 _BY_CONTENT = (*_FALLS_FOR, "noisy")
 _SAMPLES = ("sample.jsonl", "graded.jsonl")
+_SAME_TEXT = 0.4
+"""The share of a text's content that makes another text a version of it."""
+_WHOLE_TEXT = 400
+"""The number of different trigrams of a text that is as long as usual."""
 _TYPICAL_LENGTH = (
     150  # characters; a single response counts as long or short relative to this
 )
@@ -415,8 +419,10 @@ def _quality(text: str) -> float:
 
 @cache
 def _content_quality(text: str) -> float:
-    """Return the quality of the sample's text whose content this text has, in
-    proportion to how much of it is there.
+    """Return the quality of a text from 0 to 1, by its content instead of its marks.
+
+    It is that of the sample's text that it has most of, in proportion to how much of it is there. A
+    text that has too little of any has a quality by chance, which grows with its length.
     """
     grams = _trigrams(text)
     held = {
@@ -424,14 +430,13 @@ def _content_quality(text: str) -> float:
         for sample in _labeled()
     }
     best = max(held, key=held.__getitem__)
-    # less is another text
-    if held[best] >= 0.4:
+    if held[best] >= _SAME_TEXT:
         return _labeled()[best] * held[best]
     return (
         min((_uniform("quality", part) for part in grams), default=0.0)
         * len(grams)
         % 1.0
-        * min(1.0, len(grams) / 400)
+        * min(1.0, len(grams) / _WHOLE_TEXT)
     )
 
 

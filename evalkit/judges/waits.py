@@ -86,22 +86,26 @@ def retry_after(
 
 
 def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds that a value states: a number, a duration such as `6m0s`, or a
+    """Return the seconds from now that a value states: a number, a duration such as `6m0s`, or a
     time; else `None`.
+
+    Args:
+        text: The value; `None` or empty states nothing.
+        now: Returns the time in seconds since 1970.
     """
-    text = (text or "").strip()
-    if text.startswith("PT"):  # a duration of ISO 8601
-        text = text.removeprefix("PT").lower()
-    if _AMOUNTS.fullmatch(text):
-        return _sum_of(text)
-    spans = _SPAN.findall(text)
+    stated = (text or "").strip()
+    if stated.startswith("PT"):  # a duration of ISO 8601
+        stated = stated.removeprefix("PT").lower()
+    if _AMOUNTS.fullmatch(stated):
+        return _sum_of(stated)
+    spans = _SPAN.findall(stated)
     # The spans must be the whole text: `6m0s` is a duration, and `2m away` is not.
-    if spans and "".join(number + unit for number, unit in spans) == text:
+    if spans and "".join(number + unit for number, unit in spans) == stated:
         return sum(float(number) * _UNITS[unit] for number, unit in spans)
     # From the strictest form to the loosest.
     for read in (float, datetime.fromisoformat, parsedate_to_datetime):
         try:
-            value = read(text)
+            value = read(stated)
             if isinstance(value, datetime):
                 # A time without a zone is taken as UTC, not as this machine's.
                 moment = value if value.tzinfo else value.replace(tzinfo=UTC)

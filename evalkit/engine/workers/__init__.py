@@ -121,9 +121,12 @@ class ShardTask:
 
 @contextmanager
 def _interrupt_when_stopped(stops: Callable[[], int]) -> Iterator[None]:
-    """Interrupt what runs in this process each time that `stops` grows.
+    """Interrupt what runs in this process each time that `stops` grows, at most twice.
 
-    From a thread, as an answer may be slow.
+    A thread looks every `STOP_SECONDS`, because an answer may be slow.
+
+    Args:
+        stops: Returns how often the run was asked to stop.
     """
     ended = threading.Event()
 

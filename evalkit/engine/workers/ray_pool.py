@@ -177,8 +177,11 @@ class RayPool(Pool):
                 self._hosts[actor] = end
 
     def _check_nodes(self) -> None:
-        """Warn if no node is left, and give up if none joins for a while; Ray would
-        wait forever.
+        """Warn if no node is left, and give up if none joins within `_NODE_SECONDS`; Ray would wait
+        forever.
+
+        Raises:
+            NoWorkers: If none joined.
         """
         if any(node["Alive"] for node in ray.nodes()):
             self._alone = None

@@ -261,7 +261,17 @@ def _criterion_score(
     answers: Sequence[_Answer],
     name: str,
 ) -> CriterionScore:
-    """Return the score on a criterion, with the words of the answer that is nearest to it."""
+    """Return the score on a criterion, with the words of the answer that is nearest to it.
+
+    The response must have a weighted score; then it has one on each criterion.
+
+    Args:
+        settings: The config of the question.
+        case: The case.
+        judgments: The judgments on it.
+        answers: The readable answers.
+        name: The criterion.
+    """
     structured = settings.output.structured
     score = _on_criterion(settings, case, judgments, name).score
     assert score is not None  # the weighted score exists, and uses the same answers
