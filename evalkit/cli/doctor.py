@@ -140,7 +140,7 @@ def plugins(_: Namespace) -> int:
         return 0
     rows = [("what", "name", "package", "from"), *map(_row, offers)]
     # The last column is not padded: it may be long.
-    *padded_columns, _ = zip(*rows, strict=True)
+    *padded_columns, _last_column = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in padded_columns]
     for *padded, last in rows:
         cells = [cell.ljust(width) for cell, width in zip(padded, widths, strict=True)]
