@@ -15,16 +15,18 @@ from evalkit.evaluators.parsing.plain_text import (
     read_verdict,
     read_winner,
 )
+from evalkit.evaluators.parsing.stated_items import (
+    read_item_answer,
+    read_item_entries,
+    read_marked_item,
+    read_marked_items,
+)
 from evalkit.evaluators.parsing.stated_verdicts import (
     MARGINS,
     AnswerTask,
     Decision,
     Pattern,
     Reply,
-    read_item_answer,
-    read_item_entries,
-    read_marked_item,
-    read_marked_items,
     read_marks,
 )
 
