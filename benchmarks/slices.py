@@ -17,7 +17,7 @@ import numpy as np
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.types import Case, Response
 from evalkit.scoring.metrics.correlation import spearman_statistic
-from evalkit.scoring.slices import slice_results
+from evalkit.scoring.slice_metrics import slice_results
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Tally
 

@@ -42,7 +42,7 @@ from evalkit.scoring.search import (
     search_slices,
     searched_columns,
 )
-from evalkit.scoring.slices import slice_results
+from evalkit.scoring.slice_metrics import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters

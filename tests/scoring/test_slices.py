@@ -18,13 +18,8 @@ from evalkit.core.types import Case
 from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.slices import (
-    COUNTED,
-    check_slices,
-    slice_name,
-    slice_results,
-    slices_of,
-)
+from evalkit.scoring.slice_metrics import COUNTED, slice_results
+from evalkit.scoring.slices import check_slices, slice_name, slices_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.shrinkage import random_effects, widened
 from evalkit.scoring.stats.statistic import Tally

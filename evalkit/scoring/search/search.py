@@ -38,7 +38,8 @@ from evalkit.scoring.search.places import places, runs_of_parts
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.search.variation import Groups, varying
-from evalkit.scoring.slices import Slices, part_of, slice_name
+from evalkit.scoring.slice_metrics import part_of
+from evalkit.scoring.slices import Slices, slice_name
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
