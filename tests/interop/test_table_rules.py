@@ -113,8 +113,7 @@ SUMS: Mapping[str, Cells | tuple[Cells, str]] = {
     "the verdict of a jury": (
         {f"jury.votes.{name}": OTHERS[n] for n, name in enumerate(("gpt-4o", "claude", "gemini"))}
         | {"jury.final": _majority(OTHERS), "human": LABEL},
-        ["jury.votes.gpt-4o", "jury.votes.claude", "jury.votes.gemini"],
-        ["human"],
+        "jury.votes.gpt-4o | jury.votes.claude | jury.votes.gemini => human",
     ),
     "two annotators of three agree": (
         {"annotators.1": LABEL, "annotators.2": OTHERS[0], "annotators.3": LABEL}
@@ -311,8 +310,7 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
     ),
     "names and values in lists": (
         {"scores": [[["llm", j], ["human", h]] for j, h in BOTH]},
-        ["scores.llm"],
-        ["scores.human"],
+        "scores.llm => scores.human",
     ),
     "a call that was repeated": (
         {
@@ -321,25 +319,21 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
             ]
         }
         | {"human": LABEL},
-        ["attempts.verdict"],
-        ["human"],
+        "attempts.verdict => human",
     ),
     "a column for each class": (
         {f"pred_{c}": [int(j == c) for j in KINDS[1]] for c in "xyz"}
         | {f"human_{c}": [int(j == c) for j in KINDS[0]] for c in "xyz"},
-        ["pred_*"],
-        ["human_*"],
+        "pred_* => human_*",
     ),
     "categories below the verdict": (
         {"guard": [{"pass": "safe", "fail": f"unsafe\nS{i % 5}"}[j] for i, j in enumerate(JUDGE)]}
         | {"human": _as({"pass": "safe", "fail": "unsafe"}, LABEL)},
-        ["guard"],
-        ["human"],
+        "guard => human",
     ),
     "the token of a verdict": (
         {"verdict_token": JUDGE, "human": LABEL},
-        ["verdict_token"],
-        ["human"],
+        "verdict_token => human",
     ),
     "objects as Python shows them": (
         {"judge": [f"Result(verdict=<V.{j.upper()}: 0>, why='a (b)')" for j in JUDGE]}
