@@ -151,11 +151,10 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     index = {value: position for position, value in enumerate(sorted(distinct))}
     # shape (cases, slices)
     members = np.zeros((len(values), len(index)), dtype=bool)
-    # A case with a list of values belongs to several slices.
-    rows = [row for row, cell in enumerate(lists) for _ in cell]
-    columns = [index[_text(value)] for cell in lists for value in cell]
-    # pairs of a row and one of its columns
-    members[rows, columns] = True
+    for row, cell in enumerate(lists):
+        # A case with a list of values belongs to several slices.
+        columns = [index[_text(value)] for value in cell]
+        members[row, columns] = True
     return Slices(visible(column), _values(index), members)
 
 
@@ -259,10 +258,11 @@ def _values(values: Iterable[str]) -> tuple[str, ...]:
     name of a metric.
     """
     parts = visible_names(values, _name_part)
-    return tuple(
-        visible(value) if _name_part(value) == part else part
-        for value, part in parts.items()
-    )
+    shown = []
+    for value, part in parts.items():
+        is_own = _name_part(value) == part
+        shown.append(visible(value) if is_own else part)
+    return tuple(shown)
 
 
 _NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
@@ -312,7 +312,9 @@ def _parts_by_number(column: str, numbers: Floats, dates: bool, parts: int) -> S
     for column_members in members.T:
         inside = numbers[column_members]
         # Bins are named by the lowest and the highest number in them.
-        names.append(f"{_shown(inside.min(), dates)}..{_shown(inside.max(), dates)}")
+        lowest = _shown(inside.min(), dates)
+        highest = _shown(inside.max(), dates)
+        names.append(f"{lowest}..{highest}")
     starts: list[Edge] = [_start(edge, dates) for edge in edges[1:-1].tolist()]
     # The first bin also holds lower values, and the last one higher values.
     ends = tuple(zip([None, *starts], [*starts, None], strict=True))
@@ -337,13 +339,16 @@ def slices_of_times(column: str, values: Sequence[Any]) -> dict[str, Slices]:
     named = [None if day is None else names_of_day(day) for day in days]
     months = [moment.month if moment else None for moment in moments]
     found = {}
+    different_months = {*months} - {None}
+    different_days = {*days} - {None}
+    different_hours = {*hours} - {None}
     # As many months as bins, at least, and at most as many as can be slices.
-    if BINS < len({*months} - {None}) <= MOST:
+    if BINS < len(different_months) <= MOST:
         found[MONTH] = slices_of_values(column + MONTH, months)
     # Of one day, or one hour, nothing can be compared.
-    if len({*days} - {None}) > 1:
+    if len(different_days) > 1:
         found[WEEKDAY] = slices_of_values(column + WEEKDAY, named)
-    if len({*hours} - {None}) > 1:
+    if len(different_hours) > 1:
         found[HOUR] = _ranges_of_hours(column + HOUR, hours)
     return found
 

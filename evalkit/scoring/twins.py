@@ -47,7 +47,10 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
     verdict, are no twins.
     """
     judged = [job for job in jobs if job.verdicts]
-    keys = [_Key(job.dataset, _judges(job.verdicts)) for job in judged]
+    keys = []
+    for job in judged:
+        judges = _judges(job.verdicts)
+        keys.append(_Key(job.dataset, judges))
     jobs_with_key = Counter(keys)
     # {(key, verdicts): names of jobs}, in the order of the jobs.
     groups: dict[tuple[_Key, frozenset[tuple[Any, ...]]], list[str]] = {}
@@ -63,7 +66,10 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
 
 
 def _judges(verdicts: Sequence[Verdict]) -> frozenset[str]:
-    return frozenset(judge for (judge,) in field_values(verdicts, "judge"))
+    judges = set()
+    for (judge,) in field_values(verdicts, "judge"):
+        judges.add(judge)
+    return frozenset(judges)
 
 
 def _outcomes(verdicts: Sequence[Verdict]) -> frozenset[tuple[Any, ...]]:
@@ -75,4 +81,6 @@ def _outcomes(verdicts: Sequence[Verdict]) -> frozenset[tuple[Any, ...]]:
 
 
 def _answers(items: Sequence[ItemVerdict]) -> tuple[tuple[Any, ...], ...]:
-    return tuple((item.id, item.answer) for item in items)
+    """Return the answer of each item with its id."""
+    answers = [(item.id, item.answer) for item in items]
+    return tuple(answers)

@@ -147,7 +147,9 @@ def _drop_headers(columns: Columns) -> None:
     # Gradebooks have the most points below the header.
     row = [column[0] for column in columns.cells.values() if column]
     filled = [cell for cell in row if cell is not None]
-    if not filled or len(columns) < 2:
+    if not filled:
+        return
+    if len(columns) < 2:
         return
     first_text = cell_text(filled[0])
     is_above = fold(first_text) in _MOST_POINTS
@@ -249,7 +251,11 @@ def _unmix(columns: Columns) -> None:
     for name, column in [*columns.cells.items()]:
         # The types of cells, without a look at each in Python.
         kinds = {*map(type, column)} - {type(None)}
-        if dict not in kinds or len(kinds) < 2 or list in kinds:
+        if dict not in kinds:
+            continue
+        if len(kinds) < 2:
+            continue
+        if list in kinds:
             continue
         words = {cell for cell in column if cell is not None and type(cell) is not dict}
         objects = [cell for cell in column if type(cell) is dict]
@@ -258,7 +264,9 @@ def _unmix(columns: Columns) -> None:
             for key in dict.fromkeys(key for cell in objects for key in cell)
             if _has_words(key, objects, words)
         ]
-        if len(keys) != 1 or len(words) > _MOST_WORDS:
+        if len(keys) != 1:
+            continue
+        if len(words) > _MOST_WORDS:
             continue
         [key] = keys
         columns.cells[name] = [
@@ -302,7 +310,11 @@ def _has_words(
 def _is_unnamed_total(columns: Columns, row: int) -> bool:
     """Return whether a row has only figures and not what each row before it has: its first cell."""
     first, *further = columns.cells.values()
-    if len(further) < 2 or first[row] is not None or row <= _LAST_ROWS:
+    if len(further) < 2:
+        return False
+    if first[row] is not None:
+        return False
+    if row <= _LAST_ROWS:
         return False
     figures = [cell for column in further if (cell := column[row]) is not None]
     # Every row before has a first cell, and this one lacks it.

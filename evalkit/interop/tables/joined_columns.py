@@ -45,7 +45,9 @@ def join_one_hot(parts: Parts) -> None:
         if side is None and _TIES.intersection(words[-1:]):
             side = "tie"
         is_marked = column.is_binary or column.kind == "flag"
-        if side is None or not is_marked:
+        if side is None:
+            continue
+        if not is_marked:
             continue
         base_words = [word for word in words if word not in _NOT_IN_BASE]
         base_name = " ".join(base_words)
@@ -56,7 +58,9 @@ def join_one_hot(parts: Parts) -> None:
         has_both = {"a", "b"} <= sides.keys()
         # A name that says nothing about winners needs all three columns.
         is_known = matches(base_name, "value") or "tie" in sides
-        if not has_both or not is_known:
+        if not has_both:
+            continue
+        if not is_known:
             continue
         rows = range(len(parts.columns))
         winners = [_one_hot(parts.typed, sides, row) for row in rows]
@@ -127,7 +131,9 @@ def join_votes(parts: Parts) -> None:
         # `n` is a number here, and no answer.
         words = words[1:] if words[:1] == ("n",) else words
         counted = [word for word in words if word in verdict_words]
-        if len(counted) != 1 or not _has_counts(column):
+        if len(counted) != 1:
+            continue
+        if not _has_counts(column):
             continue
         [verdict_word] = counted
         base = tuple(word for word in words if word != verdict_word)
@@ -160,7 +166,9 @@ def _join_share(
         and tuple(part for part in tokens(total) if part not in _TOTAL) == base
         and _has_counts(column)
     ]
-    if word not in meanings or len(totals) != 1:
+    if word not in meanings:
+        return
+    if len(totals) != 1:
         return
     opposite = {"pass": "fail", "fail": "pass"}
     [total] = totals
@@ -204,7 +212,9 @@ def _most(parts: Parts, columns: Mapping[str, str], row: int) -> str | None:
         votes[word] = column.numbers.get(text, 0.0)
     most = max(votes.values())
     words = [word for word, count in votes.items() if count == most]
-    if not most or len(words) > 1:
+    if not most:
+        return None
+    if len(words) > 1:
         return None
     return words[0]
 
@@ -302,7 +312,9 @@ def _replace(
 
 
 def _higher(first: float | None, second: float | None) -> str | None:
-    if first is None or second is None:
+    if first is None:
+        return None
+    if second is None:
         return None
     if first == second:
         return "tie"

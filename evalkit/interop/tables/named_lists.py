@@ -74,10 +74,14 @@ def _are_named_values(lists: Lists) -> bool:
     names = set()
     for cell in filled:
         for pair in cell:
-            if not isinstance(pair, list) or len(pair) != len(_NAMED_VALUE):
+            if not isinstance(pair, list):
+                return False
+            if len(pair) != len(_NAMED_VALUE):
                 return False
             name, value = pair
-            if not isinstance(name, str) or isinstance(value, dict | list):
+            if not isinstance(name, str):
+                return False
+            if isinstance(value, dict | list):
                 return False
             names.add(name)
         if len({name for name, _ in cell}) < len(cell):
@@ -143,7 +147,9 @@ def _has_names(key: str, items: Sequence[Item]) -> bool:
     names = set()
     for item in items:
         value = item.get(key)
-        if not isinstance(value, str | int) or isinstance(value, bool):
+        if not isinstance(value, str | int):
+            return False
+        if isinstance(value, bool):
             return False
         names.add(str(value)[:_LONGEST_NAME])
     return "" not in names and len(names) <= _MOST_NAMES
@@ -224,8 +230,9 @@ def _has_objects(column: Sequence[Any]) -> bool:
     filled = [cell for cell in column if cell]
     if not all(isinstance(cell, list) for cell in filled):
         return False
-    objects = all(isinstance(item, dict) for cell in filled for item in cell)
-    return objects and not is_conversation(filled[0])
+    items = [item for cell in filled for item in cell]
+    are_objects = all(isinstance(item, dict) for item in items)
+    return are_objects and not is_conversation(filled[0])
 
 
 def _is_rated(name: str) -> bool:
@@ -306,8 +313,10 @@ def _are_names(name: str, column: Lists) -> bool:
         return False
     if any(len({*cell}) < len(cell) for cell in filled):
         return False
-    words = {*items}
-    if not 1 < len(words) <= _MOST_NAMES or max(map(len, words)) > _LONGEST_NAME:
+    words = set(items)
+    if not 1 < len(words) <= _MOST_NAMES:
+        return False
+    if max(map(len, words)) > _LONGEST_NAME:
         return False
     last_word = tokens(name)[-1:] or ("",)
     of_criteria = matches(last_word[0].removesuffix("s"), "criterion")

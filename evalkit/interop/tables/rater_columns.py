@@ -68,7 +68,9 @@ def is_rater_name(name: str) -> bool:
     _, clear = strength(name)
     if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
         return False
-    if says_agreement(name) or _UNIT.search(name):
+    if says_agreement(name):
+        return False
+    if _UNIT.search(name):
         return False
     # `n_annotators` is a number of raters.
     if len(tokens(name)) > 1 and tokens(name)[0] in _NUMBER_OF:
@@ -150,9 +152,15 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         return True
     if column.is_numeric and _counts_people(name):
         return True
-    if len(tokens(last_part)) > 1 or not matches(last_part, "rater") or is_model(name):
+    if len(tokens(last_part)) > 1:
         return False
-    if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
+    if not matches(last_part, "rater"):
+        return False
+    if is_model(name):
+        return False
+    if shares_words(name, typed):
+        return False
+    if column.share(column.flags) > MOSTLY:
         return False
     if column.stated:
         return False
@@ -178,7 +186,9 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
 def _counts_people(name: str) -> bool:
     """Return whether a name is the plural of a word for raters, as `annotators`."""
     parts = tokens(name)
-    if len(parts) != 1 or not parts[0].endswith("s"):
+    if len(parts) != 1:
+        return False
+    if not parts[0].endswith("s"):
         return False
     singular = parts[0].removesuffix("s")
     return matches(singular, "rater") or singular in _USERS
@@ -188,7 +198,9 @@ def _has_numbered_people(name: str, column: TypedColumn) -> bool:
     """Return whether a column named after people has a few of them by number, as `user_7`."""
     numbered = [_NUMBERED.fullmatch(word.strip()) for word in column.words]
     people = {match[1].casefold() if match else "" for match in numbered}
-    if len(people) != 1 or len(numbered) < _FEWEST_PEOPLE:
+    if len(people) != 1:
+        return False
+    if len(numbered) < _FEWEST_PEOPLE:
         return False
     [who] = people
     initial = tokens(name)[0][:1]
@@ -225,7 +237,9 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     # Numbers of votes are counts, and not the verdict.
     if column.is_numeric and not _COUNTED.isdisjoint(tokens(name)):
         return False
-    if computed or _is_about_verdicts(name, column, typed):
+    if computed:
+        return False
+    if _is_about_verdicts(name, column, typed):
         return False
     # `tone.value` with `tone` in all rows repeats what is judged.
     words = {fold(word) for word in column.words}
@@ -243,7 +257,9 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if _names_parts(name, column) and not shares_words(name, typed):
         return False
     many = column.kind == "text" and _has_many_classes(name, column, typed)
-    if not (many or column.may_be_verdict) or is_names_of_raters(name, typed):
+    if not (many or column.may_be_verdict):
+        return False
+    if is_names_of_raters(name, typed):
         return False
     last_part = PATH.split(name)[-1]
     # `feedback_rating` is a rating, and no comment.
@@ -267,7 +283,9 @@ def _counts_rows(column: TypedColumn) -> bool:
 def _names_parts(name: str, column: TypedColumn) -> bool:
     """Return whether a column such as `doc` has parts of units by number, as `d7`."""
     last_word = tokens(name)[-1:]
-    if _PARTS_OF_UNITS.isdisjoint(last_word) or column.is_numeric:
+    if _PARTS_OF_UNITS.isdisjoint(last_word):
+        return False
+    if column.is_numeric:
         return False
     return all(_NUMBERED.fullmatch(word.strip()) for word in column.words)
 
@@ -279,7 +297,11 @@ def _is_answer(
     words that judge.
     """
     parts = tokens(PATH.split(name)[-1])
-    if len(parts) < 2 or not matches(parts[-1], "response") or column.is_numeric:
+    if len(parts) < 2:
+        return False
+    if not matches(parts[-1], "response"):
+        return False
+    if column.is_numeric:
         return False
     words = {fold(word) for word in column.words}
     # The columns of judges and people whose words judge.
@@ -300,7 +322,9 @@ def _is_about_verdicts(
     """Return whether a column of words is about verdicts, as `gold_source`, or names
     the model that judged.
     """
-    if column.is_numeric or column.share(column.flags) >= MOSTLY:
+    if column.is_numeric:
+        return False
+    if column.share(column.flags) >= MOSTLY:
         return False
     if any("@" in word for word in column.words) and all(
         "@" in word or is_model(word) for word in column.words
@@ -319,10 +343,14 @@ def _has_many_classes(
     """Return whether a named rater has many short words that recur, and nearly all are
     also those of another column.
     """
-    if strength(name)[1] < 3 or not 1 < len(column.words) <= _MOST_CLASSES:
+    if strength(name)[1] < 3:
+        return False
+    if not 1 < len(column.words) <= _MOST_CLASSES:
         return False
     words = {fold(word) for word in column.words}
-    if 2 * len(words) > column.total or max(map(len, words)) > LONGEST_WORD:
+    if 2 * len(words) > column.total:
+        return False
+    if max(map(len, words)) > LONGEST_WORD:
         return False
     return any(
         len(words & {fold(word) for word in other.words}) >= MOSTLY * len(words)
@@ -335,9 +363,9 @@ def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether a column of people has the same name and values, as
     `human_success` next to `success`.
     """
-    if says_agreement(name) or any(
-        matches(name, group) for group in ("measured", "doubt")
-    ):
+    if says_agreement(name):
+        return False
+    if any(matches(name, group) for group in ("measured", "doubt")):
         return False
     return any(
         matches(twin, "human")
@@ -375,7 +403,11 @@ def _has_levels(
     """Return whether a column that is named as a measure has the words of another
     rater, as `gpt_level` may.
     """
-    if says_agreement(name) or column.is_numeric or strength(name)[1] < 2:
+    if says_agreement(name):
+        return False
+    if column.is_numeric:
+        return False
+    if strength(name)[1] < 2:
         return False
     return matches(name, "measured") and shares_words(name, typed)
 
@@ -386,7 +418,11 @@ def _has_classes(
     """Return whether a column such as `matched_intent` has classes of another column,
     and no flags of agreement.
     """
-    if not says_agreement(name) or column.is_numeric or column.flags:
+    if not says_agreement(name):
+        return False
+    if column.is_numeric:
+        return False
+    if column.flags:
         return False
     return len(column.words) > 1 and shares_words(name, typed)
 

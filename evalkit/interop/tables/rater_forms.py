@@ -21,7 +21,9 @@ def keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     judges = raters.criteria or raters.judges
     judged = {is_score(typed[name]) for name in judges}
     labeled = {is_score(typed[name]) for name in raters.labels}
-    if len(labeled) < 2 or len(judged) != 1:
+    if len(labeled) < 2:
+        return
+    if len(judged) != 1:
         return
     for name in list(raters.labels):
         if is_score(typed[name]) not in judged:
@@ -41,7 +43,9 @@ def drop_other_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
         compared = [typed[name] for name in opposite if not typed[name].is_numeric]
         worded = [name for name in group if not typed[name].is_numeric]
         meeting = [name for name in worded if _meets(typed[name], compared)]
-        if not compared or not meeting:
+        if not compared:
+            continue
+        if not meeting:
             continue
         first = next(iter(opposite))
         for name in worded:
@@ -127,12 +131,16 @@ def _has_flags(column: TypedColumn) -> bool:
 def drop_scores_of_judges(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Drop the scores of a judge who also gives words, if all labels are words."""
     labels = [typed[name] for name in raters.labels]
-    if not labels or any(map(is_score, labels)):
+    if not labels:
+        return
+    if any(map(is_score, labels)):
         return
     worded = [name for name in raters.judges if not is_score(typed[name])]
     for name in list(raters.judges):
         rater = _rater(name)
-        if name in worded or not rater:
+        if name in worded:
+            continue
+        if not rater:
             continue
         twins = [twin for twin in worded if _rater(twin) == rater]
         if twins:

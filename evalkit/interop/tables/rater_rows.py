@@ -32,7 +32,9 @@ def name_raters(parts: Parts) -> None:
 def _names_both(column: TypedColumn) -> bool:
     """Return whether a few words name judges and people, and perhaps measures."""
     words = list(column.words)
-    if not 2 <= len(words) <= _MOST_KINDS or column.is_numeric:
+    if not 2 <= len(words) <= _MOST_KINDS:
+        return False
+    if column.is_numeric:
         return False
     roles = set()
     for word in words:
@@ -73,7 +75,11 @@ def _is_finer(name: str, kind: str, typed: Mapping[str, TypedColumn]) -> bool:
     `rater_id` and `rater_type`.
     """
     column = typed[name]
-    if name == kind or not matches(name, "rater") or column.judges:
+    if name == kind:
+        return False
+    if not matches(name, "rater"):
+        return False
+    if column.judges:
         return False
     pairs = {*zip(column.texts, typed[kind].texts, strict=True)}
     names = {text for text, _ in pairs}

@@ -67,7 +67,9 @@ def stack_of_repeats(
         raise DatasetError(problem, where=where, remedy=remedy)
     # A user who names judges says what each column is.
     are_orders = not choices.judges and _are_pairs(orders, typed)
-    if not orders or not (is_chosen or are_orders):
+    if not orders:
+        return None
+    if not (is_chosen or are_orders):
         return None
     if not is_chosen or not choices.words:
         _ask_for_winners(orders, typed, where, compares=compares)
@@ -167,7 +169,11 @@ def orders_of(
             candidates += _numbered(parts, by_words)
         for swapped, rest in candidates:
             twin = by_words.get(swapped)
-            if twin is None or strength(name)[0] == "label" or not rest:
+            if twin is None:
+                continue
+            if strength(name)[0] == "label":
+                continue
+            if not rest:
                 continue
             columns = typed[name], typed[twin]
             if all(column.may_be_verdict and column.words for column in columns):
@@ -221,7 +227,9 @@ def _are_pairs(
         if any(column.is_numeric for column in columns) and not numbered:
             return False
         # A tie may be in one order only.
-        if len(words[0] & words[1]) < 2 or len(words[0] ^ words[1]) > 2:
+        if len(words[0] & words[1]) < 2:
+            return False
+        if len(words[0] ^ words[1]) > 2:
             return False
     return True
 
@@ -254,7 +262,9 @@ def _ask_for_winners(
         shown = {"A": "FIRST", "B": "SECOND"}
         for word, side in sides.items():
             by_place += ("--map", f"{rater}:{word}={shown[side]}")
-    if not by_place or not compares:
+    if not by_place:
+        return
+    if not compares:
         return
     key = ("--key", ALL_ORDERS)
     listed = ", ".join(f"'{name}'" for name in columns)

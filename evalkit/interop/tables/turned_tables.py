@@ -25,7 +25,9 @@ def turned(rows: Rows) -> Rows | None:
     """
     location, first_row = rows[0]
     names = [name for name in first_row if name]
-    if len(names) <= _FEWEST_CASES or len(names) <= 2 * len(rows):
+    if len(names) <= _FEWEST_CASES:
+        return None
+    if len(names) <= 2 * len(rows):
         return None
     head, *cases = names
     raters = [row.get(head) for _, row in rows]
@@ -37,19 +39,22 @@ def turned(rows: Rows) -> Rows | None:
     words = {str(row.get(name)) for _, row in rows for name in cases}
     if len(words) > _MOST_WORDS and not _are_numbered(cases):
         return None
-    return [
-        (
-            f"{location} column {name}",
-            {_CASE: name, **{row[head]: row.get(name) for _, row in rows}},
-        )
-        for name in cases
-    ]
+    cases_as_rows = []
+    for name in cases:
+        verdicts = {row[head]: row.get(name) for _, row in rows}
+        case = {_CASE: name, **verdicts}
+        cases_as_rows.append((f"{location} column {name}", case))
+    return cases_as_rows
 
 
 def _are_raters(head: str, raters: Sequence[Any], cases: Sequence[str]) -> bool:
     """Return whether the first cells name who judged, each once."""
     are_texts = all(isinstance(rater, str) and rater.strip() for rater in raters)
-    if not are_texts or len({*raters}) < len(raters) or _CASE in raters:
+    if not are_texts:
+        return False
+    if len({*raters}) < len(raters):
+        return False
+    if _CASE in raters:
         return False
     if matches(head, "rater"):
         return all(map(names_rater, raters)) or _are_numbered(cases)

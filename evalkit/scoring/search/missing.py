@@ -63,8 +63,15 @@ def missing_in(
         return None
     rate = float(share[most])
     n = int(units[most])
-    low, high = map(round_metric, clopper_pearson(rate, n, confidence))
-    return most, Metric(MISSING_WHERE, round_metric(rate), low, high, n)
+    low, high = clopper_pearson(rate, n, confidence)
+    metric = Metric(
+        MISSING_WHERE,
+        round_metric(rate),
+        round_metric(low),
+        round_metric(high),
+        n,
+    )
+    return most, metric
 
 
 def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:

@@ -54,7 +54,8 @@ def runs_of_parts(labeled: Ints, cases: int) -> Slices:
         cases: the number of all cases.
     """
     # Parts have about as many labeled cases each; the last one ends with the data.
-    starts = [int(part[0]) for part in np.array_split(labeled, PARTS)]
+    parts = np.array_split(labeled, PARTS)
+    starts = [int(part[0]) for part in parts]
     edges = [0, *starts[1:], cases]
     # Which labeled cases are before each edge.
     before = np.searchsorted(labeled, edges)
@@ -71,8 +72,11 @@ def runs_of_parts(labeled: Ints, cases: int) -> Slices:
         # Cases are counted from 1 in sentences.
         names.append(f"{start + 1}..{stop}")
         ends.append((start + 1, stop + 1))
-        members.append((start <= numbers) & (numbers < stop))
-    return Slices(PLACE, tuple(names), np.stack(members, axis=1), tuple(ends), True)
+        is_inside = (start <= numbers) & (numbers < stop)
+        members.append(is_inside)
+    # shape (cases, slices)
+    stacked = np.stack(members, axis=1)
+    return Slices(PLACE, tuple(names), stacked, tuple(ends), computed=True)
 
 
 def _is_sorted(outcomes: Outcomes) -> bool:
@@ -126,8 +130,9 @@ def _changes_by_chance(values: Floats) -> float:
     n = len(values)
     # n - 1 neighbors, which differ as often as two different rows do.
     pairs = max(n * (n - 1), 1)
-    same = (counts * (counts - 1)).sum() / pairs
-    return float((n - 1) * (1 - same))
+    equal_pairs = (counts * (counts - 1)).sum()
+    different = 1 - equal_pairs / pairs
+    return float((n - 1) * different)
 
 
 def _rank_correlation(values: Floats) -> float:
@@ -135,7 +140,8 @@ def _rank_correlation(values: Floats) -> float:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     # The mean rank of equal values.
     ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[inverse]
+    mean_ranks = ends - (counts - 1) / 2
+    ranks = mean_ranks[inverse]
     if np.ptp(ranks) == 0:
         return 0.0
     order = np.arange(len(values))

@@ -131,11 +131,13 @@ class _FlatSlices:
     def with_places(self, places_: Slices) -> _FlatSlices:
         """Return the slices with other places in the data."""
         first = len(self.of) - self.placed
-        of = [(places_, index) for index in range(len(places_.values))]
-        members = np.concatenate([self.members[:, :first], places_.members], axis=1)
-        return replace(
-            self, placed=len(of), of=[*self.of[:first], *of], members=members
-        )
+        kept = self.of[:first]
+        placed = [(places_, index) for index in range(len(places_.values))]
+        # shape (cases, slices)
+        members_kept = self.members[:, :first]
+        members = np.concatenate([members_kept, places_.members], axis=1)
+        of = [*kept, *placed]
+        return replace(self, placed=len(placed), of=of, members=members)
 
     def is_crossed(self, index: int) -> bool:
         """Return whether a slice is of two columns."""
@@ -148,17 +150,17 @@ def _flat(
     """Return the slices, without those of columns that say which verdicts are right."""
     units = np.bincount(outcomes.case, outcomes.units, cases)
     wrong = np.bincount(outcomes.case, outcomes.wrong, cases)
-    used = [
-        column
-        for column in columns.slices
-        if not (outcomes.counted and says_who_is_right(column, units, wrong))
-    ]
+    used = []
+    for column in columns.slices:
+        tells = outcomes.counted and says_who_is_right(column, units, wrong)
+        if not tells:
+            used.append(column)
     names = {column.column for column in used}
-    pairs = [
-        column
-        for column in columns.crossed
-        if names.issuperset(column.column.split(CROSS))
-    ]
+    pairs = []
+    for column in columns.crossed:
+        crossed_names = column.column.split(CROSS)
+        if names.issuperset(crossed_names):
+            pairs.append(column)
     without = [column for column in columns.without if column.column in names]
     simple = sum(len(column.values) for column in (*used, *without))
     by_place = []
@@ -168,7 +170,10 @@ def _flat(
     if not every:
         return None
     placed = sum(len(column.values) for column in by_place)
-    of = [(column, index) for column in every for index in range(len(column.values))]
+    of = []
+    for column in every:
+        of += [(column, index) for index in range(len(column.values))]
+    # shape (cases, slices)
     members = np.concatenate([column.members for column in every], axis=1)
     return _FlatSlices(used, simple, placed, of, members)
 
@@ -353,7 +358,8 @@ class _Judge:
                 if not name.startswith(RATE_LEANS):
                     continue
                 inside = self._measured(lean, members)
-                if _is_beyond(inside, self._measured(lean, others)):
+                outside = self._measured(lean, others)
+                if _is_beyond(inside, outside):
                     leans.append((inside.value or 0.0, name, inside))
             if not leans:
                 continue
@@ -398,7 +404,8 @@ class _Judge:
         """Return the slices that are shown to be worse, worst first; a place only for
         what no column shows.
         """
-        differs = tested.enough & (tested.p <= 1 - self.scoring.confidence + 1e-12)
+        level = 1 - self.scoring.confidence + 1e-12
+        differs = tested.enough & (tested.p <= level)
         order = np.argsort(-tested.statistic, kind="stable")
         indices = [int(index) for index in order[differs[order]]]
         first_place = len(slices.of) - slices.placed
@@ -406,14 +413,12 @@ class _Judge:
         if not placed:
             return indices
         # Columns, then the places, and then columns that only go with the place, as lengths may.
-        largest = placed[0]
+        place = slices.members[:, placed[0]]
         columns = [index for index in indices if index < first_place]
         only_placed = [
             index
             for index in columns
-            if self._goes_with(
-                slices.members[:, index], slices.members[:, largest], remaining
-            )
+            if self._goes_with(slices.members[:, index], place, remaining)
         ]
         named = [index for index in columns if index not in only_placed]
         return [*named, *placed, *only_placed]
@@ -422,9 +427,11 @@ class _Judge:
         """Return whether a slice is worse only in a place, which is worse outside the
         slice, too, if any of it is.
         """
-        both = self._excess(slice_ & place & remaining)
-        elsewhere = self._excess(slice_ & ~place & remaining)
-        others = self._excess(place & ~slice_ & remaining)
+        of_slice = slice_ & remaining
+        of_place = place & remaining
+        both = self._excess(of_slice & of_place)
+        elsewhere = self._excess(of_slice & ~place)
+        others = self._excess(of_place & ~slice_)
         if both is None or elsewhere is None or 2 * elsewhere >= both:
             return False
         return others is None or both <= 2 * others
@@ -437,7 +444,8 @@ class _Judge:
         if units < FEW:
             return None
         inside = rows[self.outcomes.case]
-        return float(self.outcomes.residuals[inside].sum()) / units
+        residuals = self.outcomes.residuals[inside]
+        return float(residuals.sum()) / units
 
     def varying(self, columns: Sequence[Slices]) -> dict[str, Metric]:
         """Return the column between whose small groups the judge is not equally good;
@@ -483,7 +491,8 @@ class _Judge:
             # A value is named instead of a pair of values if its other cases are as bad.
             for whole in slices.containing(index):
                 every = slices.members[:, whole] & remaining
-                if whole in differing and self._is_weak(every & ~members, use):
+                outside = every & ~members
+                if whole in differing and self._is_weak(outside, use):
                     return whole, *self._allowed(every)
             return index, allowed, statistic
         return None
@@ -546,7 +555,8 @@ class _Judge:
             measured = replace(measured, value=0.0)
         facts = _facts(slices, index) | {"allows": use, "metric": statistic.name}
         inside = slices.members[self.outcomes.case, index]
-        units = round(float(self.outcomes.units[inside].sum()))
+        units_inside = self.outcomes.units[inside]
+        units = round(float(units_inside.sum()))
         text = json.dumps(facts, ensure_ascii=False)
         return replace(
             measured,

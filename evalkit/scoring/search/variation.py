@@ -106,7 +106,8 @@ def varying(
         deviation = _deviation(column.by_unit(outcomes), outcomes.residuals)
         if deviation < MATERIAL or deviation <= largest:
             continue
-        if _p(column.by_unit(outcomes), outcomes, generator) <= level:
+        p = _p(column.by_unit(outcomes), outcomes, generator)
+        if p <= level:
             largest = deviation
             most = column
     if most is None:
@@ -170,5 +171,6 @@ def _p(group: Ints, outcomes: Outcomes, generator: np.random.Generator) -> float
 def _spread(residuals: Floats, group: Ints, sizes: Floats) -> float:
     """Return the sum over groups of the squared sum of residuals by unit."""
     sums = _sums(group, residuals)
-    by_value = sums**2 / sizes
+    squares = sums**2
+    by_value = squares / sizes
     return float(by_value.sum())
