@@ -239,7 +239,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Reply], list[str], int, str]]
         1,
         "no answer came back: ",
     ),
-    "not HTTP": (lambda body: Reply(b"<html>"), ["runner.retries=0"], 1, "no answer came back: "),
+    "not HTTP": (lambda body: Reply(b"<html>"), ["runner.retries=0"], 1, "has no chat completions"),
     "no host": (
         lambda body: said(),
         ["judge.api_base=http://127.0.0.1:9/v1", "runner.retries=0"],
