@@ -156,11 +156,11 @@ def _flat(
         if not tells:
             used.append(column)
     names = {column.column for column in used}
-    pairs = []
-    for column in columns.crossed:
-        crossed_names = column.column.split(CROSS)
-        if names.issuperset(crossed_names):
-            pairs.append(column)
+    pairs = [
+        column
+        for column in columns.crossed
+        if names.issuperset(column.column.split(CROSS))
+    ]
     without = [column for column in columns.without if column.column in names]
     simple = sum(len(column.values) for column in (*used, *without))
     by_place = []
