@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import Metric
+
+_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 (section 2.2) does not allow."""
 
 _SMALL = 0.0095
 _BLANK = (
@@ -88,6 +92,13 @@ _CONTROL = re.compile(
 )
 """C0 and C1 controls, and marks that change the direction of text; a carriage return hides a
 line."""
+
+
+def xml_text(text: str) -> str:
+    """Return a text with a replacement for each character that XML does not allow, not even
+    escaped.
+    """
+    return _NOT_XML.sub("�", text)
 
 
 def visible_names(

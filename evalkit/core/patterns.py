@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-Compiling all patterns of a module takes as long as the rest of its import, and most commands
-need few of them.
+Where a module has many patterns, compiling them is most of the time of its import, and most
+commands need few of them.
 """
 
 from __future__ import annotations

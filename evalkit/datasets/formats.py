@@ -436,7 +436,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     _refuse_document(path, first)
     if has_rules(first):
         # Markdown with the suffix of a table.
-        yield from _rows_of_text(path, [*first, *texts])
+        yield from _rows_of_text(path, _rows_in_text(path, [*first, *texts]))
         return
     if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
         # Lines of an old Mac end so, and the file is one line.
@@ -493,26 +493,36 @@ def _read_text(path: Path) -> Iterator[Placed]:
         yield from _read_json(path)
         return
     _refuse_document(path, lines)
-    if has_rules(lines):
-        yield from _rows_of_text(path, lines)
-        return
     rows = _rows_in_text(path, lines)
+    if has_rules(lines):
+        yield from _rows_of_text(path, rows)
+        return
     # Cells with a delimiter in each line, unless lines or spaces make more of them.
     records = layout_of(lines[:SAMPLE], "\t").rows
     widths = {len(cells) for cells in records if cells}
     if len(widths) == 1 and max(widths) > (len(rows[0][1]) if rows else 1):
         yield from _read_delimited(path, "\t")
         return
-    yield from _rows_of_text(path, lines)
+    yield from _rows_of_text(path, rows)
 
 
 def _refuse_document(path: Path, lines: Sequence[str]) -> None:
+    """Refuse a document such as HTML, whatever the suffix of its file says.
+
+    Raises:
+        DatasetError: If the text begins as one.
+    """
     if document := document_in(lines):
         problem = f"is {document}, and no table of cells"
         raise DatasetError(problem, where=str(path), remedy=SAVED_AS_TABLE)
 
 
 def _rows_in_text(path: Path, lines: Sequence[str]) -> list[TextRow] | None:
+    """Return the rows of the table in a text, the header first; `None` if there is none.
+
+    Raises:
+        DatasetError: If only a part of the table was printed.
+    """
     try:
         return text_rows(lines)
     except CutTableError:
@@ -521,10 +531,13 @@ def _rows_in_text(path: Path, lines: Sequence[str]) -> list[TextRow] | None:
         raise DatasetError(problem, where=str(path), remedy=remedy) from None
 
 
-def _rows_of_text(path: Path, lines: Sequence[str]) -> Iterator[Placed]:
-    """Yield the rows of a table with lines between cells, or aligned by spaces."""
-    rows = _rows_in_text(path, lines)
-    if rows is None or not rows:
+def _rows_of_text(path: Path, rows: Sequence[TextRow] | None) -> Iterator[Placed]:
+    """Yield the rows of a table in a text by the names of its columns.
+
+    Raises:
+        DatasetError: If there is none.
+    """
+    if not rows:
         raise DatasetError("is no table", where=str(path), remedy=SHAPES)
     (number, names), *below = rows
     header = unique_columns(named_columns(names), f"{path}:{number}")

@@ -31,16 +31,8 @@ _KEYS: Final = (
 """Keys of rows, in order, for an object with several lists of objects."""
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
-    *(
-        "columns",
-        "ratings",
-        "pairs",
-        "tests",
-        "test_cases",
-        "conversations",
-        "questions",
-        "list",
-    ),
+    *("columns", "ratings", "pairs", "tests", "test_cases"),
+    *("conversations", "questions", "list"),
     *("value", "nodes", "edges", "hits", "datasetRunItems", "events"),
 )
 """Keys of rows in an object without other lists."""
@@ -68,7 +60,7 @@ def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
     """
     for read in (
         _rows_of_split,
-        _rows_beside_scores,
+        _rows_with_scores,
         _rows_within,
         _rows_of_columns,
         _within,
@@ -118,7 +110,7 @@ def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
     return [dict(zip(names, cells, strict=True)) for cells in data]
 
 
-def _rows_beside_scores(value: Json, _: str) -> list[JsonObject] | None:
+def _rows_with_scores(value: Json, _: str) -> list[JsonObject] | None:
     """Return the rows of a list of objects, each with the fields of the score at its position.
 
     Returns `None` unless there is one such list, as long as `scores`, and no field has two

@@ -263,10 +263,10 @@ def _itemized(
     answers: dict[int, bool] = {}
     for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
         key = (call.get("seed", 0), response, criterion)
-        left_out = _uniform("missing", len(criteria), *key) < call.get("missing", 0.0)
-        if left_out and not several:
+        is_omitted = _uniform("missing", len(criteria), *key) < call.get("missing", 0.0)
+        if is_omitted and not several:
             return _UNDECIDED
-        if left_out:
+        if is_omitted:
             continue
         right = truth == (
             _uniform("slip", several, *key) < call.get("accuracy", ACCURACY)

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
-from evalkit.core.display import brief, dollars, exact, p_value, printable, span
+from evalkit.core.display import (
+    brief,
+    dollars,
+    exact,
+    p_value,
+    printable,
+    span,
+    xml_text,
+)
 from evalkit.core.errors import EvalkitError
 from evalkit.core.image_files import picture_sources
 from evalkit.core.patterns import lazy_pattern
@@ -522,7 +530,6 @@ _MARGIN, _HEAD = 16, 40
 _OPENING = lazy_pattern(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
 # Light colors only: an SVG in a document has the document's light background.
 _COLOR = lazy_pattern(r"(--\w+): light-dark\((#\w+), #\w+\)")
-_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FONT = (
     '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui,'
     " sans-serif"
@@ -550,7 +557,7 @@ def alone(figure: Figure, language: str) -> str:
         f' height="{height}"/><text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
     # XML forbids most control characters, which answers may contain.
-    return _NOT_XML.sub("�", elements)
+    return xml_text(elements)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The weekday and the hour of a time stamp, as it is written: in its own time zone."""
+"""The month, the weekday and the hour of a time stamp, in the time zone in which it is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DAY_NAME: Final = lazy_pattern(
     r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:day|sday|nesday|rsday|urday)?\b"
 )
 _NUMERIC: Final = lazy_pattern(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
-"""A date whose day and month nothing tells apart: only its hour is known."""
+"""A date that may begin with its day or its month: only its hour is known."""
 _CLOCK_ONLY: Final = lazy_pattern(r"\d{1,2}:\d\d")
 _TIME_NAME: Final = lazy_pattern(
     r"(?:^|_|\b)(?:at|time|timestamp|created|updated|date|ts|epoch)(?:$|_|\b)"

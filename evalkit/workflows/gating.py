@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
-from evalkit.core.display import slug
+from evalkit.core.display import slug, xml_text
 from evalkit.core.errors import ConfigError, EvalkitError
 from evalkit.core.image_files import is_image_file
-from evalkit.core.patterns import lazy_pattern
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case
@@ -349,7 +348,6 @@ def unusable(config: RunConfig, metrics: Metrics) -> str | None:
 
 JSON, JUNIT, MARKDOWN = "gate.json", "gate.xml", "gate.md"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = {"held": "✅ held", "failed": "❌ failed", "undecided": "❔ undecided"}
 
 
@@ -395,17 +393,17 @@ def junit(gate: Gate, title: str) -> str:
     }
     counted = {name: str(count) for name, count in counts.items()}
     root = Xml.Element("testsuites", {"name": "evalkit", **counted})
-    suite = Xml.SubElement(root, "testsuite", {"name": _xml(title), **counted})
+    suite = Xml.SubElement(root, "testsuite", {"name": xml_text(title), **counted})
     for ruling in gate.rulings:
         case = Xml.SubElement(
             suite,
             "testcase",
             {
-                "classname": _xml(f"evalkit.{title}"),
-                "name": _xml(f"{ruling.metric} {ruling.rule}"),
+                "classname": xml_text(f"evalkit.{title}"),
+                "name": xml_text(f"{ruling.metric} {ruling.rule}"),
             },
         )
-        message = _xml(f"{ruling.state}: {ruling.why}")
+        message = xml_text(f"{ruling.state}: {ruling.why}")
         if ruling in failed:
             Xml.SubElement(
                 case, "failure", {"message": message, "type": ruling.state}
@@ -422,11 +420,6 @@ def junit(gate: Gate, title: str) -> str:
 
 def _counts_as_failed(ruling: Ruling, gate: Gate) -> bool:
     return ruling.state == "failed" or (gate.strict and ruling.state == "undecided")
-
-
-def _xml(text: str) -> str:
-    # XML cannot hold these characters, not even escaped.
-    return _NOT_XML.sub("�", text)
 
 
 def markdown(gate: Gate, title: str) -> str:

@@ -9,16 +9,13 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
-    CODE,
-    JUDGE,
     PERSON,
     Assessment,
-    Source,
     assessment,
+    source_by_name,
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _OF_SPAN: Final = (
@@ -126,11 +123,7 @@ def _assessed_span(
 
 def _assess(name: str, value: Any, reason: str | None, error: Any) -> Assessment:
     """Return the assessment of a score; its name shows if a person, code or a judge gave it."""
-    source: Source = JUDGE
-    if is_persons(name):
-        source = PERSON
-    elif is_code(name):
-        source = CODE
+    source = source_by_name(name)
     rater = "annotator" if source == PERSON else name
     if isinstance(value, Mapping):
         value = value.get("score")

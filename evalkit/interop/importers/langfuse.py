@@ -16,13 +16,20 @@ from evalkit.interop.layouts.criteria import (
     Assessment,
     Source,
     assessment,
+    source_by_name,
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_code, is_persons
+from evalkit.interop.layouts.rater_names import is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _SOURCES: Final = ("API", "ANNOTATION", "EVAL")
+_SOURCE_NAMES: Final[Mapping[Source, str]] = {
+    CODE: "API",
+    PERSON: "ANNOTATION",
+    JUDGE: "EVAL",
+}
+"""How Langfuse names who gave a score."""
 _NO_VALUE: Final = ("TEXT", "CORRECTION")
 """Types of scores that are texts and no verdicts."""
 _SNAKE: Final = re.compile(r"_([a-z])")
@@ -113,20 +120,11 @@ def _experiment_trace(row: Json) -> Json:
         "output": row["output"],
         "metadata": item.get("metadata"),
         "scores": [
-            {"source": _source_of(str(score.get("name"))), **score}
+            {"source": _SOURCE_NAMES[source_by_name(str(score.get("name")))], **score}
             for score in listed
             if isinstance(score, Mapping)
         ],
     }
-
-
-def _source_of(name: str) -> str:
-    """Return the source of a score that has none, by its name."""
-    if is_persons(name):
-        return "ANNOTATION"
-    if is_code(name):
-        return "API"
-    return "EVAL"
 
 
 def _in_camel_case(row: Json) -> Json:

@@ -11,16 +11,13 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.json_tables import rows_in
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
-    CODE,
-    JUDGE,
     PERSON,
     Assessment,
-    Source,
     assessment,
+    source_by_name,
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, load_object
-from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _CASES: Final = "eval_case_results"
@@ -119,11 +116,7 @@ def _said(candidate: Json) -> Iterator[Assessment]:
         if not isinstance(result, Mapping):
             continue
         name = str(result.get("metric_name") or key)
-        source: Source = JUDGE
-        if is_persons(name):
-            source = PERSON
-        elif is_code(name):
-            source = CODE
+        source = source_by_name(name)
         yield assessment(
             name,
             "annotator" if source == PERSON else name,

@@ -11,16 +11,13 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
-    CODE,
-    JUDGE,
     PERSON,
     Assessment,
-    Source,
     assessment,
+    source_by_name,
 )
 from evalkit.interop.layouts.free_columns import flat, text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_code, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _ANNOTATION: Final = "wandb.annotation."
@@ -114,11 +111,7 @@ def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
     for key, part in verdicts.items():
         # A scorer with one value is named by itself.
         name = f"{scorer}.{key}" if key and len(verdicts) > 1 else scorer
-        source: Source = JUDGE
-        if is_persons(scorer):
-            source = PERSON
-        elif is_code(scorer):
-            source = CODE
+        source = source_by_name(scorer)
         entry = assessment(name, scorer, source, part, reason=reason)
         if entry.word is not None or entry.score is not None:
             yield entry

@@ -121,7 +121,7 @@ def read_assessed(
         return ParsedFile(list(_assessed_answers(units)), notes=tuple(notes))
     if options.winners:
         units = _with_meanings(path, units, options.winners)
-    units = _told_apart(units)
+    units = _with_distinct_raters(units)
     # A tool may list a criterion that never got a value, which would be one more to choose.
     units = _speaking(units)
     every = [entry for unit in units for entry in unit.entries]
@@ -179,7 +179,7 @@ def _with_meanings(
     ]
 
 
-def _told_apart(units: Sequence[Assessed]) -> list[Assessed]:
+def _with_distinct_raters(units: Sequence[Assessed]) -> list[Assessed]:
     """Return the answers with a source in the name of a rater whose name another source
     has, as code and a judge of one name.
     """

@@ -15,7 +15,7 @@ from evalkit.core.values import frozen
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS
-from evalkit.interop.layouts.rater_names import words_of
+from evalkit.interop.layouts.rater_names import is_code, is_persons, words_of
 from evalkit.interop.layouts.records import NOTHING
 
 Source = Literal["judge", "person", "code"]
@@ -82,6 +82,17 @@ class Assessment:
     def key(self) -> Key:
         """Identify the rater and the criterion."""
         return self.rater, self.name
+
+
+def source_by_name(name: str) -> Source:
+    """Return who gave a score of this name, where nothing else says it: a person, code, or
+    else a judge.
+    """
+    if is_persons(name):
+        return PERSON
+    if is_code(name):
+        return CODE
+    return JUDGE
 
 
 def assessment(

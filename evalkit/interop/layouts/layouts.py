@@ -37,6 +37,7 @@ MORE_THAN_TEXT: Final = (
     "cases with more than text, whose messages are in the metadata: "
 )
 """Note on messages that cannot be shown as text."""
+_NO_OPTIONS: Final = Options()
 PREFIXES: Final = ("score.", "label.", "metadata.")
 """Beginnings of cells for the scores of criteria, the labels of annotators, and metadata."""
 _ALL: Final = (
@@ -166,7 +167,7 @@ def record_of(
     cells: Cells,
     location: str,
     unit: Unit,
-    options: Options = Options(),  # noqa: B008 - it is frozen
+    options: Options = _NO_OPTIONS,
     question: str = "",
     said: Sequence[RecordedJudgment] = (),
 ) -> Record:
@@ -373,7 +374,7 @@ def judgment_of(
     cells: Cells,
     unit: Unit,
     location: str,
-    options: Options = Options(),  # noqa: B008
+    options: Options = _NO_OPTIONS,
 ) -> RecordedJudgment:
     """Return the judgment of a row of cells; see `record_of`."""
     sample = number(cells.get("sample"))

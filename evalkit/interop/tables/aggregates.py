@@ -113,7 +113,7 @@ def is_resolved(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     return resolves and column.total >= _NEARLY_ALL * len(column.cells)
 
 
-def is_beside(name: str, group: Sequence[str]) -> bool:
+def shares_path(name: str, group: Sequence[str]) -> bool:
     """Return whether a path begins as those of a group do, as `jury.final` next to
     `jury.gpt-4o`.
     """

@@ -24,6 +24,7 @@ from evalkit.interop.tables.words import (
     begins,
     fold,
     is_model,
+    is_word_for_people,
     matches,
     tokens,
     word_group,
@@ -190,8 +191,7 @@ def _counts_people(name: str) -> bool:
         return False
     if not parts[0].endswith("s"):
         return False
-    singular = parts[0].removesuffix("s")
-    return matches(singular, "rater") or singular in _USERS
+    return is_word_for_people(parts[0].removesuffix("s"))
 
 
 def _has_numbered_people(name: str, column: TypedColumn) -> bool:

@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping
 from evalkit.interop.tables.column_types import MOSTLY, TypedColumn
 from evalkit.interop.tables.likely_raters import is_score
 from evalkit.interop.tables.rater_roles import Raters
-from evalkit.interop.tables.words import fold, is_model, matches, tokens, word_group
-
-_USERS = word_group("user")
-"""Words for those who may have numbers."""
+from evalkit.interop.tables.words import (
+    fold,
+    is_model,
+    is_word_for_people,
+    matches,
+    tokens,
+)
 
 
 def keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
@@ -76,17 +79,9 @@ def drop_ids_of_raters(typed: Mapping[str, TypedColumn], raters: Raters) -> None
         # Ids or a number of people: no other rater gives some of them.
         is_apart = bool(given) and not given.issuperset(numbers)
         has_others = len(raters.labels) > 1
-        if whole and is_apart and has_others and _names_people(name):
+        if whole and is_apart and has_others and is_word_for_people(name):
             del raters.labels[name]
             raters.unused[name] = "numbers that no other rater gives"
-
-
-def _names_people(name: str) -> bool:
-    """Return whether a name is one word for people, of whom a column may have the ids."""
-    parts = tokens(name)
-    if len(parts) != 1:
-        return False
-    return matches(name, "rater") or parts[0].removesuffix("s") in _USERS
 
 
 def _drop_single_words(typed: Mapping[str, TypedColumn], raters: Raters) -> None:

@@ -16,8 +16,8 @@ from evalkit.interop.tables.aggregates import (
     find_sums,
     has_numbered_twin,
     is_aggregate,
-    is_beside,
     is_resolved,
+    shares_path,
 )
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import (
@@ -243,7 +243,7 @@ def _drop_sums(
             len(group) <= _FEWEST_SUMMED
             and name in raters.labels
             and is_resolved(name, typed)
-            and not is_beside(name, group)
+            and not shares_path(name, group)
         )
     }
     sums = find_sums(summed, group, typed)

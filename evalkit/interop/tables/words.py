@@ -156,6 +156,16 @@ def names_rater(value: str) -> bool:
     return by_word or is_model(value) or is_first_name(value)
 
 
+def is_word_for_people(name: str) -> bool:
+    """Return whether a name is one word for raters or users, of whom a column may have
+    the ids or the number.
+    """
+    parts = tokens(name)
+    if len(parts) != 1:
+        return False
+    return matches(name, "rater") or parts[0].removesuffix("s") in word_group("user")
+
+
 @cache
 def _first_names() -> frozenset[str]:
     return frozenset(known_words()["names"]["first_names"])

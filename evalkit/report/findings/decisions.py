@@ -440,7 +440,7 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             units=counted(decision.unit, decision.metric.n),
         )
     disputed = known(metrics, DISPUTED)
-    # Of several annotators, who leave out the cases that they disagree on.
+    # Of several annotators, who gave no common label to the cases that they disagree on.
     if decision.reason == "picked" and disputed is not None:
         values = {"hits": round((disputed.value or 0.0) * disputed.n), "n": disputed.n}
         return _REASONS["disputed"].fill(evidence=evidence(decision), **values)

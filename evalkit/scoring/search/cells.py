@@ -41,8 +41,8 @@ def cell_of(case: Case, column: str) -> Any:
         column: the column; `length` is the mean length of its responses, `prompt_length` that of
             its prompt, `model` the systems of its responses, `model_pair` both of a pair,
             `length_ratio` that of the lengths of its responses, and `item` and `tag` are those of
-            its checklist. `created_at:weekday` and `created_at:hour` are parts of the time stamp in
-            `created_at`.
+            its checklist. `created_at:month`, `created_at:weekday` and `created_at:hour` are parts
+            of the time stamp in `created_at`.
     """
     value = case.metadata.get(column)
     if value is not None:

@@ -119,7 +119,7 @@ class SearchedColumns:
         placed: whether places in the data are slices, too: no column has the name of theirs.
         groups: columns that have too many values for slices, but several cases of most values.
         without: of columns that some cases have no value in, the slice of these cases.
-        derived: what is a slice and no stratum: weekdays and hours of time stamps, which
+        derived: what is a slice and no stratum: months, weekdays and hours of time stamps, which
             systems a pair compares, and how far the lengths of its responses differ.
     """
 

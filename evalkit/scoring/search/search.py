@@ -128,14 +128,14 @@ class _FlatSlices:
             if slices.column in parts and self.members[inside, other].all():
                 yield other
 
-    def with_places(self, places_: Slices) -> _FlatSlices:
+    def with_places(self, of_places: Slices) -> _FlatSlices:
         """Return the slices with other places in the data."""
         first = len(self.of) - self.placed
         kept = self.of[:first]
-        placed = [(places_, index) for index in range(len(places_.values))]
+        placed = [(of_places, index) for index in range(len(of_places.values))]
         # shape (cases, slices)
         members_kept = self.members[:, :first]
-        members = np.concatenate([members_kept, places_.members], axis=1)
+        members = np.concatenate([members_kept, of_places.members], axis=1)
         of = [*kept, *placed]
         return replace(self, placed=len(placed), of=of, members=members)
 
