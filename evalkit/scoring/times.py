@@ -43,6 +43,8 @@ _TIME_NAME: Final = lazy_pattern(
 )
 _EPOCH: Final = (946_684_800, 4_102_444_800)
 """Seconds since 1970 of the years 2000 and 2100; milliseconds are a thousand times as many."""
+_LONGEST_EPOCH: Final = len(str(1000 * _EPOCH[1]))
+"""The most digits of a text with so many milliseconds."""
 _RANGE: Final = lazy_pattern(r"(\d{1,2}):00\.\.(\d{1,2}):59")
 
 
@@ -77,7 +79,7 @@ class Hour:
     def is_named(self, name: str) -> bool:
         """Return whether the hour is in a range such as `22:00..05:59`, or is this number."""
         if name.isdecimal():
-            return int(name) == self.hour
+            return name.lstrip("0") == str(self.hour).lstrip("0")
         found = _RANGE.fullmatch(name)
         if found is None:
             return False
@@ -115,6 +117,8 @@ def moment_of(column: str, value: Any) -> Moment | None:
         return _of_number(column, value)
     text = str(value).strip()
     if text.isdecimal():
+        if len(text) > _LONGEST_EPOCH:
+            return None
         return _of_number(column, int(text))
     weekday = _weekday(text)
     clock = _CLOCK.search(text)
@@ -162,8 +166,11 @@ def _of_number(column: str, value: float) -> Moment | None:
     if not _TIME_NAME.search(column):
         return None
     low, high = _EPOCH
+    # An integer of hundreds of digits cannot be divided.
+    if not low <= value < 1000 * high:
+        return None
     seconds = value if value < high else value / 1000
-    if not low <= seconds < high:
+    if seconds < low:
         return None
     stamp = datetime.fromtimestamp(seconds, UTC)
     return Moment(stamp.weekday(), stamp.hour, f"{stamp:%Y-%m}")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.core.errors import ConfigError
@@ -55,6 +55,17 @@ def test_numbers_are_times_by_the_name_of_their_column(name, scale):
 )
 def test_other_values_are_no_times(value):
     assert moment_of("created_at", value) is None
+
+
+@given(st.text() | st.integers() | st.floats() | st.from_regex(r"\d{4}[-/]\d\d[-/]\d\d.*"))
+@example(5 * 10**9)
+@example(10**400)
+@example("9" * 400)
+@example("9" * 5000)
+def test_no_value_is_too_strange_for_a_time(value):
+    moment = moment_of("created_at", value)
+    assert moment is None or moment.hour is None or 0 <= moment.hour < HOURS
+    assert not Hour(7).is_named("9" * 5000)
 
 
 def test_ranges_of_hours_pass_midnight():
