@@ -25,8 +25,8 @@ from evalkit.core.resources import project
 from evalkit.core.splits import without_labels
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Message
 from evalkit.core.values import Json
-from evalkit.engine.case_run import NEVER_SENT
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging_run import NEVER_SENT
 from evalkit.engine.progress import JudgingResult
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.evaluators.parsing import UnreadableError, drop_thinking

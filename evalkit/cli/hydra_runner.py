@@ -70,7 +70,7 @@ class BackgroundRecordings:
 
     def begin(self, config: TrackingConfig, result: RunResult) -> None:
         """Begin to record a job's run after the previous one is recorded."""
-        from evalkit.tracking import begin_recording
+        from evalkit.tracking.recording import begin_recording
 
         self.settle()
         self._say = speaker(result.config)

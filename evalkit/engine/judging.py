@@ -15,9 +15,9 @@ from evalkit.core.protocols import CompletionCache, Evaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Judgment
 from evalkit.engine.budget import QUESTION, Needs
-from evalkit.engine.case_run import CaseRun
 from evalkit.engine.dispatch import Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
+from evalkit.engine.judging_run import JudgingRun
 from evalkit.engine.progress import JudgingResult, Observe, Tally, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.requests import (
@@ -122,14 +122,14 @@ class Session:
         tally: Tally,
         observe: Observe | None = None,
         evaluator: Evaluator | None = None,
-    ) -> CaseRun:
+    ) -> JudgingRun:
         """Return what judges `cases`, by another evaluator if it is given; it counts in `tally`."""
         evaluator = evaluator or self._evaluator
         calls = PlannedCalls(
             cases, evaluator, [judge.spec for judge in self._own], self._reads
         )
         judgments = Spool[Judgment](folder=self._spool)
-        run = CaseRun(
+        run = JudgingRun(
             evaluator,
             self._everyone,
             self._runner,

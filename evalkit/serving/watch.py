@@ -33,8 +33,8 @@ from evalkit.core.resources import project
 from evalkit.core.scale import Scale
 from evalkit.core.values import frozen
 from evalkit.datasets import with_examples
-from evalkit.engine.case_run import NEVER_SENT
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging_run import NEVER_SENT
 from evalkit.engine.progress import Progress
 from evalkit.judges import check_judges
 from evalkit.report.watch_page import render_watch

@@ -139,7 +139,7 @@ def track(config: RunConfig, result: RunResult) -> RunResult:
     Raises:
         TrackingError: if it could not be recorded.
     """
-    from evalkit.tracking import begin_recording
+    from evalkit.tracking.recording import begin_recording
 
     return begin_recording(config.tracking, result)()
 

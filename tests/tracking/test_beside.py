@@ -10,7 +10,6 @@ from threading import Thread
 
 import pytest
 
-from evalkit import tracking
 from evalkit.cli.console import CommandSettings
 from evalkit.cli.hydra_runner import BackgroundRecordings
 from evalkit.config import TrackingConfig
@@ -18,7 +17,7 @@ from evalkit.core.errors import TrackingError
 from evalkit.runs import read_run, write_run
 from evalkit.runs.folders import read_status
 from evalkit.runs.results import RunResult
-from evalkit.tracking import background, make_tracker, warm_up
+from evalkit.tracking import background, make_tracker, recording, warm_up
 from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 
@@ -129,7 +128,7 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
 ):
     trackers = {None: BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))}
     trackers["away"] = BackgroundTracker(recorder, MlflowTracker("http://127.0.0.1:9", SETTINGS))
-    monkeypatch.setattr(tracking, "make_tracker", lambda config, **_: trackers[config.uri])
+    monkeypatch.setattr(recording, "make_tracker", lambda config, **_: trackers[config.uri])
     recordings, sweep = BackgroundRecordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
     jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
     for job, uri in zip(jobs, (None, "away", None), strict=True):

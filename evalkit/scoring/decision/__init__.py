@@ -3,7 +3,7 @@
 Every sentence, table and gate reads it.
 """
 
-from evalkit.scoring.decision.conclusion import (
+from evalkit.scoring.decision.decision import (
     USES,
     Decision,
     Limit,

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
-from evalkit.scoring.decision.conclusion import Unit
+from evalkit.scoring.decision.decision import Unit
 from evalkit.scoring.decision.thresholds import FEW, SMALL_ORDER_EFFECT
 
 Metrics: TypeAlias = Mapping[str, Metric]

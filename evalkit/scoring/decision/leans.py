@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
-from evalkit.scoring.decision.conclusion import Limit
+from evalkit.scoring.decision.decision import Limit
 from evalkit.scoring.decision.evidence import (
     LABEL_RATE,
     LEAN,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.conclusion import Decision, Limit, Reason
+from evalkit.scoring.decision.decision import Decision, Limit, Reason
 from evalkit.scoring.decision.evidence import (
     ACCURACY,
     BOTTOM,

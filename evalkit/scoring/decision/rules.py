@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.conclusion import Decision, Limit, Reason, Use
+from evalkit.scoring.decision.decision import Decision, Limit, Reason, Use
 from evalkit.scoring.decision.evidence import (
     CLOSE,
     CONCORDANCE,

@@ -53,7 +53,7 @@ AHEAD = 4
 
 
 @dataclass
-class CaseRun:
+class JudgingRun:
     """One run over cases, with what it counts; `Session` has what outlives it."""
 
     evaluator: Evaluator
