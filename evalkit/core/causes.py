@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from evalkit.core.statements import by_case
 from evalkit.core.types import Judgment
 from evalkit.core.values import frozen
 
@@ -62,7 +63,7 @@ def cause_key(judgment: Judgment) -> CauseKey | None:
 def causes_of(judgments: Iterable[Judgment]) -> list[Cause]:
     """Return the causes of unusable answers, most frequent first."""
     causes: dict[CauseKey, Cause] = {}
-    for judgment in judgments:
+    for _, judgment in by_case(judgments):
         key = cause_key(judgment)
         if key is None:
             continue

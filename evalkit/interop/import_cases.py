@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from operator import is_
 from typing import Any
 
 from evalkit.core.annotations import FIRST, chosen
+from evalkit.core.statements import SharedJudgments
 from evalkit.core.types import (
     Annotation,
     Case,
@@ -107,7 +109,7 @@ class _Question:
 
 def to_cases(
     parsed: ParsedFile, source: str
-) -> tuple[list[Case], list[Judgment], list[str]]:
+) -> tuple[list[Case], SharedJudgments, list[str]]:
     """Return the cases and judgments of records, in order, and notes.
 
     The notes are on assumptions and omissions.
@@ -123,7 +125,7 @@ def to_cases(
         if len(questions) > len({record.question for record in records}):
             notes.append(why)
     cases = []
-    judgments = []
+    judgments = _Judgments(source)
     # Questions are removed as they are used, so that a large file is not held twice.
     for name in [*questions]:
         # The order of responses defines A and B of each pair.
@@ -134,14 +136,12 @@ def to_cases(
             else list(question.answers.values())
         )
         cases.append(_build_case(question, order, tally))
-        judgments += _judgments_of(
-            question, [answer.key for answer in order], source, tally
-        )
+        _add_judgments(judgments, question, [answer.key for answer in order], tally)
     notes += [f"{problem}: {number}" for problem, number in tally.items()]
     responses = [response for case in cases for response in case.responses]
     if absent := sum(not response.text for response in responses):
         notes.append(ABSENT.format(absent, len(responses)))
-    return cases, judgments, notes
+    return cases, judgments.shared(), notes
 
 
 def _with_unique_keys(
@@ -405,22 +405,61 @@ def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
     return metadata
 
 
-def _judgments_of(
-    question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
-) -> list[Judgment]:
-    """Return the judgments of a question; a repeated one gets the next free sample.
+class _Judgments:
+    """Judgments as they are made; what is said of several cases is made once."""
+
+    def __init__(self, source: str) -> None:
+        """Start without judgments; `source` is the format that they are read from."""
+        self._read_by = f"import {source}"
+        self._statements: list[Judgment] = []
+        # {what was recorded, unit, order and sample: its index in the statements}.
+        self._known: dict[tuple[int, Unit, Unit, int], int] = {}
+        # An entry for each judgment.
+        self._said = array("q")
+        self._case_ids: list[str] = []
+
+    def add(
+        self,
+        case: str,
+        recorded: RecordedJudgment,
+        unit: Unit,
+        order: Unit,
+        sample: int,
+    ) -> None:
+        """Add a judgment of a case."""
+        # The records live as long as this, so no other object has the same identity.
+        key = (id(recorded), unit, order, sample)
+        statement = self._known.get(key)
+        if statement is None:
+            statement = len(self._statements)
+            self._known[key] = statement
+            self._statements.append(
+                _build_judgment(case, recorded, unit, order, sample, self._read_by)
+            )
+        self._said.append(statement)
+        self._case_ids.append(case)
+
+    def shared(self) -> SharedJudgments:
+        """Return the judgments, in the order in which they were added."""
+        return SharedJudgments(self._statements, self._said, self._case_ids)
+
+
+def _add_judgments(
+    judgments: _Judgments,
+    question: _Question,
+    keys: Sequence[str],
+    tally: Counter[str],
+) -> None:
+    """Add the judgments of a question; a repeated one gets the next free sample.
 
     Args:
+        judgments: The judgments so far.
         question: The records of one question.
         keys: The responses of its case; a judgment has their indices.
-        source: The format, for the judgments.
         tally: Counts the judgments that were numbered here.
     """
     # {(order shown, judge): sample numbers}: repeats are numbered within these.
     taken: dict[tuple[Any, ...], set[int]] = {}
-    judgments = []
-    # One text and one tuple for all: a large file has hundreds of thousands of judgments.
-    read_by = f"import {source}"
     for record in question.records:
         # Indices of the responses in the case, in the order in which the judge saw them.
         order = tuple([keys.index(answer.key) for answer in record.shown])
@@ -442,10 +481,7 @@ def _judgments_of(
             if samples and judgment.sample != sample:
                 tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
-            judgments.append(
-                _build_judgment(question.name, judgment, unit, order, sample, read_by)
-            )
-    return judgments
+            judgments.add(question.name, judgment, unit, order, sample)
 
 
 def _build_judgment(

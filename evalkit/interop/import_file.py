@@ -191,7 +191,7 @@ def imported(parsed: ParsedFile, name: str, path: Path) -> ImportedJudgments:
     settings, guessed = describe_settings(parsed, judgments)
     if parsed.benchmark is not None:
         settings["dataset"] = {"benchmark": parsed.benchmark}
-    lost = sum(judgment.status != "ok" for judgment in judgments)
+    lost = sum(judgment.status != "ok" for _, judgment in judgments.by_case())
     extra = [LOST.format(lost, len(judgments))] if lost and not parsed.unread else []
     if (
         path.is_dir()
@@ -202,7 +202,7 @@ def imported(parsed: ParsedFile, name: str, path: Path) -> ImportedJudgments:
     all_notes = (*parsed.notes, *notes, *guessed, *extra)
     return ImportedJudgments(
         tuple(cases),
-        tuple(judgments),
+        judgments,
         settings,
         all_notes,
         unread=parsed.unread,

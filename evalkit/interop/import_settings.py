@@ -7,6 +7,7 @@ from math import ceil, floor
 from typing import Any
 
 from evalkit.core.scale import fold_class
+from evalkit.core.statements import by_case, statements_of
 from evalkit.core.types import Judgment
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.records import ParsedFile
@@ -30,19 +31,21 @@ def describe_settings(
     parsed: ParsedFile, judgments: Sequence[Judgment]
 ) -> tuple[JsonObject, list[str]]:
     """Return the config settings of the judgments, and notes on assumptions."""
+    # All but the orders of pairs depends on what is said of any case.
+    statements = statements_of(judgments)
     # Judgments of one response have a score or a class, those of two a winner.
-    pointwise = len(judgments[0].unit) == 1
-    judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
-    samples = 1 + max(judgment.sample for judgment in judgments)
+    pointwise = len(statements[0].unit) == 1
+    judges = list(dict.fromkeys(judgment.judge for judgment in statements))
+    samples = 1 + max(judgment.sample for judgment in statements)
     named: dict[str, None] = {}
-    for judgment in judgments:
+    for judgment in statements:
         # Most judgments of a large file have no criteria, or those of the one before.
         if not named.keys() >= judgment.criteria.keys():
             named |= dict.fromkeys(judgment.criteria)
     # Judgments without criteria are on one.
     names_of_criteria = named or (CRITERION,)
     criteria = {name: _criterion(parsed, name) for name in names_of_criteria}
-    weighted = any(judgment.weighted is not None for judgment in judgments)
+    weighted = any(judgment.weighted is not None for judgment in statements)
     mode = "pointwise" if pointwise else "pairwise"
     settings: JsonObject = {
         "judge": _judge_settings(judges, weighted),
@@ -50,7 +53,7 @@ def describe_settings(
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _swap_policy(judgments)},
     }
-    has_items = any(judgment.items for judgment in judgments)
+    has_items = any(judgment.items for judgment in statements)
     if has_items:
         settings["mode"]["name"] = "checklist"
         settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
@@ -63,7 +66,7 @@ def describe_settings(
         return settings, []
     if parsed.rubric:
         return settings | {"rubric": dict(parsed.rubric)}, []
-    class_names = [judgment.class_name for judgment in judgments]
+    class_names = [judgment.class_name for judgment in statements]
     verdicts = [name for name in class_names if name is not None]
     if verdicts:
         classes = _classes(parsed, verdicts)
@@ -71,7 +74,7 @@ def describe_settings(
         listed = ", ".join(classes)
         note = f"{NAMED}: {listed}; set rubric for their meanings or the abstention"
         return settings, [note]
-    values = [value for judgment in judgments for value in judgment.criteria.values()]
+    values = [value for judgment in statements for value in judgment.criteria.values()]
     scale = parsed.scale or guessed_scale(values)
     low, high, step = scale
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
@@ -138,8 +141,8 @@ def _swap_policy(judgments: Sequence[Judgment]) -> str:
     """
     # A judge's pair -> whether it was judged in the case's order.
     orders: dict[tuple[Any, ...], set[bool]] = {}
-    for judgment in judgments:
-        pair = (judgment.judge, judgment.case_id, judgment.unit)
+    for case_id, judgment in by_case(judgments):
+        pair = (judgment.judge, case_id, judgment.unit)
         in_case_order = judgment.shown == judgment.unit
         orders.setdefault(pair, set()).add(in_case_order)
     orders_of_pairs = list(orders.values())

@@ -8,12 +8,14 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from evalkit.core.display import letter
 from evalkit.core.errors import EvalkitError
 from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
+from evalkit.core.statements import by_case
 from evalkit.core.turns import cited_turns, unit_of
 from evalkit.core.types import (
     Case,
@@ -397,9 +399,12 @@ class _Candidate:
 def select_cases(
     cases: Iterable[Case], verdicts: Iterable[Verdict], judgments: Iterable[Judgment]
 ) -> Iterator[tuple[Case, list[Verdict], list[Judgment]]]:
-    """Yield each case with its verdicts and judgments, reading each of the three once."""
-    of_verdicts = _Groups(verdicts)
-    of_judgments = _Groups(judgments)
+    """Yield each case with its verdicts and what is said of it, reading each of the three once.
+
+    Judgments that say the same of several cases are one, which names the first of these cases.
+    """
+    of_verdicts = _Groups((verdict.case_id, verdict) for verdict in verdicts)
+    of_judgments = _Groups(by_case(judgments))
     for case in cases:
         yield case, of_verdicts.take(case.id), of_judgments.take(case.id)
 
@@ -407,10 +412,10 @@ def select_cases(
 class _Groups(Generic[Grouped]):
     """Groups items by case; the items are mostly in case order."""
 
-    def __init__(self, items: Iterable[Grouped]) -> None:
-        self._groups: Iterator[tuple[str, Iterator[Grouped]]] = groupby(
-            items, key=lambda item: item.case_id
-        )
+    def __init__(self, items: Iterable[tuple[str, Grouped]]) -> None:
+        """Start with items, each with its case."""
+        self._groups: Iterator[tuple[str, Iterator[tuple[str, Grouped]]]]
+        self._groups = groupby(items, key=itemgetter(0))
         # {case: its items}, for items that came before their case.
         self._ahead: dict[str, list[Grouped]] = {}
 
@@ -418,10 +423,11 @@ class _Groups(Generic[Grouped]):
         if case_id in self._ahead:
             return self._ahead.pop(case_id)
         for name, group in self._groups:
+            items = [item for _, item in group]
             if name == case_id:
-                return list(group)
+                return items
             # items of a later case, or of one that is not listed
-            self._ahead.setdefault(name, []).extend(group)
+            self._ahead.setdefault(name, []).extend(items)
         return []
 
 

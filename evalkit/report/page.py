@@ -29,6 +29,7 @@ from evalkit.core.image_files import picture_sources
 from evalkit.core.patterns import lazy_pattern
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
+from evalkit.core.statements import statements_of
 from evalkit.core.translation import (
     Message,
     Text,
@@ -461,7 +462,7 @@ def run_files(
         details[CAUSES] = causes
     prompts: Asked | None = None
     # Judgments from a file have no calls whose prompts could be shown.
-    if any(judgment.keys for judgment in result.judgments):
+    if any(judgment.keys for judgment in statements_of(result.judgments)):
         prompts = _prompt_renderer(config, evaluator)
     page, figures = draw_report(result, details, prompts)
     language = language_of(result.config)

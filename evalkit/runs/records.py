@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
@@ -22,6 +23,7 @@ from typing import Any, Final, cast, get_args, get_type_hints
 from evalkit.core.errors import did_you_mean
 from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
+from evalkit.core.statements import SharedJudgments
 from evalkit.core.types import Judgment, Metric
 from evalkit.core.values import Json, JsonObject
 
@@ -96,12 +98,44 @@ _encode_loose = _encoder(allow_nan=True)
 
 def encode_line(value: Any) -> bytes:
     """Return a value as one line of strict JSON in UTF-8; NaN and infinities become texts."""
+    return _one_line(_without_nan(value))
+
+
+def _without_nan(value: Any) -> str:
     try:
-        text = _encode_strict(value)
+        return _encode_strict(value)
     except ValueError:
         # Rare, so only then a second pass: strict JSON has no NaN.
-        text = _encode_strict(json.loads(_encode_loose(value), parse_constant=str))
-    return _one_line(text)
+        return _encode_strict(json.loads(_encode_loose(value), parse_constant=str))
+
+
+def encode_lines(judgments: Iterable[Judgment]) -> Iterator[bytes]:
+    """Yield each judgment as `encode_line` does; what is said of several cases is encoded once."""
+    if not isinstance(judgments, SharedJudgments):
+        yield from map(encode_line, judgments)
+        return
+    # What is said once is not kept: it may be long.
+    times = Counter(judgments.said)
+    ends = {
+        index: _end_of_line(judgments.statements[index])
+        for index, count in times.items()
+        if count > 1
+    }
+    for case_id, index in zip(judgments.case_ids, judgments.said, strict=True):
+        end = ends.get(index)
+        if end is None:
+            yield encode_line(judgments.statements[index])
+        else:
+            yield _one_line(f"{_BEGIN}{_encode_strict(case_id)}{end}")
+
+
+_BEGIN: Final = '{"case_id": '
+
+
+def _end_of_line(judgment: Judgment) -> str:
+    """Return the JSON of a judgment after its case."""
+    begin = _BEGIN + _encode_strict(judgment.case_id)
+    return _without_nan(judgment).removeprefix(begin)
 
 
 def encode_finite(value: Any) -> bytes:

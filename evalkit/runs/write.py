@@ -19,6 +19,7 @@ from evalkit.runs.records import (
     encode_finite,
     encode_judgments,
     encode_line,
+    encode_lines,
     encode_pretty,
     metric_values,
 )
@@ -163,7 +164,7 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
     name = layout.judgments_of(result.config)
     if name == layout.PARQUET:
         return {name: encode_judgments(result.judgments)}
-    return {name: map(encode_line, result.judgments)}
+    return {name: encode_lines(result.judgments)}
 
 
 def _metrics_content(result: RunResult) -> JsonObject:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
-from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -17,8 +16,10 @@ from numpy.typing import NDArray
 
 from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.core.types import Case, Judgment, Ranking, Unit
+from evalkit.core.statements import SharedJudgments
+from evalkit.core.types import Case, Judgment, Unit
 from evalkit.core.values import JsonObject, frozen
+from evalkit.scoring.rankings import implied, is_list
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.statistic import Tally
 
@@ -40,106 +41,6 @@ def kind_of(judgment: Judgment) -> str:
     if cut_off:
         return "budget"
     return judgment.status
-
-
-def is_list(judgment: Judgment) -> bool:
-    """Return whether a judgment is of more than two responses or is a ranking."""
-    return judgment.ranking is not None or len(judgment.unit) > 2
-
-
-def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
-    """Return a ranking as one judgment per pair or per response of its unit, with
-    responses in the order shown.
-
-    The margin of a pair is the difference of its scores. Pairs with an omitted response are
-    missing, and so are all pairs of a ranking that could not be read.
-
-    Args:
-        judgment: the ranking.
-        size: 2 for pairs, 1 for responses.
-        sample: the sample that the judgments count as.
-
-    Raises:
-        ConfigError: if the responses shown or ranked are not those of the unit.
-    """
-    _check_unit(judgment)
-    # response -> its position as shown
-    # All pairs or responses of a ranking keep the order in which the judge saw them.
-    position = {index: at for at, index in enumerate(judgment.shown)}
-    overall = scores_of(judgment.ranking)
-    by_criterion = {n: scores_of(ranking) for n, ranking in judgment.rankings.items()}
-    return [
-        replace(
-            judgment,
-            unit=unit,
-            # Responses of the new unit in the order shown: [i, j] or [j, i].
-            shown=tuple(sorted(unit, key=position.__getitem__)),
-            sample=sample,
-            value=_margin(overall, unit),
-            criteria={
-                n: v
-                for n, scores in by_criterion.items()
-                if (v := _margin(scores, unit)) is not None
-            },
-            ranking=None,
-            rankings={},
-            weighted=None,
-        )
-        for unit in combinations(judgment.unit, size)
-    ]
-
-
-def scores_of(ranking: Ranking | None) -> dict[int, float]:
-    """Return the score in [0, 1] of each ranked response: the share of the others that it beats.
-
-    A tie counts as half. This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by
-    its maximum, where tied responses share their mean rank. A ranking of fewer than two responses
-    has no scores.
-    """
-    ranked = sum(len(group) for group in ranking or ())
-    if ranking is None or ranked < 2:
-        return {}
-    scores: dict[int, float] = {}
-    # The number of responses ranked below the current group.
-    below = ranked
-    for group in ranking:
-        below -= len(group)
-        # Each member beats all below it, and half of the others in its group.
-        scores |= dict.fromkeys(group, (below + (len(group) - 1) / 2) / (ranked - 1))
-    return scores
-
-
-def _check_unit(judgment: Judgment) -> None:
-    """Check that a judgment shows and ranks the responses of its unit.
-
-    Raises:
-        ConfigError: if it does not.
-    """
-    unit = judgment.unit
-    where = f"case '{judgment.case_id}'"
-    if tuple(sorted(judgment.shown)) != unit:
-        raise ConfigError(
-            f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where
-        )
-    for ranking in (judgment.ranking or (), *judgment.rankings.values()):
-        # A response may be ranked once only, but some may be omitted.
-        ranked = [index for group in ranking for index in group]
-        if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
-            raise ConfigError(
-                f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}",
-                where=where,
-            )
-
-
-def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
-    """Return the difference of a pair's scores or the score of a single response,
-    `None` if one is missing.
-    """
-    values = [scores[index] for index in unit if index in scores]
-    if len(values) == len(unit):
-        # A pair: first minus second. A single response: its score minus nothing.
-        return values[0] - sum(values[1:])
-    return None
 
 
 MISSING: Final = -1
@@ -348,6 +249,12 @@ def read_judgments(
             responses.
     """
     rows = _ColumnBuilder(cases, names, classes)
+    # A ranking becomes several rows, each of its own case.
+    if isinstance(judgments, SharedJudgments) and not any(
+        map(is_list, judgments.statements)
+    ):
+        rows.add_shared(judgments)
+        return rows.columns()
     # By judge and case: how many rankings were read, to number implied scores.
     counts: Counter[tuple[str, str]] = Counter()
     for judgment in judgments:
@@ -410,14 +317,18 @@ class _ColumnBuilder:
         # The row of each judgment among the stored rows.
         self._source = array("q")
 
+    def add_shared(self, judgments: SharedJudgments) -> None:
+        """Add judgments whose statements become one row each, as the first rows."""
+        for statement in judgments.statements:
+            self._add_row(statement, STATED)
+        self._source.extend(judgments.said)
+        for number, (case_id, statement) in enumerate(judgments.by_case()):
+            self._case.append(self._index_of(case_id))
+            self._answer.append(_answer_number(statement, number))
+
     def add(self, judgment: Judgment, origin: int) -> None:
         """Add a judgment as a row; one that says the same of another case is stored once."""
-        case = self._cases.get(judgment.case_id)
-        if case is None:
-            raise ConfigError(
-                "this case was judged but is not in the dataset",
-                where=f"case '{judgment.case_id}'",
-            )
+        case = self._index_of(judgment.case_id)
         key = _repeatable_content(judgment) if origin == STATED else None
         source = None if key is None else self._known.get(key)
         if source is None:
@@ -425,12 +336,23 @@ class _ColumnBuilder:
             self._add_row(judgment, origin)
             if key is not None and len(self._known) < _MOST_KNOWN:
                 self._known[key] = source
-        keys = judgment.keys
-        # The last key identifies the completion. Without keys, each judgment has a
-        # number of its own, below 0.
-        self._answer.append(hash(keys[-1]) if keys else -1 - len(self._case))
+        self._answer.append(_answer_number(judgment, len(self._case)))
         self._case.append(case)
         self._source.append(source)
+
+    def _index_of(self, case_id: str) -> int:
+        """Return the index of a case.
+
+        Raises:
+            ConfigError: if it is not in the dataset.
+        """
+        case = self._cases.get(case_id)
+        if case is None:
+            raise ConfigError(
+                "this case was judged but is not in the dataset",
+                where=f"case '{case_id}'",
+            )
+        return case
 
     def _add_row(self, judgment: Judgment, origin: int) -> None:
         """Append the content of a judgment to all columns.
@@ -598,6 +520,15 @@ def _repeatable_content(judgment: Judgment) -> tuple[Any, ...] | None:
         judgment.shown,
         *judgment.criteria.items(),
     )
+
+
+def _answer_number(judgment: Judgment, number: int) -> int:
+    """Return what identifies the completion of a judgment, whose number in its run is given."""
+    # Without keys, each judgment has a number of its own, below 0.
+    if not judgment.keys:
+        return -1 - number
+    # The last key identifies the completion.
+    return hash(judgment.keys[-1])
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:

@@ -19,6 +19,7 @@ from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
+from evalkit.core.statements import changed, statements_of
 from evalkit.core.types import Case, JudgeRequest, Judgment, Response, Unit
 from evalkit.core.values import frozen
 from evalkit.datasets import Dataset
@@ -199,7 +200,7 @@ def import_run(
     judgments: Sequence[Judgment] = brought.judgments
     if take:
         judgments = reread.judgments
-    if not any(judgment.readable for judgment in judgments):
+    if not any(judgment.readable for judgment in statements_of(judgments)):
         remedy = (
             "name the column of the verdicts, or the meaning of their words with --map"
         )
@@ -226,7 +227,7 @@ def import_run(
         imported=imported,
     )
     # Without verdicts and metrics: `rescore` adds them, as for any finished run.
-    result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
+    result = RunResult(None, config, manifest, brought.cases, judgments, (), {})
     written = rescore(config, result, folder, replace_run=True)
     return ImportedRun(written, reread.texts, reread.differences)
 
@@ -310,7 +311,7 @@ def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
 def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
     """Raise if scores are outside the scale; values between its steps can be means."""
     low, high = config.rubric.scale.ends or (-inf, inf)
-    for judgment in judgments:
+    for judgment in statements_of(judgments):
         for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
             if not low <= score <= high:
                 raise ConfigError(
@@ -331,10 +332,10 @@ def _spell_classes(
             `dataset.label_map`.
     """
     labels = Labels(config.dataset.label_map, classes)
-    judgments = []
     # {class in the file: in the rubric}
     names_in_rubric: dict[str | None, str | None] = {}
-    for judgment in brought.judgments:
+
+    def spelled(judgment: Judgment) -> Judgment:
         if judgment.readable and judgment.class_name is None:
             problem = "it was not judged by class, and the rubric has classes"
             where = f"case '{judgment.case_id}'"
@@ -348,10 +349,11 @@ def _spell_classes(
             location = f"the judgment of case '{judgment.case_id}'"
             answer = labels.answer_of(judgment.class_name, location)
             names_in_rubric[judgment.class_name] = answer
-        name = names_in_rubric[judgment.class_name]
-        judgments.append(_with_class(judgment, name))
+        return _with_class(judgment, names_in_rubric[judgment.class_name])
+
+    judgments = changed(brought.judgments, spelled)
     cases = tuple(_spell_classes_of_case(case, labels) for case in brought.cases)
-    return replace(brought, cases=cases, judgments=tuple(judgments))
+    return replace(brought, cases=cases, judgments=judgments)
 
 
 _Classed = TypeVar("_Classed", Judgment, Response)

@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 from evalkit.config import ScoringConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Judgment, Ranking, Response
-from evalkit.scoring.judgments import implied, is_list, read_judgments, scores_of
+from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.metrics.ranking import (
     Games,
     Standing,
@@ -28,6 +28,7 @@ from evalkit.scoring.metrics.ranking import (
     standing,
 )
 from evalkit.scoring.pipeline import score_run, verdicts_of
+from evalkit.scoring.rankings import implied, is_list, scores_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.davidson import fit
 from tests.support.thorough import examples

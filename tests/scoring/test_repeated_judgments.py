@@ -1,12 +1,18 @@
 """Judgments that say the same of several cases are read once, and have a row for each."""
 
+import json
+from array import array
 from dataclasses import fields, replace
+from math import inf, nan
 
 import numpy as np
 import pytest
 
+from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
+from evalkit.core.statements import SharedJudgments
 from evalkit.core.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
+from evalkit.runs.records import encode_line, encode_lines
 from evalkit.scoring.judgments import read_judgments
 
 CASES = [Case(f"c{number}", "prompt", (Response("text"),)) for number in range(40)]
@@ -98,3 +104,57 @@ def test_judgments_that_differ_in_a_field_have_their_own_rows(name):
         joint, single = getattr(both, column)[row], getattr(alone, column)[0]
         np.testing.assert_array_equal(joint, single, column)
     assert both.judges[both.judge[row]] == changed.judge
+
+
+def shared(separate: list[Judgment]) -> SharedJudgments:
+    """Return judgments as those that share what they say."""
+    index_of: dict[str, int] = {}
+    statements = []
+    said = array("q")
+    for judgment in separate:
+        content = repr(replace(judgment, case_id=""))
+        if content not in index_of:
+            index_of[content] = len(statements)
+            statements.append(judgment)
+        said.append(index_of[content])
+    return SharedJudgments(statements, said, [judgment.case_id for judgment in separate])
+
+
+KEYED = [replace(PLAIN, case_id=case.id, keys=("first", "last")) for case in CASES]
+RANKED = [
+    replace(PLAIN, case_id=case.id, unit=(0, 1, 2), shown=(0, 1, 2), ranking=((0,), (2,), (1,)))
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize(
+    "separate",
+    [judgments(as_classes=False, apart=False), KEYED, RANKED],
+    ids=["scores", "keyed", "ranked"],
+)
+def test_shared_judgments_are_those_of_each_case(separate):
+    together = shared(separate)
+    assert len(together.statements) < len(separate)
+    assert together == separate
+    expected = read_judgments(CASES, separate, ["overall"])
+    columns = read_judgments(CASES, together, ["overall"])
+    assert columns.shapes == expected.shapes
+    for name in {field.name for field in fields(columns)} - {"shapes"}:
+        np.testing.assert_array_equal(getattr(columns, name), getattr(expected, name), name)
+    with pytest.raises(ConfigError, match="not in the dataset"):
+        read_judgments(CASES[1:], together, ["overall"])
+
+
+def test_shared_judgments_are_written_as_each_would_be():
+    said = [
+        PLAIN,
+        replace(PLAIN, value=nan, confidence=-0.0),
+        replace(PLAIN, error="é\u2028\ud800"),
+    ]
+    said += [replace(PLAIN, value=1), replace(PLAIN, value=inf)]
+    ids = ["c0", 'a "quoted" id', "例1", "a\u2028b", "\udc00", "é"]
+    separate = [replace(judgment, case_id=name) for name in ids for judgment in said]
+    separate.append(replace(PLAIN, case_id="once", error="only here"))
+    lines = [*encode_lines(shared(separate))]
+    assert lines == [*map(encode_line, separate)] == [*encode_lines(separate)]
+    assert [json.loads(line)["case_id"] for line in lines[::5]] == [*ids, "once"]

@@ -155,7 +155,7 @@ class ImportedJudgments:
     """
 
     cases: tuple[Case, ...]
-    judgments: tuple[Judgment, ...]
+    judgments: Sequence[Judgment]
     settings: Json
     notes: tuple[str, ...] = ()
     unread: bool = False
