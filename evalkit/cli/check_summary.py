@@ -157,7 +157,7 @@ def print_checked(
 
     `written`: whether the check has written the texts, as it does with a table.
     """
-    from evalkit.cli.finished_run import gate_status, print_gate
+    from evalkit.cli.gate_outcome import gate_status, print_gate
     from evalkit.report.texts import note_text
 
     say = speaker(result.config)

@@ -314,7 +314,7 @@ def _select_cases(source: _Import, imported: Any) -> Any:
 def _finish_import(config: Any, adopted: Any) -> int:
     """Record and print an imported run, and return the exit status of its gate."""
     from evalkit.cli.console import reported
-    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.gate_outcome import print_gate
     from evalkit.cli.summary import print_summary
     from evalkit.workflows.finishing import track
 

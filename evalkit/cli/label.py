@@ -174,7 +174,7 @@ def _add_labels(
         source: Where they are from, for errors and the manifest.
         notes: More lines to print.
     """
-    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.gate_outcome import print_gate
     from evalkit.cli.language import speaker
     from evalkit.cli.summary import print_changes, print_summary
     from evalkit.labels.sample import recorded
@@ -288,7 +288,7 @@ def _review_audit(
         ConfigError: if none of the reviews is of a paraphrase of this run.
     """
     from evalkit.audit.rewriting import key_of
-    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.gate_outcome import print_gate
     from evalkit.cli.summary import print_summary
     from evalkit.runs.read import read_probes
     from evalkit.workflows.rescoring import rescore

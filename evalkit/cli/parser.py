@@ -24,6 +24,7 @@ from evalkit.core.plugins import (
     user_folders,
 )
 from evalkit.core.resources import shipped
+from evalkit.core.rooms import load_room
 from evalkit.core.values import Json, frozen
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 
@@ -405,8 +406,7 @@ def _add_argument(
 
 
 def _import_formats() -> str:
-    from evalkit.interop.importer_discovery import formats
-
+    formats = load_room("evalkit.interop.importer_discovery", "evalkit import").formats
     return "Formats:\n" + "\n".join(
         f"  {name:<16}{text}" for name, text in formats().items()
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from signal import SIGINT
 
 from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
-from evalkit.cli.finished_run import print_gate
+from evalkit.cli.gate_outcome import print_gate
 from evalkit.cli.hydra_runner import Job, run_jobs
 from evalkit.cli.language import speaker
 from evalkit.cli.parser import study_words

@@ -30,8 +30,10 @@ from evalkit.tracking import TRACES, dataset_fetchers, fetch_traces, tracking_ur
 from evalkit.workflows.holdout import hold_out
 from evalkit.workflows.stopping import in_random_order
 
+# By name: only some datasets need what reads other tools' files.
 _TABLES = "evalkit.interop.tables.reading"
-"""By name: only `dataset.reading` needs the reading of tables."""
+_LOGS = "evalkit.interop.answers"
+_FORMATS = "evalkit.interop.importer_discovery"
 
 
 @frozen
@@ -182,12 +184,12 @@ def _fetchers(config: RunConfig) -> Mapping[str, Fetch]:
 
 
 def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
-    from evalkit.interop.answers import log_source
-
+    logs = load_room(_LOGS, "dataset.path")
     turns = config.dataset.has_turns
-    return log_source(
+    source: Source | None = logs.log_source(
         paths, name, classes=config.rubric.named_classes is not None, turns=turns
     )
+    return source
 
 
 def _tables(
@@ -200,6 +202,5 @@ def _tables(
 
 
 def _describe(path: Path) -> str | None:
-    from evalkit.interop.importer_discovery import describe_file
-
-    return describe_file(path)
+    remedy: str | None = load_room(_FORMATS, "dataset.path").describe_file(path)
+    return remedy

@@ -1,4 +1,6 @@
-"""Import paths of version 0.2 work, with a warning; and no module names a higher layer in a string."""
+"""Import paths of version 0.2 work, with a warning; strings name modules that exist, and none of a
+higher layer.
+"""
 
 import ast
 import re
@@ -47,7 +49,7 @@ def test_no_module_uses_an_old_path():
     assert not {str(path) for path, text in texts.items() if old.search(text)}
 
 
-def test_strings_name_no_module_of_a_higher_layer():
+def test_strings_name_modules_that_exist_and_none_of_a_higher_layer():
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
     (layers,) = (
         contract["layers"]
@@ -61,6 +63,7 @@ def test_strings_name_no_module_of_a_higher_layer():
     }
     groups = {value for value in vars(plugins).values() if isinstance(value, str)}
     upward = []
+    unknown = []
     for path in SOURCES:
         room = path.relative_to(PROJECT / "evalkit").parts[0].removesuffix(".py")
         if room in ("__init__", "old_paths"):
@@ -71,9 +74,19 @@ def test_strings_name_no_module_of_a_higher_layer():
         for node in ast.walk(ast.parse(text)):
             if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
                 continue
-            module = re.fullmatch(r"evalkit\.([a-z_]+)(\.[a-z_.]+)?(:[a-z_]+)?", node.value)
+            module = re.fullmatch(r"evalkit\.([a-z_]+)(\.[a-z0-9_.]+)?(:\w+)?", node.value)
             if node.value in groups:  # entry points, whose names are like those of packages
                 continue
+            named = node.value.partition(":")[0].replace(".", "/")
+            # A module, a package, or the name of something in one.
+            targets = (f"{named}.py", named, f"{named.rpartition('/')[0]}.py")
+            if (
+                module
+                and module[1] in floors
+                and not any((PROJECT / target).exists() for target in targets)
+            ):
+                unknown.append((str(path), node.value))
             if module and floors.get(module[1], 0) > floors[room]:
                 upward.append((str(path), node.value))
     assert not upward
+    assert not unknown
