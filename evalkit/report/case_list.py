@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from evalkit.core.display import letter
 from evalkit.core.errors import EvalkitError
@@ -130,6 +130,32 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
         ),
     }
     return [name for name, holds in tests.items() if holds]
+
+
+_MOST_KNOWN: Final = 1_000
+"""The most different cases whose filters are kept."""
+
+
+class _KnownFlags:
+    """The filters of cases of which the same was said before: the same objects."""
+
+    def __init__(self) -> None:
+        # {identities: the objects, which keeps these identities theirs, and their filters}.
+        self._known: dict[tuple[int, ...], tuple[list[object], list[str]]] = {}
+
+    def of(
+        self, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
+    ) -> list[str]:
+        """Return the filters of the page that match a case."""
+        said: list[object] = [*verdicts, *judgments]
+        key = tuple(map(id, said))
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        case_flags = flags(verdicts, judgments)
+        if len(self._known) < _MOST_KNOWN:
+            self._known[key] = (said, case_flags)
+        return case_flags
 
 
 def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
@@ -401,9 +427,9 @@ def select_cases(
 ) -> Iterator[tuple[Case, list[Verdict], list[Judgment]]]:
     """Yield each case with its verdicts and what is said of it, reading each of the three once.
 
-    Judgments that say the same of several cases are one, which names the first of these cases.
+    Verdicts or judgments that say the same of several cases are one, which names the first case.
     """
-    of_verdicts = _Groups((verdict.case_id, verdict) for verdict in verdicts)
+    of_verdicts = _Groups(by_case(verdicts))
     of_judgments = _Groups(by_case(judgments))
     for case in cases:
         yield case, of_verdicts.take(case.id), of_judgments.take(case.id)
@@ -441,6 +467,7 @@ class PageBudget:
 
     def __init__(self, prompts: Asked | None = None, *, budget: int = BUDGET) -> None:
         self._asked, self._budget = prompts, budget
+        self._flags = _KnownFlags()
         self._counts: Counter[str] = Counter(all=0)
         # Cases of each filter so far, which gives each class its turns.
         self._turns: Counter[int] = Counter()
@@ -452,7 +479,7 @@ class PageBudget:
         self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
     ) -> None:
         """Add a case."""
-        case_flags = flags(verdicts, judgments)
+        case_flags = self._flags.of(verdicts, judgments)
         # The position of the case in the run, from 0.
         position = self._counts["all"]
         # Not `update`, which asks each time what it is given.

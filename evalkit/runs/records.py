@@ -23,7 +23,7 @@ from typing import Any, Final, cast, get_args, get_type_hints
 from evalkit.core.errors import did_you_mean
 from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
-from evalkit.core.statements import SharedJudgments
+from evalkit.core.statements import Said, shared_of
 from evalkit.core.types import Judgment, Metric
 from evalkit.core.values import Json, JsonObject
 
@@ -109,33 +109,46 @@ def _without_nan(value: Any) -> str:
         return _encode_strict(json.loads(_encode_loose(value), parse_constant=str))
 
 
-def encode_lines(judgments: Iterable[Judgment]) -> Iterator[bytes]:
-    """Yield each judgment as `encode_line` does; what is said of several cases is encoded once."""
-    if not isinstance(judgments, SharedJudgments):
-        yield from map(encode_line, judgments)
+def encode_lines(
+    values: Iterable[Said], encode: Callable[[Any], str] | None = None
+) -> Iterator[bytes]:
+    """Yield each value as `encode_line` does; what is said of several cases is encoded once.
+
+    Args:
+        values: Judgments or verdicts.
+        encode: Returns the JSON of a value; by default, with NaN and infinities as texts.
+    """
+    encode = encode or _without_nan
+    shared = shared_of(values)
+    if shared is None:
+        for value in values:
+            yield _one_line(encode(value))
         return
-    # What is said once is not kept: it may be long.
-    times = Counter(judgments.said)
-    ends = {
-        index: _end_of_line(judgments.statements[index])
-        for index, count in times.items()
-        if count > 1
-    }
-    for case_id, index in zip(judgments.case_ids, judgments.said, strict=True):
-        end = ends.get(index)
-        if end is None:
-            yield encode_line(judgments.statements[index])
-        else:
-            yield _one_line(f"{_BEGIN}{_encode_strict(case_id)}{end}")
+    times = Counter(shared.said)
+    # {statement: its JSON after the case}; what is said once is not kept, for it may be long.
+    ends: dict[int, str] = {}
+    for case_id, index in zip(shared.case_ids, shared.said, strict=True):
+        statement = shared.statements[index]
+        if times[index] == 1:
+            yield _one_line(encode(statement))
+            continue
+        if index not in ends:
+            ends[index] = encode(statement).removeprefix(_begin(statement.case_id))
+        yield _one_line(_begin(case_id) + ends[index])
 
 
-_BEGIN: Final = '{"case_id": '
+def _begin(case_id: str) -> str:
+    """Return the beginning of the JSON of a judgment or verdict, whose first field is its case."""
+    return '{"case_id": ' + _encode_strict(case_id)
 
 
-def _end_of_line(judgment: Judgment) -> str:
-    """Return the JSON of a judgment after its case."""
-    begin = _BEGIN + _encode_strict(judgment.case_id)
-    return _without_nan(judgment).removeprefix(begin)
+def finite_lines(values: Iterable[Said]) -> Iterator[bytes]:
+    """Yield each value as `encode_finite` does.
+
+    Raises:
+        ValueError: If a value contains NaN or an infinity.
+    """
+    return encode_lines(values, _encode_strict)
 
 
 def encode_finite(value: Any) -> bytes:

@@ -16,11 +16,11 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
 from evalkit.runs.records import (
-    encode_finite,
     encode_judgments,
     encode_line,
     encode_lines,
     encode_pretty,
+    finite_lines,
     metric_values,
 )
 from evalkit.runs.results import RunResult
@@ -54,7 +54,7 @@ def write_run(
         layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
         layout.CASES: map(encode_line, result.cases),
         **_judgments(result),
-        layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
+        layout.VERDICTS: _verdicts(result),
         layout.METRICS: _finite(
             layout.METRICS, [_metrics_content(result)], encode_pretty
         ),
@@ -181,15 +181,28 @@ def _metrics_content(result: RunResult) -> JsonObject:
     return content
 
 
+def _verdicts(result: RunResult) -> Iterator[bytes]:
+    written = 0
+    try:
+        for encoded in finite_lines(result.verdicts):
+            yield encoded
+            written += 1
+    except ValueError as bad:
+        raise _not_finite(layout.VERDICTS, written + 1, bad) from None
+
+
 def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
-    # A number that is not finite here is an error of evalkit, so it is not written as a text.
     for line, value in enumerate(values, 1):
         try:
             yield encode(value)
         except ValueError as bad:
-            raise EvalkitError(
-                f"{name}: entry {line} has a number that is not finite ({bad})"
-            ) from None
+            raise _not_finite(name, line, bad) from None
+
+
+def _not_finite(name: str, line: int, bad: ValueError) -> EvalkitError:
+    # Such a number is an error of evalkit, so it is not written as a text.
+    problem = f"{name}: entry {line} has a number that is not finite ({bad})"
+    return EvalkitError(problem)
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.core.statements import SharedJudgments
+from evalkit.core.statements import SharedJudgments, shared_of
 from evalkit.core.types import Case, Judgment, Unit
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.rankings import implied, is_list
@@ -249,11 +249,10 @@ def read_judgments(
             responses.
     """
     rows = _ColumnBuilder(cases, names, classes)
+    shared = shared_of(judgments)
     # A ranking becomes several rows, each of its own case.
-    if isinstance(judgments, SharedJudgments) and not any(
-        map(is_list, judgments.statements)
-    ):
-        rows.add_shared(judgments)
+    if shared is not None and not any(map(is_list, shared.statements)):
+        rows.add_shared(shared)
         return rows.columns()
     # By judge and case: how many rankings were read, to number implied scores.
     counts: Counter[tuple[str, str]] = Counter()

@@ -260,6 +260,8 @@ def _reread(config: RunConfig, brought: ImportedJudgments, *, read: bool) -> _Re
     # A file with only texts has no verdicts to differ from.
     if brought.unread:
         return _Reread(again, texts, None)
+    if not texts:
+        return _Reread(again, texts, 0)
     # Compared even if the file's own verdicts are used: a difference shows that a format is read
     # wrongly.
     return _Reread(again, texts, count_differences(judgments, again))

@@ -10,10 +10,12 @@ import pytest
 
 from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.core.statements import SharedJudgments
+from evalkit.core.statements import SharedJudgments, by_case
 from evalkit.core.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
 from evalkit.runs.records import encode_line, encode_lines
 from evalkit.scoring.judgments import read_judgments
+from evalkit.scoring.pipeline import verdicts_of
+from evalkit.scoring.verdicts.objects import number_alike
 
 CASES = [Case(f"c{number}", "prompt", (Response("text"),)) for number in range(40)]
 UNIT = (0,)
@@ -158,3 +160,37 @@ def test_shared_judgments_are_written_as_each_would_be():
     lines = [*encode_lines(shared(separate))]
     assert lines == [*map(encode_line, separate)] == [*encode_lines(separate)]
     assert [json.loads(line)["case_id"] for line in lines[::5]] == [*ids, "once"]
+
+
+def test_rows_are_numbered_by_their_bits_in_the_order_of_the_first():
+    numbers = number_alike(
+        [np.array([0.0, -0.0, nan, 0.0, nan, 1.0]), np.array([3, 3, 1, 3, 1, 3])]
+    )
+    assert numbers.tolist() == [0, 1, 2, 0, 2, 3]
+    assert number_alike([np.array([], dtype=np.int64)]).tolist() == []
+
+
+@pytest.mark.parametrize("as_classes", [True, False])
+@pytest.mark.parametrize("shares", [True, False])
+def test_shared_verdicts_are_those_of_each_case(pointwise, as_classes, shares):
+    made = judgments(as_classes=as_classes, apart=not shares)
+    if as_classes:
+        made = [replace(judgment, sample=0) for judgment in made]
+    rubric = {"classes": {"x": "", "y": ""}} if as_classes else {"min": 0, "max": 4}
+    config = pointwise(
+        judge={
+            "name": "both",
+            "judges": [{"model": "a", "name": "a"}, {"model": "b", "name": "b"}],
+        },
+        criteria={"overall": ""},
+        rubric=rubric,
+    )
+    cases = [replace(case, responses=(Response("text", grade=2.0),)) for case in CASES]
+    verdicts = verdicts_of(config, CASES if as_classes else cases, made)
+    together = verdicts.shared()
+    assert (together is not None) == (shares or as_classes)
+    if together is not None:
+        assert len(together.statements) < len(CASES) / 4
+        assert together == [*verdicts]
+        assert [name for name, _ in by_case(verdicts)] == [case.id for case in CASES]
+        assert [*encode_lines(verdicts)] == [*map(encode_line, verdicts)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import repeat
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from evalkit.core.spool import LazySequence
+from evalkit.core.statements import MaybeShared, Shared
 from evalkit.core.types import Case, ItemVerdict, Orders, Verdict
 from evalkit.scoring.columns import (
     ABSTENTION,
@@ -21,7 +23,7 @@ from evalkit.scoring.columns import (
     ClassColumns,
     VerdictColumns,
 )
-from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
+from evalkit.scoring.judgments import ABSTAINED
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.pairs import by_criterion
@@ -31,12 +33,15 @@ Read: TypeAlias = Callable[[Ints], list[Any]]
 """Returns a field of the units with these indices."""
 Fields: TypeAlias = Mapping[str, Read]
 """The fields of `Verdict` that units of one size have."""
+Column: TypeAlias = Ints | Codes | Floats
+_LEAST_SHARED: Final = 4
+"""Verdicts are shared if so many say the same on average."""
 _BLOCK: Final = 1024
 """So many verdicts are read from the columns at once: element by element, NumPy takes most of the
 time."""
 
 
-class Verdicts(LazySequence[Verdict]):
+class Verdicts(MaybeShared[Verdict]):
     """One Verdict for each unit, case by case: first each response's, then each pair's.
 
     Attributes:
@@ -48,11 +53,21 @@ class Verdicts(LazySequence[Verdict]):
         judge: str,
         tables: Sequence[tuple[Ints, Fields]],
         each: Mapping[str, Verdicts] | None = None,
+        contents: Sequence[Column] = (),
     ) -> None:
-        """Initialize with the case (units,) and the fields of the units of each size."""
+        """Initialize with the case (units,) and the fields of the units of each size.
+
+        Args:
+            judge: the name of the judge or the panel.
+            tables: the units of each size.
+            each: the verdicts of each judge of a panel.
+            contents: (units,) each: all that the fields but the case depend on, if there is one
+                table and this is known.
+        """
         self.each: Mapping[str, Verdicts] = each or {}
         self._judge = judge
         self._tables = tables
+        self._contents = contents
         # A stable sort keeps the tables' order within a case.
         cases_of_tables = [case for case, _ in tables]
         every_case = np.concatenate(cases_of_tables)
@@ -65,6 +80,23 @@ class Verdicts(LazySequence[Verdict]):
         for start in range(0, len(self), _BLOCK):
             block = slice(start, start + _BLOCK)
             yield from self._read_units(block, self._verdicts)
+
+    def shared(self) -> Shared[Verdict] | None:
+        """Return the verdicts by what they say; `None` if hardly any two say the same."""
+        return self._shared
+
+    @cached_property
+    def _shared(self) -> Shared[Verdict] | None:
+        if not self._contents:
+            return None
+        ordered = [column[self._order] for column in self._contents]
+        said = number_alike(ordered)
+        # (statements,) the first verdict with each number.
+        _, first = np.unique(said, return_index=True)
+        if len(first) * _LEAST_SHARED > len(said):
+            return None
+        statements = [self._make(index) for index in first.tolist()]
+        return Shared(statements, array("q", said.tolist()), self.values("case_id"))
 
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, without making the verdicts.
@@ -179,36 +211,44 @@ def verdict_objects(
         pair_rule = "mean" if judge_verdicts else rule
         # judgment -> its pair
         unit = pairs.rows(judgments)
+        criteria = by_criterion(judgments, unit, len(pairs), pair_rule)
         single_pass = passes.read.sum(axis=1) == 1
         alone = passes.both & verdicts.present & single_pass
         fields |= {
-            "criteria": _criteria_reader(judgments, unit, len(pairs), pair_rule),
+            "criteria": _criteria_reader(judgments.names, criteria),
             "orders": _orders_reader(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
     tables: list[tuple[Ints, Fields]] = [(pairs.case, fields)]
+    contents: list[Column] = []
     if scored is not None:
         judgments = verdicts.ranks or verdicts.judgments
         # judgment -> its response
         unit = scored.offset[judgments.case] + judgments.i
         averaged = judge_verdicts or verdicts.ranks
         score_rule = "mean" if averaged else rule
+        criteria = by_criterion(judgments, unit, len(scored.case), score_rule)
         is_missing = np.isnan(scored.score)
         reasons = np.where(is_missing, MISSING, JUDGED)
-        judge_scores = {
-            name: _number(columns.scores.score)
+        votes = {
+            name: columns.scores.score
             for name, columns in judge_verdicts.items()
             if columns.scores is not None
         }
+        judge_scores = {name: _number(score) for name, score in votes.items()}
         fields = {
             **_unit_fields(ids, scored.case, scored.index),
             "score": _number(scored.score),
             "reason": _reason(reasons),
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
-            "criteria": _criteria_reader(judgments, unit, len(scored.case), score_rule),
+            "criteria": _criteria_reader(judgments.names, criteria),
             **_votes(judge_scores),
         }
+        # Without pairs and items, a verdict depends on these columns.
+        if not len(pairs) and not items:
+            contents += [scored.index, scored.score, scored.confidence, scored.grade]
+            contents += [*criteria, *votes.values()]
         if items:
             fields["items"] = _items(items)
         tables.insert(0, (scored.case, fields))
@@ -216,7 +256,7 @@ def verdict_objects(
         name: verdict_objects(cases, rule, (), columns, {})
         for name, columns in judge_verdicts.items()
     }
-    return Verdicts(verdicts.judge, tables, by_judge)
+    return Verdicts(verdicts.judge, tables, by_judge, contents)
 
 
 def class_verdict_objects(
@@ -259,8 +299,30 @@ def class_verdict_objects(
             name: class_verdict_objects(cases, judge_columns)
             for name, judge_columns in judge_verdicts.items()
         }
+    contents = [columns.index, reasons, stated, columns.labels, chosen]
+    contents += columns.votes.values()
+    contents += [] if cascade is None else [cascade.decider]
     table = (columns.case, fields)
-    return Verdicts(columns.judge, [table], by_judge)
+    return Verdicts(columns.judge, [table], by_judge, contents)
+
+
+def number_alike(columns: Sequence[Column]) -> Ints:
+    """Return a number for each row of columns, (n,): the same for rows with the same content.
+
+    Numbers are in the order of the rows that have them first.
+    """
+    alike = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        # By their bits: 0.0 and -0.0 are written in two ways, and NaN is equal to itself.
+        bits = column.view(np.int64) if column.dtype == np.float64 else column
+        _, codes = np.unique(bits, return_inverse=True)
+        # A pair of numbers as one number; both are below the number of rows.
+        both = alike * (1 + codes.max(initial=0)) + codes
+        _, alike = np.unique(both, return_inverse=True)
+    _, first, codes = np.unique(alike, return_index=True, return_inverse=True)
+    # (numbers,) the rank of each by its first row.
+    rank = np.argsort(np.argsort(first))
+    return np.asarray(rank[codes], dtype=np.int64)
 
 
 def _missing(units: Ints) -> list[None]:
@@ -353,19 +415,14 @@ def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     return by_unit
 
 
-def _criteria_reader(
-    judgments: JudgmentColumns, unit: Ints, size: int, rule: str
-) -> Read:
+def _criteria_reader(names: Sequence[str], columns: Sequence[Floats]) -> Read:
     """Return how to read each unit's values by criterion, without missing ones.
 
     Args:
-        judgments: the judgments.
-        unit: (n,) the index of each judgment's unit.
-        size: the number of units.
-        rule: how samples are combined.
+        names: the names of the criteria.
+        columns: (units,) each: the values by criterion.
     """
-    columns = by_criterion(judgments, unit, size, rule)
-    by_name = zip(judgments.names, columns, strict=True)
+    by_name = zip(names, columns, strict=True)
     reads = {name: _number(column) for name, column in by_name}
 
     def read(units: Ints) -> list[dict[str, Any]]:
