@@ -32,10 +32,12 @@ from evalkit.interop.importer_discovery import (
 from evalkit.interop.layouts.judgment_files import Peek, peek
 from evalkit.interop.layouts.layouts import more_than_text
 from evalkit.interop.layouts.records import (
+    HeardWords,
     ImportedJudgments,
     Importer,
     Options,
     ParsedFile,
+    require_heard,
 )
 
 _MOST_PICTURES = 10_000
@@ -108,8 +110,12 @@ def read_format(
     Raises:
         DatasetError: If it is damaged, or has nothing to read.
     """
+    heard = HeardWords(options.winners)
     try:
-        content = imports.read(path, options)
+        content = imports.read(path, replace(options, winners=heard))
+        # A table's words need not occur in each of several files.
+        if imports.name != GENERIC:
+            require_heard(path, heard, heard.heard)
         if imports.is_log and isinstance(content, ParsedFile):
             return replace(
                 content, notes=(*content.notes, *more_than_text(content.records))

@@ -9,7 +9,7 @@ import pytest
 from evalkit import benchmarks
 from evalkit.config import DatasetConfig
 from evalkit.core.benchmark_discovery import benchmarks_in, iter_benchmarks
-from evalkit.core.errors import ConfigError, DatasetError
+from evalkit.core.errors import ConfigError, DatasetError, EvalkitError
 from evalkit.datasets import load_cases
 from evalkit.interop import format_signs, importer_discovery, importers
 from evalkit.interop.import_file import import_judgments as brought
@@ -65,6 +65,14 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
         with pytest.raises(ConfigError) as silent:
             brought("generic", path, Options())
         assert str(silent.value).endswith(told)
+
+
+@pytest.mark.parametrize("name", sorted({*SHAPES} - {"openai_batch"}))
+def test_a_mapped_word_that_no_rater_says_is_an_error(write, name):
+    path = write(*SHAPES[name])
+    with pytest.raises(EvalkitError) as unsaid:
+        brought(name, path, Options(winners={"zzz": "A"}))
+    assert str(unsaid.value).startswith(f"--map zzz=A: no rater in {path} says this; ")
 
 
 @pytest.mark.parametrize("name", SHAPES)

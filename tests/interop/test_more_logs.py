@@ -212,6 +212,15 @@ def test_what_people_said_in_the_metadata_of_a_log_is_a_label(read):
         {"human_verdict": (0.0,)},
     ]
     assert not any("human_verdict" in case.metadata for case in found.cases)
+    # `--map` gives words a grade or none, and other words are an error.
+    said = ("human_verdict", ("fine", "poor", "unsure"))
+    words = {"fine": "5", "poor": "fail", "unsure": "NONE"}
+    mapped = read("deepeval", "run.json", of_deepeval(said), winners=words)
+    assert [one.labels.get("human_verdict") for one in mapped.cases][:3] == [(5.0,), (0.0,), None]
+    with pytest.raises(EvalkitError, match=r"no rater in .* says this; did you mean 'poor'"):
+        read("deepeval", "run.json", of_deepeval(said), winners={"por": "fail"})
+    with pytest.raises(EvalkitError, match="the labels of a log are grades"):
+        read("deepeval", "run.json", of_deepeval(said), winners={"poor": "blue"})
     assert "read as labels: human_verdict" in found.notes
     measured = (("human_minutes", (3, 9)), ("manual", (True,)), ("human_verified", (True, False)))
     found = read("deepeval", "run.json", of_deepeval(*measured))
@@ -252,10 +261,8 @@ def test_people_are_compared_with_one_criterion_of_a_judge(read):
 
 def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
     found = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES)
-    assert {
-        "assessments by code, omitted: 4",
-        "assessments by judges other than 'right', omitted: 4",
-    } <= {*found.notes}
+    omitted = "omitted: values of 'quality' (4), scores of code (4)"
+    assert f"assessments that are not compared, {omitted}" in found.notes
     # `search_traces` returns a row for each trace, whose parts a CSV file has as texts.
     rows = [
         {
@@ -273,15 +280,21 @@ def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
     assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [
         ("judge-2", {"quality": 4.0})
     ] * 4
-    with pytest.raises(DatasetError, match=r"no such assessment; select one: --label NAME"):
-        read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="length")
+    # The words of the file are mapped, and other words are an error.
+    words = {"true": "no", "false": "yes"}
+    mapped = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, winners=words)
+    assert [case.labels for case in mapped.cases] != [case.labels for case in found.cases]
+    with pytest.raises(EvalkitError, match=r"no rater in .* says this; did you mean 'true'"):
+        read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, winners={"tru": "fine"})
+    with pytest.raises(EvalkitError, match=r"no rater or criterion has this name"):
+        read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="other")
     unlabeled = deepcopy(MLFLOW_TRACES)
     for trace in unlabeled:
         kept = [
             one for one in trace["info"]["assessments"] if one["source"]["source_type"] != "HUMAN"
         ]
         trace["info"]["assessments"] = kept
-    with pytest.raises(DatasetError, match=r"has several assessments; select one: --label NAME"):
+    with pytest.raises(OpenCriterionError, match="several criteria of different kinds"):
         read("mlflow_traces", "traces.jsonl", unlabeled)
 
 

@@ -5,11 +5,11 @@ judges' and people's assessments.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.errors import DatasetError
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import as_messages, written_value
@@ -19,11 +19,26 @@ from evalkit.interop.importers.otel_spans import (
     hexadecimal,
     listed_messages,
 )
+from evalkit.interop.layouts.assessments import Assessed, read_assessed
+from evalkit.interop.layouts.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
 from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, subject
 from evalkit.interop.layouts.layouts import Unit, log_cells, record_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile, Record
 
-_JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
+_SOURCES: Final[Mapping[str, Source]] = {
+    "LLM_JUDGE": JUDGE,
+    "AI_JUDGE": JUDGE,
+    "HUMAN": PERSON,
+    "CODE": CODE,
+}
+_OTHERS: Final = "assessments by people on other criteria, omitted"
 _CLASSES: Final = {
     **dict.fromkeys(("true", "yes", "pass"), "yes"),
     **dict.fromkeys(("false", "no", "fail"), "no"),
@@ -89,183 +104,96 @@ def _trace_of_row(row: Json) -> Trace:
 def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each trace and judge, with the value of one assessment.
 
-    Values are classes if all are yes or no, and otherwise scores. People's feedback is a label;
-    expectations are references. If people labeled one assessment, only judges of it are read;
-    `options.dimension` selects another. A judge that failed is a failed judgment. Values that are
-    no longer valid are omitted, those of code are counted.
-
-    Raises:
-        DatasetError: If no judge assessed the traces, or assessments differ in kind and none is
-            selected.
+    People's feedback is a label; expectations are references. `options.dimension` selects an
+    assessment. Values that are no longer valid are omitted.
     """
     traces = [_trace_of_row(row) for _, row in rows_of(path)]
     if options.answers:
         return ParsedFile([_assessed_trace(trace) for trace in traces])
-    valid = [feedback for trace in traces for feedback in _feedback(trace)]
-    # (name of the assessment, judge) of every judge's feedback.
+    feedback = [item for trace in traces for item in _feedback(trace)]
     judged = dict.fromkeys(
-        (_name(assessment), _source(assessment, "id"))
-        for assessment in valid
-        if _source(assessment, "type") == _JUDGE
+        (_name(item), _rater(item)) for item in feedback if _source(item) == JUDGE
     )
-    if not judged:
-        raise DatasetError(
-            "no trace has an assessment by a judge",
-            where=str(path),
-            remedy="use traces with LLM_JUDGE",
+    units = []
+    for trace in traces:
+        said = [
+            entry for item in _feedback(trace) for entry in _said(item, judged, options)
+        ]
+        units.append(Assessed(_cells(trace), tuple(said)))
+    notes = ()
+    name = options.dimension
+    labeled = {_name(item) for item in feedback if _source(item) == PERSON}
+    # Judges alone assessed it: nobody labeled what the user selects.
+    if name not in labeled and any(name == assessed for assessed, _ in judged):
+        units = [_without_people(unit) for unit in units]
+        others = sum(_source(item) == PERSON for item in feedback)
+        notes = (f"{_OTHERS}: {others}",) if others else ()
+        options = replace(options, dimension=None, judge=options.judge or name)
+    return read_assessed(path, units, options, notes)
+
+
+def _without_people(unit: Assessed) -> Assessed:
+    entries = tuple(entry for entry in unit.entries if entry.source != PERSON)
+    return replace(unit, entries=entries)
+
+
+def _said(
+    item: Json, judged: Iterable[tuple[str, str]], options: Options
+) -> Iterator[Assessment]:
+    """Yield what an item of feedback says.
+
+    A judge that fails is recorded as code, under the name of its assessment.
+    """
+    name = _name(item)
+    source = _source(item)
+    error = (item.get("feedback") or {}).get("error")
+    failure = str(error.get("error_message")) if isinstance(error, Mapping) else ""
+    judges = [judge for assessed, judge in judged if assessed == name]
+    if source == CODE and failure and judges:
+        for judge in judges:
+            yield assessment(name, judge, JUDGE, None, failure=failure)
+    elif source is not None:
+        # The user maps words as they are in the file.
+        said = item["feedback"] if options.winners else {"value": _value(item)}
+        value = None if failure else (said or {}).get("value")
+        reason = item.get("rationale")
+        yield assessment(
+            name, _rater(item), source, value, reason=reason, failure=failure
         )
-    # Names of assessments that people gave.
-    labeled = dict.fromkeys(
-        _name(assessment)
-        for assessment in valid
-        if _source(assessment, "type") == _PERSON
-    )
-    # The user's name, or else the only one that people labeled.
-    name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
-    # Without a name all judges are read, as there is nothing to compare.
-    chosen = [key for key in judged if name in (None, key[0])]
-    # judges whose values differ in kind cannot be read together
-    kinds = {
-        key: _kind(
-            [
-                assessment
-                for assessment in valid
-                if (_name(assessment), _source(assessment, "id")) == key
-            ]
-        )
-        for key in chosen
-    }
-    if (
-        not chosen
-        # People labeled several properties: only the user knows which one is meant.
-        or (len(labeled) > 1 and name is None)
-        or len(set(kinds.values())) > 1
-    ):
-        names = ", ".join(dict.fromkeys(assessed for assessed, _ in judged))
-        problem = "has no such assessment" if not chosen else "has several assessments"
-        raise DatasetError(
-            problem, where=str(path), remedy=f"select one: --label NAME ({names})"
-        )
-    unit = next(iter(kinds.values()))
-    by_source = [source for _, source in chosen]
-    judges = {
-        # A judge with several assessments needs the name of each, or its records would
-        # look like repeats.
-        key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}"
-        for key in chosen
-    }
-    records = [
-        record
-        for trace in traces
-        for record in _records_of_trace(trace, judges, unit, name)
-    ]
-    counted = {
-        "assessments by code, omitted": sum(
-            # Code that failed under a judge's name is a failed judgment, and counted there.
-            _source(assessment, "type") == _CODE and not _failed(assessment, judged)
-            for assessment in valid
-        ),
-        f"assessments by judges other than '{name}', omitted": sum(
-            _source(assessment, "type") == _JUDGE
-            and (_name(assessment), _source(assessment, "id")) not in judges
-            for assessment in valid
-        ),
-        "traces that no judge assessed, omitted": (
-            len(traces) - len({record.question for record in records})
-        ),
-    }
-    return ParsedFile(
-        records,
-        notes=tuple(f"{note}: {count}" for note, count in counted.items() if count),
-    )
 
 
 def _feedback(trace: Trace) -> Iterator[Json]:
     """Yield the assessments that are valid and not expectations."""
-    for assessment in trace["info"].get("assessments") or ():
-        if (
-            isinstance(assessment, Mapping)
-            and assessment.get("valid", True)
-            and "feedback" in assessment
-        ):
-            yield assessment
+    for item in trace["info"].get("assessments") or ():
+        if isinstance(item, Mapping) and item.get("valid", True) and "feedback" in item:
+            yield item
 
 
-def _name(assessment: Json) -> str:
-    return str(assessment.get("assessment_name"))
+def _name(item: Json) -> str:
+    return str(item.get("assessment_name"))
 
 
-def _source(assessment: Json, part: str) -> str:
-    return str((assessment.get("source") or {}).get(f"source_{part}"))
+def _source(item: Json) -> Source | None:
+    return _SOURCES.get(str((item.get("source") or {}).get("source_type")))
 
 
-def _value(assessment: Json) -> Any:
-    value = (assessment.get("feedback") or {}).get("value")
+def _rater(item: Json) -> str:
+    return str((item.get("source") or {}).get("source_id"))
+
+
+def _value(item: Json) -> Any:
+    value = (item.get("feedback") or {}).get("value")
     # A judge may say yes where a person says true: both are the class yes.
     return _CLASSES.get(str(value).strip().casefold(), value)
 
 
 def _kind(feedback: Sequence[Json]) -> Unit:
     # A value of None states nothing.
-    values = [
-        value for assessment in feedback if (value := _value(assessment)) is not None
-    ]
+    values = [value for item in feedback if (value := _value(item)) is not None]
     # Only if all values are numbers: a single word makes them classes.
     if values and all(number(value) is not None for value in values):
         return "response"
     return "class"
-
-
-def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
-    """Return whether code failed under the name of a judge's assessment."""
-    error = (assessment.get("feedback") or {}).get("error")
-    return bool(error) and any(name == _name(assessment) for name, _ in judged)
-
-
-def _records_of_trace(
-    trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None
-) -> Iterator[Record]:
-    """Yield the records of a trace.
-
-    They have a judge's values in the order of their runs, or say that it failed.
-    """
-    cells = _cells(trace)
-    for assessment in _feedback(trace):
-        if (
-            _source(assessment, "type") == _PERSON
-            and (name is None or _name(assessment) == name)
-            # Feedback without a value is no label.
-            and _value(assessment) is not None
-        ):
-            cells[f"label.{_source(assessment, 'id')}"] = _value(assessment)
-    verdict = "class" if unit == "class" else "score"
-    for (assessed, source), judge in judges.items():
-        assessments = [
-            assessment
-            for assessment in _feedback(trace)
-            if _name(assessment) == assessed
-        ]
-        for assessment in assessments:
-            error = (assessment.get("feedback") or {}).get("error")
-            # A scorer that fails is recorded as code, under the name of the judge's assessment.
-            if (_source(assessment, "type"), _source(assessment, "id")) == (
-                _JUDGE,
-                source,
-            ) or (error and _source(assessment, "type") != _PERSON):
-                if isinstance(error, Mapping):
-                    verdict_cells = {"failure": str(error.get("error_message"))}
-                else:
-                    verdict_cells = {verdict: _value(assessment)}
-                yield record_of(
-                    {
-                        **cells,
-                        **verdict_cells,
-                        "judge": judge,
-                        "text": assessment.get("rationale"),
-                    },
-                    cells["id"],
-                    unit,
-                )
 
 
 def _cells(trace: Trace) -> JsonObject:
@@ -279,9 +207,9 @@ def _cells(trace: Trace) -> JsonObject:
     inputs = [_attribute(span, "Inputs") for span in spans]
     # Expectations are references, of which a trace must have exactly one.
     expected = [
-        (assessment.get("expectation") or {}).get("value")
-        for assessment in trace["info"].get("assessments") or ()
-        if "expectation" in assessment
+        (item.get("expectation") or {}).get("value")
+        for item in trace["info"].get("assessments") or ()
+        if "expectation" in item
     ]
     prompt, response = (
         subject(_attribute(root, name)) for name in ("Inputs", "Outputs")
@@ -387,25 +315,17 @@ def _assessed_trace(trace: Trace) -> Record:
     """
     ratings = dict[str, Any]()
     labels = dict[str, Any]()
-    people = [
-        assessment
-        for assessment in _feedback(trace)
-        if _source(assessment, "type") == _PERSON
-    ]
+    people = [item for item in _feedback(trace) if _source(item) == PERSON]
     # People's feedback on several properties is no label of the answer.
-    several = len({_name(assessment) for assessment in people}) > 1
-    for assessment in _feedback(trace):
-        if _source(assessment, "type") == _JUDGE:
-            ratings[f"judge {_source(assessment, 'id')} {_name(assessment)}"] = _value(
-                assessment
-            )
-    for assessment in people:
+    several = len({_name(item) for item in people}) > 1
+    for item in _feedback(trace):
+        if _source(item) == JUDGE:
+            ratings[f"judge {_rater(item)} {_name(item)}"] = _value(item)
+    for item in people:
         if several:
-            ratings[f"label {_source(assessment, 'id')} {_name(assessment)}"] = _value(
-                assessment
-            )
+            ratings[f"label {_rater(item)} {_name(item)}"] = _value(item)
         else:
-            labels[f"label.{_source(assessment, 'id')}"] = _value(assessment)
+            labels[f"label.{_rater(item)}"] = _value(item)
     cells = _cells(trace)
     unit: Unit = "response" if labels and _kind(people) == "response" else "class"
     return record_of(

@@ -10,13 +10,13 @@ from shlex import quote
 from typing import Any, Final, Literal
 
 from evalkit.core.display import relative
-from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.values import frozen
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS
 from evalkit.interop.layouts.rater_names import is_code, is_persons, words_of
-from evalkit.interop.layouts.records import NOTHING
+from evalkit.interop.layouts.records import NOTHING, require_heard
 
 Source = Literal["judge", "person", "code"]
 JUDGE: Final = "judge"
@@ -353,17 +353,12 @@ def with_meanings(
     Raises:
         ConfigError: If no rater says one of the words.
     """
-    folded = {word.casefold(): meaning for word, meaning in meanings.items()}
-    words = [spelled(entry) for entry in entries]
-    said = {word.casefold() for word in words if word is not None}
-    unsaid = [word for word in meanings if word.casefold() not in said]
-    if unsaid:
-        raise ConfigError(
-            f"no rater in {path} says this",
-            where=f"--map {unsaid[0]}={meanings[unsaid[0]]}",
-            remedy=did_you_mean(unsaid[0], sorted(said)),
-        )
-    return [_with_meaning(entry, folded) for entry in entries]
+    folded = {word.casefold(): word for word in meanings}
+    words = {word for entry in entries if (word := spelled(entry)) is not None}
+    # In the user's spelling, which may differ in case.
+    require_heard(path, meanings, {folded.get(word.casefold(), word) for word in words})
+    by_case = {word.casefold(): meaning for word, meaning in meanings.items()}
+    return [_with_meaning(entry, by_case) for entry in entries]
 
 
 def _with_meaning(entry: Assessment, meanings: Mapping[str, str]) -> Assessment:

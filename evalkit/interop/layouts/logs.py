@@ -23,14 +23,21 @@ from evalkit.interop.layouts.criteria import (
     grade_of,
     same_criterion,
 )
-from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Field, log_cells, record_of
 from evalkit.interop.layouts.rater_names import is_persons
-from evalkit.interop.layouts.records import Options, ParsedFile, Record
+from evalkit.interop.layouts.records import (
+    NONE,
+    Options,
+    ParsedFile,
+    Record,
+    require_heard,
+)
 
 # Scores of these levels only are read as a scale in steps of one half.
 _LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"
+# The most different words of a column of labels; more are names or texts.
+_MOST_WORDS: Final = 12
 _LABEL: Final = "label."
 _UNGRADED: Final = "N"
 """Inspect's word for no answer to grade."""
@@ -113,12 +120,8 @@ def read_log(
         ]
         every = [part for _, case_parts in graded for part in case_parts]
     rows = [log_cells(case, fields) for case, _ in graded]
-    meanings = {word: number(said) for word, said in options.winners.items()}
-    grades = {
-        **(grades or {}),
-        **{word: grade for word, grade in meanings.items() if grade is not None},
-    }
-    by_column = _grades_in_metadata(rows, grades)
+    meanings = _meanings(path, rows, options)
+    by_column = _grades_in_metadata(rows, grades or {}, meanings)
     judges = _names_of_judges(path, every, options, by_column)
     # Graders whose scores are labels: the user's, or else those that are named after people.
     people = {options.dimension} if options.dimension else _people(every, judges)
@@ -217,10 +220,56 @@ def read_log(
     )
 
 
+def _meanings(
+    path: Path, rows: Sequence[JsonObject], options: Options
+) -> dict[str, float | None]:
+    """Return the grades that the user's words mean; `None` for no verdict.
+
+    Raises:
+        ConfigError: If no column of the metadata has a word, or its meaning is no grade.
+    """
+    if not options.winners:
+        return {}
+    # {column: its words}
+    words: dict[str, set[str]] = {}
+    for row in rows:
+        metadata = row.get("metadata")
+        for name, value in metadata.items() if isinstance(metadata, Mapping) else ():
+            words.setdefault(name, set()).add(str(value))
+    # Columns of more words are texts.
+    said = {
+        word
+        for column in words.values()
+        if len(column) <= _MOST_WORDS
+        for word in column
+    }
+    require_heard(path, options.winners, said)
+    grades = {
+        word: None if meaning == NONE else grade_of(assessment("", "", PERSON, meaning))
+        for word, meaning in options.winners.items()
+    }
+    for word, meaning in options.winners.items():
+        if meaning != NONE and grades[word] is None:
+            raise ConfigError(
+                "the labels of a log are grades",
+                where=f"--map {word}={meaning}",
+                remedy=f"use a number, pass, fail or {NONE}",
+            )
+    return grades
+
+
 def _grades_in_metadata(
-    rows: Sequence[JsonObject], grades: Mapping[str, float]
+    rows: Sequence[JsonObject],
+    grades: Mapping[str, float],
+    meanings: Mapping[str, float | None],
 ) -> dict[str, dict[int, float | None]]:
-    """Return the grades in each column of the metadata that has nothing else, by row."""
+    """Return the grades in each column of the metadata that has nothing else, by row.
+
+    Args:
+        rows: The cases.
+        grades: The tool's words for grades, in columns of those words only.
+        meanings: The user's words for grades; `None` means no verdict.
+    """
     # {column: {row: value}}
     cells: dict[str, dict[int, Any]] = {}
     for index, row in enumerate(rows):
@@ -231,11 +280,14 @@ def _grades_in_metadata(
     by_column = {}
     for name, values in cells.items():
         words = {str(value) for value in values.values()}
-        own = grades if words <= {*grades, _UNGRADED} else {}
+        is_of_tool = words <= {*grades, *meanings, _UNGRADED}
+        own = {_UNGRADED: None, **grades} if is_of_tool else {}
+        own |= meanings
         graded = {
             index: own.get(str(value), grade_of(assessment("", "", PERSON, value)))
             for index, value in values.items()
-            if not own or str(value) != _UNGRADED
+            # A word that the tool or the user calls no verdict.
+            if own.get(str(value), 0.0) is not None
         }
         if graded and None not in graded.values():
             by_column[name] = graded

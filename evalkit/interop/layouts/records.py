@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from evalkit.core.errors import DatasetError
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.types import (
     Case,
     ChecklistItem,
@@ -168,6 +168,39 @@ class NumberedNames(dict[str, str]):
     def __missing__(self, text: str) -> str:
         self[text] = str(len(self) + 1)
         return self[text]
+
+
+class HeardWords(dict[str, str]):
+    """The user's meanings of words, with all words that a reader looked up in `heard`."""
+
+    def __init__(self, meanings: Mapping[str, str]) -> None:
+        super().__init__(meanings)
+        self.heard: set[str] = set()
+
+    def __contains__(self, word: object) -> bool:
+        self.heard.add(str(word))
+        return super().__contains__(word)
+
+
+def require_heard(path: Path, meanings: Mapping[str, str], heard: Set[str]) -> None:
+    """Raise an error about the first word that the user maps and nobody says.
+
+    All words that somebody says are noted as heard.
+
+    Raises:
+        ConfigError: If there is one.
+    """
+    if isinstance(meanings, HeardWords):
+        meanings.heard |= heard
+    unsaid = next((word for word in meanings if word not in heard), None)
+    if unsaid is None:
+        return
+    remedy = f"omit it: no verdict or label in {path} is a word that --map changes"
+    raise ConfigError(
+        f"no rater in {path} says this",
+        where=f"--map {unsaid}={meanings[unsaid]}",
+        remedy=did_you_mean(unsaid, sorted(heard)) if heard else remedy,
+    )
 
 
 UNORDERED = (
