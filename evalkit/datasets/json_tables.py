@@ -4,6 +4,7 @@ writes it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ _INNER_KEYS: Final = (
 _DEPTH: Final = 3
 """How many objects may be around a list of rows."""
 _MISSING: Final = object()
+_ID: Final = re.compile(r"(^|_|[a-z](?=I))(id|index|ID|Id)$")
 
 
 def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
@@ -110,11 +112,14 @@ def _rows_of_split(value: Json, path: str) -> list[JsonObject] | None:
     return [dict(zip(names, cells, strict=True)) for cells in data]
 
 
-def _rows_with_scores(value: Json, _: str) -> list[JsonObject] | None:
+def _rows_with_scores(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows of a list of objects, each with the fields of the score at its position.
 
-    Returns `None` unless there is one such list, as long as `scores`, and no field has two
-    values.
+    Returns `None` unless there is one such list, as long as `scores`. A field of both with other
+    values in `scores` is `scores.FIELD`.
+
+    Raises:
+        DatasetError: If the two lists have ids that differ.
     """
     scores = value.get("scores")
     listed = [
@@ -125,14 +130,25 @@ def _rows_with_scores(value: Json, _: str) -> list[JsonObject] | None:
     if len(listed[0]) != len(scores):
         return None
     pairs = [*zip(listed[0], scores, strict=True)]
-    # A key of both would be that of another row.
-    if any(
-        row[name] != of_row[name]
+    differing = {
+        name
         for row, of_row in pairs
         for name in row.keys() & of_row
-    ):
-        return None
-    return [{**row, **of_row} for row, of_row in pairs]
+        if row[name] != of_row[name]
+    }
+    # An id of both would be that of another row.
+    for name in sorted(differing):
+        cells = [row.get(name) for row in (*listed[0], *scores)]
+        texts = {cell for cell in cells if isinstance(cell, str)}
+        if _ID.search(name) or len(texts) >= len(pairs):
+            problem = f"'scores' and the rows beside it differ in '{name}'"
+            remedy = "write one array, each row with its scores"
+            raise DatasetError(problem, where=path, remedy=remedy)
+    renamed = {name: f"scores.{name}" for name in differing}
+    return [
+        {**row, **{renamed.get(name, name): cell for name, cell in of_row.items()}}
+        for row, of_row in pairs
+    ]
 
 
 def _rows_within(value: Json, path: str) -> list[JsonObject] | None:

@@ -41,6 +41,10 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"rows": ROWS, "metrics": {"mean": 2.0}, "url": None}), ROWS[0]),
         (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"scores": ROWS, "dataset": [{"q": 1}] * len(ROWS)}), {"q": 1, **ROWS[0]}),
+        (
+            json.dumps({"scores": [{"score": 9}] * len(ROWS), "samples": ROWS}),
+            {**ROWS[0], "scores.score": 9},
+        ),
         (json.dumps({"columns": TABLE.to_dict("list"), "version": 1}), ROWS[0]),
         (json.dumps({"test_results": ROWS, "experiment_scores": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
@@ -76,6 +80,7 @@ def test_a_table_in_one_object_is_as_long_as_it_was(tmp_path):
             "no table of rows (its keys: votes, labels)",
         ),
         ('{"a": [1, 2], "b": [1]}', "the columns have different lengths: a (2), b (1)"),
+        ('{"scores": [{"id": 2}, {"id": 1}], "rows": [{"id": 1}, {"id": 2}]}', "differ in 'id'"),
         ('{"columns": ["a"], "data": [[1, 2]]}', "has 2 cells and there are 1 columns"),
         ('{"columns": ["a", "a"], "data": [[1, 2]]}', "two columns have the same name"),
         ('{"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}}', "could be columns of rows or rows by"),

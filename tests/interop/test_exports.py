@@ -499,6 +499,16 @@ def test_raters_who_share_no_word_are_not_compared(tmp_path):
         read(path, "langfuse", Options(winners={"absent": "pass"}))
 
 
+@pytest.mark.parametrize("frame", ["prompt response\n0 q a", {"prompt": ["q"], "response": []}])
+def test_a_frame_of_vertex_that_is_no_table_is_named(frame, tmp_path):
+    path = tmp_path / "result.json"
+    export = {**SHAPES["vertex ratings of a frame"]}
+    export["evaluation_dataset"] = [{"eval_dataset_df": frame}]
+    path.write_text(json.dumps(export), encoding="utf-8")
+    notes = read(path, "vertex").notes
+    assert any("the data frame of the dataset, not read: " in note for note in notes)
+
+
 def test_rows_of_people_among_mt_benchs_judgments_are_labels(tmp_path):
     path = tmp_path / "judgments.jsonl"
     talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]

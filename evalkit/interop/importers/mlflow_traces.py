@@ -120,7 +120,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
             entry for item in _feedback(trace) for entry in _said(item, judged, options)
         ]
         units.append(Assessed(_cells(trace), tuple(said)))
-    notes = ()
+    notes: tuple[str, ...] = ()
     name = options.dimension
     labeled = {_name(item) for item in feedback if _source(item) == PERSON}
     # Judges alone assessed it: nobody labeled what the user selects.

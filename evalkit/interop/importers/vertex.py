@@ -32,7 +32,8 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     """Return a record for each case, candidate and metric; metrics without a model are code."""
     result = load_object(path)
     datasets = [*_objects(result.get("evaluation_dataset"))]
-    rows = [_rows(dataset, path) for dataset in datasets]
+    unread: list[str] = []
+    rows = [_rows(dataset, path, unread) for dataset in datasets]
     metadata = result.get("metadata")
     names = metadata.get("candidate_names") if isinstance(metadata, Mapping) else None
     units = []
@@ -49,7 +50,9 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
             }
             units.append(Assessed(cells, tuple(_said(candidate))))
             data.append({key: row[key] for key in row if key not in _TEXTS})
-    return read_assessed(path, with_raters_in_data(units, data, options), options)
+    return read_assessed(
+        path, with_raters_in_data(units, data, options), options, unread
+    )
 
 
 def _objects(value: Any) -> Iterator[Json]:
@@ -57,15 +60,22 @@ def _objects(value: Any) -> Iterator[Json]:
         yield from (part for part in value if isinstance(part, Mapping))
 
 
-def _rows(dataset: Json, path: Path) -> list[Json]:
-    """Return the rows of a dataset: its cases, or its data frame as rows or columns."""
+def _rows(dataset: Json, path: Path, unread: list[str]) -> list[Json]:
+    """Return the rows of a dataset: its cases, or its data frame as rows or columns.
+
+    A frame that is no table adds a note to `unread`.
+    """
     frame = dataset.get("eval_dataset_df")
     if isinstance(frame, Mapping):
         try:
             return [*rows_in(frame, str(path))]
-        except DatasetError:
+        except DatasetError as bad:
+            unread.append(f"the data frame of the dataset, not read: {bad.what}")
             return []
-    return [*_objects(dataset.get("eval_cases") or frame)]
+    listed = dataset.get("eval_cases") or frame
+    if listed and not isinstance(listed, list):
+        unread.append("the data frame of the dataset, not read: no list of rows")
+    return [*_objects(listed)]
 
 
 def _row(rows: Sequence[Sequence[Json]], index: int, number: int) -> Json:

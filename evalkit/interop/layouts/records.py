@@ -185,7 +185,7 @@ class HeardWords(dict[str, str]):
 def require_heard(path: Path, meanings: Mapping[str, str], heard: Set[str]) -> None:
     """Raise an error about the first word that the user maps and nobody says.
 
-    All words that somebody says are noted as heard.
+    All words that someone says are noted as heard.
 
     Raises:
         ConfigError: If there is one.
