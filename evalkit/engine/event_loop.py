@@ -10,8 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from evalkit.core.values import frozen
 
@@ -78,40 +77,6 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     asyncio.run(work())
     return box[0]
-
-
-async def aside(work: Callable[..., T], *arguments: Any) -> T:
-    """Return what a function returns, which runs in a thread of its own.
-
-    Unlike those of `asyncio.to_thread`, the thread does not keep the process from ending.
-    """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def deliver(value: T | None, error: BaseException | None) -> None:
-        if result.done():  # canceled
-            return
-        if error is None:
-            result.set_result(cast(T, value))
-        else:
-            result.set_exception(error)
-
-    def run() -> None:
-        value = None
-        error: BaseException | None = None
-        try:
-            value = work(*arguments)
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(deliver, value, error)
-
-    # A new thread would start with empty context variables.
-    context = copy_context()
-    threading.Thread(
-        target=context.run, args=(run,), name="evalkit-aside", daemon=True
-    ).start()
-    return await result
 
 
 @contextmanager

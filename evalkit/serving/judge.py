@@ -34,8 +34,6 @@ from evalkit.evaluators.json_answers import rationale
 from evalkit.guard.known_hosts import trusting
 from evalkit.guard.policy import check, from_judge_folder, origin_of
 from evalkit.judges.images import check_images
-from evalkit.report.notebook import judge_html
-from evalkit.report.page import level_of
 from evalkit.runs.results import Spent
 from evalkit.serving.folder import LOADER, JudgeFolder, read_judge
 from evalkit.serving.sessions import JudgingSession
@@ -158,6 +156,10 @@ class Judge:
 
     def _repr_html_(self) -> str:
         """Return what is known about the judge for a notebook."""
+        # Only notebooks need them, and they load the pages of sweeps and comparisons.
+        from evalkit.report.notebook import judge_html
+        from evalkit.report.page import level_of
+
         validation = self.validation
         return judge_html(
             validation.title,

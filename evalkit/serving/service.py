@@ -19,12 +19,12 @@ from evalkit.core.errors import EvalkitError
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case
 from evalkit.core.values import Json, JsonObject
-from evalkit.engine.event_loop import aside
 from evalkit.scoring.decision import Use
 from evalkit.serving.bounds import THREADS, Bounds
 from evalkit.serving.judge import Judge, failure_of, of_unit
 from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
 from evalkit.serving.served_tools import served_tools
+from evalkit.serving.side_threads import aside
 from evalkit.serving.tools import DirectScoreInput, PairwiseCompareInput, Tool
 from evalkit.serving.tools.models import ToolModel, ToolTrust
 from evalkit.serving.tools.results import compared, scored

@@ -10,12 +10,12 @@ from evalkit.core.resources import project
 from evalkit.core.types import Case, Judgment, Verdict
 from evalkit.datasets import with_examples
 from evalkit.engine.cascade import Escalated, Units
-from evalkit.engine.event_loop import aside
 from evalkit.engine.judging import Session
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.verdict_kinds import escalated
+from evalkit.serving.side_threads import aside
 from evalkit.store import open_store, rescue_for
 from evalkit.workflows.asking import shared_limits
 from evalkit.workflows.materials import build_evaluator
