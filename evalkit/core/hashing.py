@@ -11,12 +11,16 @@ from typing import Any, TypeGuard
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from evalkit.core.json_encoders import quick_encoder
 from evalkit.core.regular_files import open_file
 
 KEY_VERSION = 1
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
+canonical_text = quick_encoder(
+    json.JSONEncoder(
+        sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+)
+"""Encodes a value as `canonical_json` does, as a text."""
 
 
 def canonical_json(value: Any) -> bytes:
@@ -26,7 +30,7 @@ def canonical_json(value: Any) -> bytes:
         ValueError: If the value contains NaN or an infinity.
         TypeError: If JSON cannot represent the value.
     """
-    return _CANONICAL(value).encode("utf-8", "surrogatepass")
+    return canonical_text(value).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from evalkit.config import DatasetConfig
 from evalkit.core.benchmark_discovery import find_benchmark
 from evalkit.core.errors import DatasetError
+from evalkit.core.hashing import canonical_text
 from evalkit.core.image_files import FOLDER, IMAGES
 from evalkit.core.images import lacks_images
 from evalkit.core.scale import Classes
@@ -46,11 +46,6 @@ from evalkit.datasets.sources import (
 from evalkit.datasets.text import Tally
 from evalkit.datasets.turns import Conversations
 
-_ENCODE = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
-"""As in `canonical_json`, but with one encoder, because it is called for each case."""
-
 
 class Fingerprint:
     """The incremental SHA-256 of the content of cases."""
@@ -62,9 +57,8 @@ class Fingerprint:
         """Yield cases and add each to the hash."""
         update = self._sha.update
         for case in cases:
-            update(
-                (_ENCODE(_fingerprinted(case)) + "\n").encode("utf-8", "surrogatepass")
-            )
+            line = canonical_text(_fingerprinted(case)) + "\n"
+            update(line.encode("utf-8", "surrogatepass"))
             yield case
 
     def hexdigest(self) -> str:

@@ -115,6 +115,8 @@ def to_cases(
     The notes are on assumptions and omissions.
     """
     tally: Counter[str] = Counter()
+    if _are_apart(parsed.records):
+        return _cases_of_rows(parsed.records, source)
     # Keys identify responses from here on: labels and orders refer to them.
     records = list(_with_unique_keys(parsed.records, tally))
     questions = _grouped(records, lambda record: record.question)
@@ -138,10 +140,59 @@ def to_cases(
         cases.append(_build_case(question, order, tally))
         _add_judgments(judgments, question, [answer.key for answer in order], tally)
     notes += [f"{problem}: {number}" for problem, number in tally.items()]
+    return cases, judgments.shared(), [*notes, *_absent_notes(cases)]
+
+
+def _absent_notes(cases: Sequence[Case]) -> list[str]:
+    """Return a note on responses without a text, if there are any."""
     responses = [response for case in cases for response in case.responses]
-    if absent := sum(not response.text for response in responses):
-        notes.append(ABSENT.format(absent, len(responses)))
-    return cases, judgments.shared(), notes
+    absent = sum(not response.text for response in responses)
+    return [ABSENT.format(absent, len(responses))] if absent else []
+
+
+def _are_apart(records: Sequence[Record]) -> bool:
+    """Return whether each record is the only one of its question, has one response without
+    annotators, and at most one judgment of each judge: a row of most tables.
+    """
+    if len({record.question for record in records}) < len(records):
+        return False
+    return all(
+        len(record.shown) == 1
+        and not (record.labels or record.grades or record.classes or record.better)
+        and _are_of_different_judges(record)
+        for record in records
+    )
+
+
+def _are_of_different_judges(record: Record) -> bool:
+    if not record.others:
+        return True
+    judges = {record.said.judge, *[said.judge for said in record.others]}
+    return len(judges) == 1 + len(record.others)
+
+
+def _cases_of_rows(
+    records: Sequence[Record], source: str
+) -> tuple[list[Case], SharedJudgments, list[str]]:
+    """Return what `to_cases` does for records that are apart: nothing is merged or counted."""
+    cases = []
+    judgments = _Judgments(source)
+    for record in records:
+        [answer] = record.shown
+        cases.append(
+            Case(
+                record.question,
+                record.prompt or "",
+                (Response(answer.text, answer.model, answer.grade, answer.class_name),),
+                record.context or None,
+                record.reference or None,
+                metadata={**record.metadata, **_messages(record.shown)},
+                checklist=record.checklist,
+            )
+        )
+        for said in (record.said, *record.others):
+            judgments.add(record.question, said, _SINGLE, _SINGLE, said.sample or 0)
+    return cases, judgments.shared(), _absent_notes(cases)
 
 
 def _with_unique_keys(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from evalkit.core.json_encoders import quick_encoder
 from evalkit.core.turns import Unit as Heading
 from evalkit.core.turns import parse, render, unit_of
 from evalkit.core.types import (
@@ -27,7 +28,7 @@ PARTS, ROOM = 1_000, 60_000
 """The most parts of a long conversation, and about the most characters of all of them."""
 
 
-_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_as_json = quick_encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":")))
 
 
 def estimate_bytes(case: Case, judgments: Sequence[Judgment]) -> int:

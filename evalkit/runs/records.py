@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
 from evalkit.core.errors import did_you_mean
+from evalkit.core.json_encoders import quick_encoder
 from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
 from evalkit.core.statements import Said, shared_of
@@ -76,20 +77,14 @@ def _plain(value: Any) -> Any:
 
 
 def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
-    """Return a function that encodes as `json.JSONEncoder` does, but is set up once and
-    not for each line.
-    """
-    encoder = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=allow_nan, default=_plain, check_circular=False
+    return quick_encoder(
+        json.JSONEncoder(
+            ensure_ascii=False,
+            allow_nan=allow_nan,
+            default=_plain,
+            check_circular=False,
+        )
     )
-    # `JSONEncoder.encode` makes a new encoder on each call; this one is used for every line.
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without the compiled one
-        return encoder.encode
-    text = json.encoder.encode_basestring
-    separators = (encoder.key_separator, encoder.item_separator)
-    encode = make(None, _plain, text, None, *separators, False, False, allow_nan)
-    return lambda value: "".join(encode(value, 0))
 
 
 _encode_strict = _encoder(allow_nan=False)

@@ -121,6 +121,9 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     Raises:
         TooManySlicesError: if it has too many or too long values.
     """
+    plain_numbers = _plain_numbers(values)
+    if plain_numbers is not None:
+        return _parts_by_number(column, plain_numbers, False, bins)
     lists = [_listed(value) for value in values]
     # Distinct values in order of first occurrence, as texts.
     distinct = list(dict.fromkeys(_text(value) for row in lists for value in row))
@@ -156,6 +159,20 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
         columns = [index[_text(value)] for value in cell]
         members[row, columns] = True
     return Slices(visible(column), _values(index), members)
+
+
+def _plain_numbers(values: Sequence[Any]) -> Floats | None:
+    """Return values as an array, NaN where there is none, if all are numbers and more than a
+    few differ; most computed columns are of this kind.
+    """
+    if not {*map(type, values)} <= {int, float, type(None)}:
+        return None
+    numbers = [value for value in values if value is not None]
+    if len({*numbers}) <= BINS + 1 or not all(
+        abs(value) < LARGEST for value in numbers
+    ):
+        return None
+    return np.array([np.nan if value is None else value for value in values], float)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.types import Case, Response
+from evalkit.interop import import_cases
 from evalkit.interop.import_cases import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.layouts.judgment_files import load_object, rows_of
@@ -134,6 +135,30 @@ def test_conflicts_between_rows_are_counted_and_the_first_is_kept():
         "cases with conflicting values of context: the first is kept: 1",
         "cases with conflicting values of 'topic': the first is kept: 1",
     } <= set(notes)
+
+
+APART = [{}, {"context": "c"}, {"metadata": {"topic": "x"}}]
+MERGED = [{"labels": {"ann": "a"}}, {"grades": {"ann": 1.0}}, {"better": "a"}]
+
+
+@pytest.mark.parametrize("more", [*APART, *MERGED])
+@pytest.mark.parametrize("judges", [("m",), ("m", "n"), ("m", "m")])
+@pytest.mark.parametrize("questions", ["pqr", "pqp"])
+@pytest.mark.parametrize("text", ["text", ""])
+def test_rows_of_different_questions_become_the_cases_of_rows_that_are_merged(
+    monkeypatch, more, judges, questions, text
+):
+    said = [RecordedJudgment(name, class_name=text, status="ok", sample=None) for name in judges]
+    answer = Answer("a", text, "a", messages=[{"role": "user", "content": text}])
+    records = [
+        Record(question, "?", (answer,), said[0], others=tuple(said[1:]), **more)
+        for question in questions
+    ]
+    result = to_cases(ParsedFile(records), "generic")
+    apart = more in APART and len({*judges}) == len(judges) and questions == "pqr"
+    assert import_cases._are_apart(records) == apart
+    monkeypatch.setattr(import_cases, "_are_apart", lambda records: False)
+    assert to_cases(ParsedFile(records), "generic") == result
 
 
 def test_conflicting_classes_are_counted():
