@@ -256,14 +256,18 @@ def _rows_of_nested(value: Json, path: str) -> list[JsonObject] | None:
 
 def _of_one_key(value: Json, path: str) -> list[JsonObject] | None:
     """Return the columns or the rows by id under a usual key, next to single values such
-    as a version.
+    as a version, and to objects about the table.
     """
-    objects = [key for key, part in value.items() if isinstance(part, dict | list)]
-    if len(objects) != 1 or objects[0] not in (*_KEYS, *_ONLY_KEYS):
+    if any(isinstance(part, list) for part in value.values()):
+        return None
+    objects = [
+        key
+        for key, part in value.items()
+        if isinstance(part, dict) and key in (*_KEYS, *_ONLY_KEYS)
+    ]
+    if len(objects) != 1:
         return None
     inner = value[objects[0]]
-    if not isinstance(inner, dict):
-        return None
     return _rows_of_columns(inner, path) or _rows_of_nested(inner, path)
 
 

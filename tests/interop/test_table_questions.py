@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,13 @@ from evalkit.core.errors import ConfigError
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.tables.fixed_roles import Choices
-from evalkit.interop.tables.questions import OpenTableError, command
+from evalkit.interop.tables.questions import Answer, OpenTableError, command
+from evalkit.interop.tables.rater_levels import UnknownWordError
+from evalkit.interop.tables.reading import import_table
 from evalkit.interop.tables.table import read_table
+from evalkit.interop.tables.tried_answers import with_commands
 from tests.interop.test_table_reading import OPEN
-from tests.interop.test_table_rules import ASKED, ROWS
+from tests.interop.test_table_rules import ASKED, GRADE, IDS, JUDGE, LABEL, ROWS, SCORE
 from tests.support.tables import sample
 from tests.support.thorough import some_of
 
@@ -32,21 +34,7 @@ def _chosen(choices: Choices, options: Sequence[str]) -> Choices:
     """Return choices with the options of an answer, after a shell has read them."""
     words = shlex.split(command(options))
     assert words == list(options)
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    judges = [word for option, word in pairs if option == "--judge"]
-    labels = [word for option, word in pairs if option == "--label"]
-    mapped = dict(word.rsplit("=", 1) for option, word in pairs if option == "--map")
-    keys = [word for option, word in pairs if option == "--key"]
-    columns = {option[2:]: word for option, word in pairs if option in ("--sample", "--id")}
-    assert len(judges) + len(labels) + len(mapped) + len(keys) + len(columns) == len(pairs)
-    return replace(
-        choices,
-        judges=tuple(dict.fromkeys((*choices.judges, *judges))),
-        labels=tuple(dict.fromkeys((*choices.labels, *labels))),
-        words={**choices.words, **mapped},
-        keys=(*choices.keys, *keys),
-        columns={**choices.columns, **columns},
-    )
+    return choices.with_options(words)
 
 
 def _dead_ends(rows: Any, choices: Choices, depth: int = 0) -> Iterator[str]:
@@ -80,6 +68,35 @@ def test_answers_to_questions_lead_on(name):
         cells = {"id": [f"c{i}" for i in range(ROWS)], **ASKED[name][0]}
         rows = _placed({column: values for column, values in cells.items() if values})
     assert list(_dead_ends(rows, Choices())) == []
+
+
+def test_a_refusal_offers_columns_that_go_together():
+    cells = {"id": IDS, "gpt": [f"see note {i}" for i in range(ROWS)], "human": GRADE}
+    cells["priority"] = SCORE
+    rows = _placed(cells)
+    with pytest.raises(OpenTableError) as asked:
+        import_table(rows, "t.csv", Path("t.csv"), Choices())
+    options = [answer.options for answer in asked.value.answers]
+    assert ("--judge", "priority", "--label", "human") in options
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize(("word", "near"), [("bogus", "choose from"), ("pas", "mean 'pass'")])
+def test_a_mapped_word_that_no_rater_has_is_one_error(asked, word, near):
+    cells = {"id": IDS, "judge": JUDGE, "verdict" if asked else "human": LABEL}
+    choices = Choices(words={word: "pass"})
+    with pytest.raises(UnknownWordError, match=f"'{word}'") as error:
+        import_table(_placed(cells), "t.csv", Path("t.csv"), choices)
+    assert near in error.value.remedy
+
+
+def test_answers_that_lead_nowhere_are_not_offered():
+    rows = _placed({"id": IDS, "judge": JUDGE, "human": LABEL})
+    answers = [Answer("none", ("--judge", "nobody")), Answer("some", ("--judge", "judge"))]
+    question = OpenTableError("which?", "t.csv", answers)
+    tried = with_commands(question, rows, "t.csv", Choices())
+    assert isinstance(tried, OpenTableError)
+    assert [answer.meaning for answer in tried.answers] == ["some"]
 
 
 @pytest.mark.parametrize("first", some_of(range(0, 800, 80), 10))

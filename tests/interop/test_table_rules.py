@@ -721,6 +721,22 @@ def test_no_labels_may_be_said_without_a_judge():
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
+    "scores of somebody": (
+        {"Tone (model)": SCORE, "Tone (me)": GRADE},
+        "'Tone (me)' has values like those of the judge",
+    ),
+    "words of somebody": (
+        {"gpt4_verdict": JUDGE, "disposition": _as({"pass": "close", "fail": "escalate"}, LABEL)},
+        "'disposition' has values like those of the judge",
+    ),
+    "numbers about people": (
+        {"llm_score": SCORE, "reviewer_shift": _words((1, 2, 3), 97), "reviewer_score": GRADE},
+        "the numbers in 'reviewer_shift' have nothing to do with any other verdicts",
+    ),
+    "another column than the label": (
+        {"llm_score": SCORE, "staff_room": _words((7, 8, 9), 98), "final": GRADE},
+        "and 'final' goes together with one of them",
+    ),
     "criteria of a judge and of nobody": (
         {"gpt_tone": SCORE, "gpt_depth": SCORE[::-1], "tone": GRADE, "depth": GRADE[::-1]},
         "are named after the criteria of 'gpt_tone': whose are they?",

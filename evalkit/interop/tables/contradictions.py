@@ -8,11 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.judgment_files import Peek, number
 from evalkit.interop.layouts.records import ImportedJudgments
+from evalkit.interop.tables.associations import (
+    SURE,
+    Pairs,
+    kappa,
+    rank_correlation,
+)
 from evalkit.interop.tables.column_types import LONGEST_WORD, TypedColumn
 from evalkit.interop.tables.keys import groups
 from evalkit.interop.tables.pair_verdicts import POSITIONS
@@ -36,15 +42,11 @@ _FEWEST: Final = 20
 _FEWEST_CHANGED: Final = 5
 # A clear opposite: weaker agreement than this is just a bad judge.
 _OPPOSITE: Final = -0.3
-_SURE: Final = -3.5
-"""The standard score of an association below which chance does not explain it."""
 _MOST_LEVELS: Final = 12
 # Conflicts in at least this share of repeated units are no slips.
 _OFTEN: Final = 0.2
 _PER_CRITERION: Final = 10
 _MOST_PEOPLE: Final = 6
-
-Pairs: TypeAlias = Sequence[tuple[Any, Any]]
 
 
 def check_opposite(
@@ -127,56 +129,23 @@ def _how_opposite(pairs: Pairs, space: Space) -> str:
     classes = {value for pair in pairs for value in pair}
     if len(pairs) < _FEWEST or len(classes) != 2:
         return ""
-    judged = Counter(verdict for verdict, _ in pairs)
-    labeled = Counter(label for _, label in pairs)
-    count = len(pairs)
-    # Cohen's kappa: equal pairs, less what the shares of the classes make equal by chance.
-    chance = sum(judged[name] * labeled[name] for name in judged) / count**2
-    equal = sum(verdict == label for verdict, label in pairs) / count
-    # The standard error of that share if there were no association.
-    spread = sqrt(chance * (1 - chance) / count)
-    if not spread or (equal - chance) / spread > _SURE:
+    value, score = kappa(pairs)
+    if score > -SURE or value > _OPPOSITE:
         return ""
-    kappa = (equal - chance) / (1 - chance)
-    return f"kappa {kappa:.2f} in {count} rows" if kappa <= _OPPOSITE else ""
+    return f"kappa {value:.2f} in {len(pairs)} rows"
 
 
 def _falls(pairs: Pairs) -> str:
     if len(pairs) < _FEWEST:
         return ""
-    # Ranks (rows,) of the judge and of the label.
-    first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
-    # The mean of ranks 1 to n, also with ties.
-    mean = (len(pairs) + 1) / 2
-    covariance = sum(
-        (x - mean) * (y - mean) for x, y in zip(first, second, strict=True)
-    )
-    spread = sqrt(
-        sum((rank - mean) ** 2 for rank in first)
-        * sum((rank - mean) ** 2 for rank in second)
-    )
-    if not spread:
+    correlation = rank_correlation(pairs)
+    if correlation is None:
         return ""
-    correlation = covariance / spread
     # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n - 1).
-    sure = correlation * sqrt(len(pairs) - 1) < _SURE
-    return (
-        f"Spearman {correlation:.2f} in {len(pairs)} rows"
-        if sure and correlation <= _OPPOSITE
-        else ""
-    )
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, from 1; equal values have the mean of their ranks."""
-    counts = Counter(values)
-    rank_of = {}
-    before = 0
-    for value in sorted(counts):
-        # Equal values share the mean of the ranks that they cover.
-        rank_of[value] = before + (counts[value] + 1) / 2
-        before += counts[value]
-    return [rank_of[value] for value in values]
+    is_sure = correlation * sqrt(len(pairs) - 1) < -SURE
+    if not is_sure or correlation > _OPPOSITE:
+        return ""
+    return f"Spearman {correlation:.2f} in {len(pairs)} rows"
 
 
 def _ask_for_direction(

@@ -45,6 +45,7 @@ _ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""
+_ROLES_OF_OPTIONS: Final = ("id", "prompt", "order", "sample")
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
 
@@ -82,6 +83,38 @@ class Choices:
             words={one_line(word): value for word, value in self.words.items()},
             keys=tuple(map(one_line, self.keys)),
         )
+
+    def with_options(self, options: Sequence[str]) -> Choices:
+        """Return the choices with options of the command line, each with its value."""
+        values: dict[str, list[str]] = {}
+        for option, value in zip(options[::2], options[1::2], strict=True):
+            values.setdefault(option, []).append(value)
+        words = {}
+        for pair in values.get("--map", ()):
+            # A word may contain `=`, and its meaning never does.
+            word, _, meaning = pair.rpartition("=")
+            words[word] = meaning
+        columns = {
+            role: names[-1]
+            for role in _ROLES_OF_OPTIONS
+            if (names := values.get(f"--{role}"))
+        }
+        responses = values.get("--response", ())
+        sides = ("response",) if len(responses) == 1 else ("response_a", "response_b")
+        # Not strict: there may be no response, one, or two.
+        columns |= dict(zip(sides, responses, strict=False))
+        return replace(
+            self,
+            judges=_added(self.judges, values.get("--judge", ())),
+            labels=_added(self.labels, values.get("--label", ())),
+            columns={**self.columns, **columns},
+            words={**self.words, **words},
+            keys=_added(self.keys, values.get("--key", ())),
+        )
+
+
+def _added(names: Sequence[str], more_names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *more_names)))
 
 
 def strength(name: str) -> tuple[str, int]:

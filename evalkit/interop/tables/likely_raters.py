@@ -4,7 +4,7 @@ or a label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
@@ -16,6 +16,7 @@ from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 _PAIR: Final = 2
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
+_SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
 
 
 def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -204,3 +205,28 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
 def is_score(column: TypedColumn) -> bool:
     """Return whether a column has numbers other than 0 and 1."""
     return column.is_numeric and not column.is_binary
+
+
+def verdict_like(unknown: Sequence[str], typed: Mapping[str, TypedColumn]) -> list[str]:
+    """Return the columns whose values can be verdicts."""
+    return [
+        name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric
+    ]
+
+
+def comparable(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> Sequence[str]:
+    """Return the columns that have scores as another one has, or words of another one;
+    all if there are none.
+    """
+    alike = [
+        name
+        for name in names
+        if any(_are_alike(typed[name], typed[twin]) for twin in names if twin != name)
+    ]
+    return alike or names
+
+
+def _are_alike(column: TypedColumn, twin: TypedColumn) -> bool:
+    if is_score(column) and is_score(twin):
+        return True
+    return not {*map(fold, column.words)}.isdisjoint(map(fold, twin.words))

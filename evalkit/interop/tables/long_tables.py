@@ -48,6 +48,9 @@ def names_raters(
     name: str, column: TypedColumn, rows: int, typed: Mapping[str, TypedColumn]
 ) -> bool:
     """Return whether a column names who judged."""
+    # `annotator_age` is about a person, and names none.
+    if matches(name, "demographic"):
+        return False
     # Verdicts of two raters share words, and names of raters do not.
     if shares_words(name, typed):
         return False
@@ -165,7 +168,8 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
     raters = [
         name
         for name, column in typed.items()
-        if names_raters(name, column, rows, typed) and _has_both(list(column.words))
+        if names_raters(name, column, rows, typed)
+        and (_has_both(list(column.words)) or matches(name, "rater"))
     ]
     units = []
     # Rows that are equal in every column are copies.
@@ -178,7 +182,11 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
             once = len(set(pairs)) == distinct and None not in column.texts
             # Each unit has two rows or more on average.
             several = 1 < len(column.counts) <= rows / 2
-            if name not in raters and once and several:
+            # Next to people alone, a few levels may be verdicts or kinds.
+            is_many = _has_both(list(typed[rater].words)) or not (
+                column.may_be_verdict or column.kind == "time"
+            )
+            if name not in raters and once and several and is_many:
                 units.append(name)
     # Several such columns leave it open.
     return units[0] if len(set(units)) == 1 else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from evalkit.core.errors import ConfigError
+from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.values import frozen
 
 _BARE: Final = re.compile(
@@ -59,6 +59,10 @@ class OpenTableError(ConfigError):
     def with_roles(self, roles: Sequence[Role]) -> OpenTableError:
         """Return the question with the roles of the columns."""
         return OpenTableError(self.what, self.where, self.answers, self.roles or roles)
+
+
+class UnreadColumnsError(DatasetError):
+    """A table of which no columns could be read as verdicts, and others perhaps can."""
 
 
 def command(words: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from evalkit.core.errors import ConfigError, did_you_mean
 from evalkit.core.values import JsonObject
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit
@@ -21,8 +22,20 @@ from evalkit.interop.tables.words import fold, is_unclear_failure, opposite_amon
 
 MAPPED_TO_NONE: Final = "mapped to NONE"
 """Why a word that the user mapped so has no verdict."""
+EMPTY_CELL: Final = "EMPTY"
+"""The word for an empty cell in `--map EMPTY=VALUE`."""
 _BOUND: Final = re.compile(r"(?:(.+):)?([<>])\s*(-?\d+(?:\.\d+)?)")
 """A word for all numbers beyond one, perhaps of one column."""
+
+
+class UnknownWordError(ConfigError):
+    """A word that the user mapped and that no judge or label has."""
+
+    def __init__(self, word: str, levels: Iterable[str], where: str) -> None:
+        self.word = word
+        short = [text for text in levels if len(text) <= LONGEST_WORD]
+        problem = f"no judge or label has the word '{word}' of --map"
+        super().__init__(problem, where=where, remedy=did_you_mean(word, short))
 
 
 @dataclass(slots=True)
@@ -108,6 +121,35 @@ def raw_levels(
                 raw.words[text] = count
         levels[name] = raw
     return levels
+
+
+def check_mapped(
+    raters: Mapping[str, TypedColumn], words: Mapping[str, str], where: str
+) -> None:
+    """Check that each word that the user mapped is in a column of a judge or a label.
+
+    Raises:
+        UnknownWordError: If one is in none.
+    """
+    if not words:
+        return
+    levels = {text: None for column in raters.values() for text in column.counts}
+    keys = {key for text in levels for key in (text.strip().casefold(), fold(text))}
+    numbers = {value for text in levels if (value := number(text)) is not None}
+    for word in words:
+        is_level = word in levels or {word.strip().casefold(), fold(word)} & keys
+        if is_level or word == EMPTY_CELL or number(word) in numbers:
+            continue
+        column, _, text = word.rpartition(":")
+        if (bound := _BOUND.fullmatch(word)) is not None:
+            column = bound[1] or ""
+        elif not column:
+            raise UnknownWordError(word, levels, where)
+        named = [name for name in raters if name.casefold() == column.casefold()]
+        if column and not named:
+            raise UnknownWordError(word, levels, where)
+        if bound is None:
+            check_mapped({"": raters[named[0]]}, {text: ""}, where)
 
 
 def _bounds(words: Mapping[str, str]) -> Iterator[tuple[str, str, float, str]]:

@@ -9,6 +9,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_levels import EMPTY_CELL
 from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
 from evalkit.interop.tables.stacked import ALL_RUNS
 from evalkit.interop.tables.words import (
@@ -22,8 +23,6 @@ from evalkit.interop.tables.words import (
 
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
-EMPTY_CELL: Final = "EMPTY"
-"""The word for an empty cell in `--map EMPTY=VALUE`."""
 _MARKS: Final = word_group("mark")
 _ONE_TOOL: Final = ((("score",), ("label",)), (("value",), ("label",)))
 """The last words of names of a judge's score and of its word, as tools write them."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.aggregates import (
     find_sums,
     has_numbered_twin,
@@ -29,6 +28,7 @@ from evalkit.interop.tables.fixed_roles import (
 from evalkit.interop.tables.likely_raters import (
     answers_the_same,
     approves,
+    comparable,
     has_the_scores,
     has_the_words,
     is_alike,
@@ -37,8 +37,13 @@ from evalkit.interop.tables.likely_raters import (
     judges_like,
     same_words,
     tells_a_fault,
+    verdict_like,
 )
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import (
+    Answer,
+    OpenTableError,
+    UnreadColumnsError,
+)
 from evalkit.interop.tables.rater_columns import (
     candidates,
     has_human_twin,
@@ -502,7 +507,7 @@ def _assign_unknown(
         if judging and not choices.labels:
             ask_for_label(judging, list(raters.judges), where)
         return
-    ask_for_roles(judging or _comparable(_verdict_like(unknown, typed), typed), where)
+    ask_for_roles(judging or comparable(verdict_like(unknown, typed), typed), where)
 
 
 def _ask_for_judge(
@@ -591,37 +596,6 @@ def _without_annotators(
     return columns_left
 
 
-def _verdict_like(
-    unknown: Sequence[str], typed: Mapping[str, TypedColumn]
-) -> list[str]:
-    return [
-        name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric
-    ]
-
-
-def _comparable(
-    names: Sequence[str], typed: Mapping[str, TypedColumn]
-) -> Sequence[str]:
-    """Return the columns that have scores as another one has, or words of another one;
-    all if there are none.
-    """
-    alike = [
-        name
-        for name in names
-        if any(_are_alike(typed[name], typed[twin]) for twin in names if twin != name)
-    ]
-    return alike or names
-
-
-def _are_alike(column: TypedColumn, twin: TypedColumn) -> bool:
-    if is_score(column) and is_score(twin):
-        return True
-    return not {*map(fold, column.words)}.isdisjoint(map(fold, twin.words))
-
-
-_SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
-
-
 def _explain_no_judge(
     typed: Mapping[str, TypedColumn],
     names: Sequence[str],
@@ -695,4 +669,4 @@ def _explain_no_judge(
             f"have it judged: evalkit run dataset=file dataset.path={where}, or name the judge's"
             f" column: --judge COLUMN; the columns are {columns}"
         )
-    raise DatasetError(problem, where=where, remedy=remedy)
+    raise UnreadColumnsError(problem, where=where, remedy=remedy)

@@ -35,6 +35,7 @@ from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.rater_roles import NOT_USED
 from evalkit.interop.tables.table import Table, read_table
+from evalkit.interop.tables.tried_answers import with_commands
 
 UNNAMED = "human"
 """The annotator of a label column that names none."""
@@ -139,7 +140,10 @@ def import_table(
         OpenTableError: If two readings differ in what would be concluded.
         DatasetError: If it has no verdicts, or differs from the reading.
     """
-    table = read_table(rows, where, choices)
+    try:
+        table = read_table(rows, where, choices)
+    except ConfigError as error:
+        raise with_commands(error, rows, where, choices) from None
     if choices.reading is not None:
         check_same(choices.reading, table, where)
     return imported(table.parsed, "table", path), table

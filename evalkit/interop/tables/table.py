@@ -41,6 +41,7 @@ from evalkit.interop.tables.long_tables import (
     unit_column,
     widened,
 )
+from evalkit.interop.tables.other_readings import check_other_readings
 from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
 from evalkit.interop.tables.parts import (
     Parts,
@@ -49,8 +50,8 @@ from evalkit.interop.tables.parts import (
     typed_columns,
 )
 from evalkit.interop.tables.questions import OpenTableError, Role
-from evalkit.interop.tables.rater_levels import Space
-from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
+from evalkit.interop.tables.rater_levels import EMPTY_CELL, Space, check_mapped
+from evalkit.interop.tables.rater_questions import ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
 from evalkit.interop.tables.rater_rows import name_raters
 from evalkit.interop.tables.raters import find_raters
@@ -185,6 +186,8 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     if not choices.keys and choices.reading is None:
         raters = [*judge_columns(parts.raters), *parts.raters.labels]
         check_counts(parts.typed, raters, taken, where)
+    if choices.reading is None and not choices.answers:
+        check_other_readings(parts.typed, parts.raters, taken, choices, where)
     parts.roles += _rater_roles(parts)
     # Empty cells are read before keys and verdicts, which both depend on what is missing.
     _read_empty_cells(parts, choices, where)
@@ -205,6 +208,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     if choices.reading is not None:
         space = known_space({**judges, **labels}, choices.reading, where)
     else:
+        check_mapped({**judges, **labels}, choices.words, where)
         space = verdict_space(
             judges,
             labels,

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Final, NoReturn
 
-from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.records import NONE
 from evalkit.interop.tables.column_types import MOSTLY
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import (
+    Answer,
+    OpenTableError,
+    UnreadColumnsError,
+)
 from evalkit.interop.tables.rater_levels import MAPPED_TO_NONE, Raw
 from evalkit.interop.tables.words import fold, word_group
 
@@ -62,11 +65,11 @@ def ask_for_numbers(
         problem = (
             f"{names} has {low_first[0]:g}, which names no winner of two responses"
         )
-        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+        raise UnreadColumnsError(problem, where=where, remedy=_OTHER_COLUMN)
     if len(low_first) > MOST_LEVELS:
         _ask_for_middle(raws, where)
         problem = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
-        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+        raise UnreadColumnsError(problem, where=where, remedy=_OTHER_COLUMN)
     # For two and three numbers, the usual meanings in the order of the numbers.
     sides: Sequence[tuple[str, ...]] = (
         (("A", "B"), ("B", "A"))
@@ -204,7 +207,7 @@ def ask_for_pair_words(
     names = ", ".join(f"'{name}'" for name in columns)
     problem = f"{names} has {_unknown(len(by_word), 'known winner')}: {listed}"
     if len(by_word) > MOST_LEVELS:
-        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+        raise UnreadColumnsError(problem, where=where, remedy=_OTHER_COLUMN)
     raise OpenTableError(problem, where, answers)
 
 
@@ -234,7 +237,7 @@ def ask_for_unread(
         problem = (
             f"{names} has {_unknown(len(counts), what.removesuffix('s'))}: {listed}"
         )
-        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+        raise UnreadColumnsError(problem, where=where, remedy=_OTHER_COLUMN)
     answers = []
     by_rater: dict[str, list[str]] = {}
     for name, text in unread:
@@ -371,7 +374,7 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
     answers = [answer for answer in answers if answer.options]
     if not answers:
         problem = f"the raters use different words: {'; '.join(parts)}"
-        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+        raise UnreadColumnsError(problem, where=where, remedy=_OTHER_COLUMN)
     raise OpenTableError(
         f"the raters use different words: {'; '.join(parts)}", where, answers
     )
