@@ -23,7 +23,12 @@ from hydra._internal.config_repository import (
 )
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigNode, ConfigStore
-from hydra.core.default_element import InputDefault, ResultDefault
+from hydra.core.default_element import (
+    ConfigDefault,
+    GroupDefault,
+    InputDefault,
+    ResultDefault,
+)
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
@@ -35,12 +40,15 @@ SCHEMA = "schema"
 _STRUCTURED = "structured"
 _HYDRA_FILES = "pkg://hydra.conf"
 _HYDRA_GROUPS = "hydra/"
+_DEFAULTS = "defaults"
 
 Key: TypeAlias = tuple[str, str, int]
 """A config that does not change: its source, its path there, and what is registered under it."""
 # As bytes, because Hydra changes what it gets, and reading them is quicker than a deep copy.
 _PARSED: dict[Key, bytes] = {}
 _MERGED: dict[tuple[Any, ...], bytes] = {}
+_PRESENT: dict[tuple[str, str, ObjectType | None], bool] = {}
+"""Whether a constant source has a config or a group of a path."""
 # Held, so that no other object gets the number that identifies a registered config.
 _REGISTERED: dict[int, ConfigNode] = {}
 
@@ -78,6 +86,15 @@ class _Repository(ConfigRepository):
         keep(_PARSED, key, result)
         return result
 
+    def _find_object_source(
+        self, config_path: str, object_type: ObjectType | None
+    ) -> ConfigSource | None:
+        """Return the first source that has a config or a group of this path."""
+        for source in self.sources:
+            if _has(source, config_path, object_type):
+                return source
+        return None
+
     def key(self, config_path: str) -> Key | None:
         """Return what identifies a constant config; nothing for one that may change."""
         source = self._find_object_source(config_path, ObjectType.CONFIG)
@@ -88,6 +105,20 @@ class _Repository(ConfigRepository):
         if source.full_path() in _constant_sources():
             return source.full_path(), config_path, 0
         return None
+
+
+def _has(source: ConfigSource, path: str, object_type: ObjectType | None) -> bool:
+    """Return whether a source has a config or a group; each constant source is asked once."""
+    asked = (source.full_path(), path, object_type)
+    if asked in _PRESENT:
+        return _PRESENT[asked]
+    if object_type is ObjectType.GROUP:
+        present = source.is_group(path)
+    else:
+        present = source.is_config(path)
+    if source.full_path() in _constant_sources():
+        _PRESENT[asked] = present
+    return present
 
 
 def _registered_key(source: ConfigSource, path: str) -> Key | None:
@@ -176,7 +207,7 @@ def choices_if_read() -> Iterator[None]:
         overrides: Any, entries: list[InputDefault], self_added: bool
     ) -> DictConfig | None:
         if any(entry.is_interpolation() for entry in entries):
-            return choices(overrides, entries, self_added)
+            return _choices(overrides.known_choices, entries, self_added)
         return None
 
     setattr(defaults_list, name, if_read)
@@ -184,3 +215,23 @@ def choices_if_read() -> Iterator[None]:
         yield
     finally:
         setattr(defaults_list, name, choices)
+
+
+def _choices(
+    known: dict[str, Any], entries: list[InputDefault], self_added: bool
+) -> DictConfig:
+    """Return Hydra's map of choices, with its list of defaults only where one refers to it."""
+    choices: dict[str, Any] = {**known, _DEFAULTS: []}
+    if any(
+        _DEFAULTS in str(entry.get_name())
+        for entry in entries
+        if entry.is_interpolation()
+    ):
+        for entry in entries:
+            if self_added and entry.is_self():
+                continue
+            if isinstance(entry, ConfigDefault):
+                choices[_DEFAULTS].append(entry.get_config_path())
+            elif isinstance(entry, GroupDefault):
+                choices[_DEFAULTS].append({entry.get_override_key(): entry.value})
+    return OmegaConf.create(choices)

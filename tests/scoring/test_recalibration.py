@@ -240,6 +240,23 @@ def test_a_search_that_is_cut_short_returns_what_it_reached(monkeypatch, bound):
     assert low < best[1] < high
 
 
+def test_the_ends_of_an_interval_are_found_in_few_steps(monkeypatch):
+    """A search that halves the same end each time only bisects, and needs forty."""
+    generator = np.random.default_rng(0)
+    design = np.stack([np.ones(20), generator.normal(size=20)], axis=1)
+    outcome = generator.integers(0, 2, size=20) * 1.0
+    fitted = penalized_fit(design, outcome).coefficients
+    climbed, steps = Penalized._climbed, []
+
+    def counted(*arguments):
+        steps.append(arguments)
+        return climbed(*arguments)
+
+    monkeypatch.setattr(Penalized, "_climbed", counted)
+    model(design, outcome).interval(fitted, 1, Z)
+    assert len(steps) < 20
+
+
 def test_columns_that_depend_on_each_other_have_no_fit():
     assert "collinear" in penalized_fit(np.ones((4, 2)), np.array([0.0, 1.0, 0.0, 1.0])).reason
     assert "collinear" in penalized_fit(np.ones((0, 2)), np.zeros(0)).reason

@@ -222,13 +222,15 @@ class Penalized:
         """
         # Each search starts from the previous maximum, which is near.
         latest = fitted
+        vanished = False
 
         def excess(value: float) -> float:
-            nonlocal latest
+            nonlocal latest, vanished
             start = latest.copy()
             start[index] = value
             likelihood = self.likelihood(start)
             if likelihood == -inf:  # so far off that the information vanishes
+                vanished = True
                 return z
             latest, highest = self._climbed(start, likelihood, free)
             return sqrt(max(0.0, 2 * (top - highest))) - z
@@ -242,23 +244,30 @@ class Penalized:
             outside += step
             step *= 2
             above = excess(outside)
-        for _ in range(
-            STEPS
-        ):  # regula falsi, halving the end that stays (Dowell and Jarratt 1971, BIT 11, 168)
+        # Regula falsi. An end that stays twice in a row is halved (Dowell and Jarratt 1971, BIT 11,
+        # 168). Where the information vanishes, the excess jumps: halving each time bisects.
+        side = 0.0
+        for _ in range(STEPS):
             middle = (inside * above - outside * below) / (above - below)
+            middle_excess = excess(middle)
             if (
                 abs(outside - inside) < SMALL * max(1.0, abs(middle))
-                or abs(middle_excess := excess(middle)) < TOLERANCE
+                or abs(middle_excess) < TOLERANCE
             ):
                 break
-            if copysign(1.0, middle_excess) == copysign(1.0, above):
+            previous = side
+            side = copysign(1.0, middle_excess)
+            halved = vanished or side == previous
+            if side > 0:
                 outside = middle
                 above = middle_excess
-                below = below / 2
+                if halved:
+                    below = below / 2
             else:
                 inside = middle
                 below = middle_excess
-                above = above / 2
+                if halved:
+                    above = above / 2
         return middle
 
 
