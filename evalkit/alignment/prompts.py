@@ -269,39 +269,43 @@ class Trials:
         """
         side = self._judged_side(text, ids)
         config = self.candidate(text).of(self.result.config)
-        # A case without a labeled verdict keeps an empty row, and counts as 0.
-        rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
-        for verdict in labeled(config, side):
-            rows[verdict.case_id].append(agreed(config, self.kind, verdict))
-        values = {
-            case_id: sum(row) / len(row) if row else 0.0
-            for case_id, row in rows.items()
-        }
-        listed = [
-            values[case_id] for case_id in ids
-        ]  # an optimizer may name a case twice
-        if (
-            text not in self.candidates
-            and text != self.instruction.text
-            and set(ids) == {case.id for case in self.dev.cases}
-        ):
-            self._keep_candidate(text, config, side, values.values())
+        by_case = self._agreement_by_case(config, side)
+        # An optimizer may name a case twice.
+        scores = [by_case[case_id] for case_id in ids]
+        is_new = text not in self.candidates and text != self.instruction.text
+        if is_new and set(ids) == {case.id for case in self.dev.cases}:
+            self._keep_candidate(text, config, side, by_case.values())
         # Which instruction a text was written from, and on which cases it was to be better.
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
             del self._origins[text]
-            before, after = (
-                sum(scores) / len(ids) for scores in (self.scores(parent, ids), listed)
+            self._note_attempt(text, parent, ids, scores)
+        return scores
+
+    def _agreement_by_case(self, config: RunConfig, side: Side) -> dict[str, float]:
+        """Return the mean agreement of each case's labeled verdicts; 0 without any."""
+        values_by_case: dict[str, list[float]] = {case.id: [] for case in side.cases}
+        for verdict in labeled(config, side):
+            value = agreed(config, self.kind, verdict)
+            values_by_case[verdict.case_id].append(value)
+        return {
+            case_id: sum(values) / len(values) if values else 0.0
+            for case_id, values in values_by_case.items()
+        }
+
+    def _note_attempt(
+        self, text: str, parent: str, ids: Sequence[str], scores: Sequence[float]
+    ) -> None:
+        """Keep how an instruction compares with the one that it was written from."""
+        before = sum(self.scores(parent, ids)) / len(ids)
+        after = sum(scores) / len(ids)
+        attempt = {"instruction": text, "before": before, "after": after}
+        self._attempts.setdefault(parent, []).append(attempt)
+        if after <= before:
+            self.tell(
+                f"prompt {self.written} of {self.prompts}: no better on the cases that it was"
+                " written from"
             )
-            self._attempts.setdefault(parent, []).append(
-                {"instruction": text, "before": before, "after": after}
-            )
-            if after <= before:
-                self.tell(
-                    f"prompt {self.written} of {self.prompts}: no better on the cases that it was"
-                    " written from"
-                )
-        return listed
 
     def _keep_candidate(
         self, text: str, config: RunConfig, side: Side, values: Collection[float]

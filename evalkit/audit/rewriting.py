@@ -198,12 +198,10 @@ def review_table(
             # A row without a label for a paraphrase that nobody has reviewed.
             rows += [{**row, **review} for review in reviews or [{}]]
     if not rows:
-        problem, remedy = (
-            "the run has no paraphrases",
-            "name an audit with probe.rewriter",
-        )
         raise ConfigError(
-            problem, where="evalkit export --to paraphrases", remedy=remedy
+            "the run has no paraphrases",
+            where="evalkit export --to paraphrases",
+            remedy="name an audit with probe.rewriter",
         )
     return as_csv(_COLUMNS, rows)
 

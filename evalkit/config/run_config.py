@@ -75,31 +75,23 @@ class RunConfig(RunSections):
         Pointwise prompts showed weights, and a pair's margin was the overall winner unless
         `scoring.weights` were set.
         """
+        if not isinstance(value, Mapping):
+            return value
         # Old configs are recognized by what they lack; a new one must never be changed here.
-        prompt = value.get("prompt") if isinstance(value, Mapping) else None
-        if (
-            not isinstance(prompt, Mapping)
-            or "language" not in prompt
-            or "show_weights" in prompt
-        ):
+        prompt = value.get("prompt")
+        if not isinstance(prompt, Mapping):
+            return value
+        if "language" not in prompt or "show_weights" in prompt:
             return value
         if not isinstance(value.get("criteria"), list | tuple):
             return value
         mode = value.get("mode")
+        is_pointwise = isinstance(mode, Mapping) and mode.get("name") == "pointwise"
+        upgraded = {**value, "prompt": {**prompt, "show_weights": is_pointwise}}
         scoring = value.get("scoring")
-        upgraded = {
-            **value,
-            "prompt": {
-                **prompt,
-                "show_weights": isinstance(mode, Mapping)
-                and mode.get("name") == "pointwise",
-            },
-        }
         if isinstance(scoring, Mapping) and scoring.get("aggregate") == "auto":
-            upgraded["scoring"] = {
-                **scoring,
-                "aggregate": "criteria" if scoring.get("weights") else "overall",
-            }
+            aggregate = "criteria" if scoring.get("weights") else "overall"
+            upgraded["scoring"] = {**scoring, "aggregate": aggregate}
         return upgraded
 
     @model_validator(mode="before")

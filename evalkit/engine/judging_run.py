@@ -300,7 +300,7 @@ class JudgingRun:
         `follow` returns the follow-up requests for the judgments of a unit.
         """
         group = call.group
-        first = call.group.positions[0]
+        first = group.positions[0]
         complete = self.incomplete.setdefault(first, {})
         complete[call.position] = judgment
         # a follow-up needs all judgments of its unit
@@ -308,9 +308,8 @@ class JudgingRun:
             return []
         del self.incomplete[first]
         judge = group.judge if self.arbiter is None else self.arbiter
-        requests = follow(
-            group.case, [complete[position] for position in group.positions]
-        )
+        judgments = [complete[position] for position in group.positions]
+        requests = follow(group.case, judgments)
         calls = [
             self._unplanned_call(judge, request, group, after)
             for after, request in enumerate(requests, start=1)

@@ -76,19 +76,16 @@ def cases_page(runs: Mapping[str, RunResult], title: str) -> CasesPage:
     listed = _listed(rows)
     texts = _cases(results, {row.key for row in listed})
     reasons = [_reasons(result, listed) for result in results]
+    counts_in_words = {
+        "listed": f"{len(listed):,}",
+        "total": f"{len(rows):,}",
+        "most": f"{LARGEST:,}",
+    }
     values: JsonObject = {
         "title": title,
         "start": language_of(results[0].config),
         "facts": (),
-        "words": {
-            key: filled(
-                text,
-                listed=f"{len(listed):,}",
-                total=f"{len(rows):,}",
-                most=f"{LARGEST:,}",
-            )
-            for key, text in WORDS.items()
-        },
+        "words": {key: filled(text, **counts_in_words) for key, text in WORDS.items()},
         "counts": counts,
         "partial": len(listed) < sum(bool(row.flags) for row in rows),
         "shortened": any(len(result.verdicts) > LARGEST for result in results),

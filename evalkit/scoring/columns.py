@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,17 +52,8 @@ def sign(values: Floats) -> Codes:
 JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION, CANCELED = (
     range(9)
 )
-REASONS: tuple[Reason, ...] = (
-    "judged",
-    "threshold",
-    "swap_disagreement",
-    "forced",
-    "missing",
-    "split",
-    "equal_scores",
-    "abstained",
-    "criteria_cancel",
-)
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""The reason of each code, in the order of the codes."""
 
 
 class Units(Protocol):

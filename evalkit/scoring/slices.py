@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final, TypeAlias
@@ -21,6 +21,7 @@ from evalkit.scoring.times import (
     HOURS,
     MONTH,
     WEEKDAY,
+    NamedValue,
     hour_ranges,
     moments_of,
     names_of_day,
@@ -30,11 +31,16 @@ from evalkit.scoring.times import (
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""
-BINS, MOST = 4, 100
-"""Bins of a column of numbers, and the most slices of a column."""
-LONGEST, LARGEST = 100, 1e300
-"""The longest name of a slice in characters, and the bound of numbers that are put into bins."""
-LENGTH, ANNOTATOR = "length", "annotator"
+BINS: Final = 4
+"""Bins of a column of numbers."""
+MOST: Final = 100
+"""The most slices of a column."""
+LONGEST: Final = 100
+"""The longest name of a slice in characters."""
+LARGEST: Final = 1e300
+"""The bound of numbers that are put into bins."""
+LENGTH: Final = "length"
+ANNOTATOR: Final = "annotator"
 NO_VALUE: Final = "(no value)"
 """The name of the slice of the cases that have no value in a column."""
 
@@ -125,22 +131,18 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     if plain_numbers is not None:
         return _parts_by_number(column, plain_numbers, False, bins)
     lists = [_listed(value) for value in values]
-    # Distinct values in order of first occurrence, as texts.
-    distinct = list(dict.fromkeys(_text(value) for row in lists for value in row))
+    texts = [_text(value) for row in lists for value in row]
+    # Distinct values in order of first occurrence.
+    distinct = list(dict.fromkeys(texts))
     # Numbers in lists are names, such as those of annotators; they measure nothing.
-    names = any(isinstance(value, list | tuple) for value in values)
-    if len(distinct) > BINS + 1 and not names:
-        plain = [row[0] if row else None for row in lists]
-        values_present = sum(map(len, lists))
+    are_names = any(isinstance(value, list | tuple) for value in values)
+    if len(distinct) > BINS + 1 and not are_names:
         # Numbers first, then dates: a column is one of them only if all of its values are.
         for scale in (number_of, day_of):
-            parsed = [None if value is None else scale(value) for value in plain]
-            count = sum(number is not None for number in parsed)
-            # Every value was read: one that is not a number makes the column one of names.
-            if count == values_present:
-                numbers = [np.nan if number is None else number for number in parsed]
-                numbers_of_cases = np.array(numbers, dtype=float)
-                return _parts_by_number(column, numbers_of_cases, scale is day_of, bins)
+            numbers = _numbers(lists, scale)
+            if numbers is not None:
+                dates = scale is day_of
+                return _parts_by_number(column, numbers, dates, bins)
     if len(distinct) > MOST:
         raise TooManySlicesError(
             f"it has {len(distinct):,} values, and at most {MOST} can be slices"
@@ -175,10 +177,31 @@ def _plain_numbers(values: Sequence[Any]) -> Floats | None:
     return np.array([np.nan if value is None else value for value in values], float)
 
 
+def _numbers(
+    lists: Sequence[Sequence[Any]], scale: Callable[[Any], float | None]
+) -> Floats | None:
+    """Return the number of each case, NaN without a value; `None` if a value is no number.
+
+    Args:
+        lists: the values of each case, at most one.
+        scale: reads a value as a number.
+    """
+    numbers = np.full(len(lists), np.nan)
+    for row, cell in enumerate(lists):
+        if not cell:
+            continue
+        number = scale(cell[0])
+        if number is None:
+            return None
+        numbers[row] = number
+    return numbers
+
+
 def _listed(value: Any) -> list[Any]:
     """Return the values of a cell, which can be a list of them."""
-    cell = value if isinstance(value, list | tuple) else [value]
-    return [part for part in cell if part not in (None, "")]
+    if not isinstance(value, list | tuple):
+        value = [value]
+    return [part for part in value if part not in (None, "")]
 
 
 def is_member(
@@ -193,9 +216,13 @@ def is_member(
         name: the value or bin that the slice is named by.
         ends: from where to below where the bin reaches; `None` for a value.
     """
+    if isinstance(value, NamedValue):
+        return value.is_named(name)
     cell = _listed(value)
     if not cell:
-        return True if name == NO_VALUE else None
+        if name == NO_VALUE:
+            return True
+        return None
     if ends is None:
         # As texts show the value, since that is how slices are named.
         return any(visible(_text(part)) == name for part in cell)
@@ -203,7 +230,8 @@ def is_member(
     # An end that is a text is a date.
     dates = isinstance(low, str) or isinstance(high, str)
     scale = day_of if dates else number_of
-    numbers = [number for part in cell if (number := scale(part)) is not None]
+    parsed = [scale(part) for part in cell]
+    numbers = [number for number in parsed if number is not None]
     if not numbers:
         return None
     # From the start, and below the end.
@@ -217,26 +245,35 @@ def is_named(value: Any, name: str) -> bool:
 
     It also has it if it is a number or a date in the range `low..high`.
     """
+    if isinstance(value, NamedValue):
+        return value.is_named(name)
     cell = _listed(value)
     if not cell:
         return name == NO_VALUE
-    low, dots, high = name.partition("..")
     for part in cell:
         text = _text(part)
         # The value as data have it, or as metrics spell it.
         if name in (text, visible(text)):
             return True
-        # Only a name with two dots can be a range.
-        for scale in (number_of, day_of) if dots else ():
-            start = scale(low)
-            end = scale(high)
-            number = scale(part)
-            if number is None or start is None or end is None:
-                continue
-            # Names of bins have six digits.
-            rounded = float(f"{number:.6g}") if scale is number_of else number
-            if start <= rounded <= end:
-                return True
+        if ".." in name and _is_in_range(part, name):
+            return True
+    return False
+
+
+def _is_in_range(value: Any, name: str) -> bool:
+    """Return whether a value is a number or a date in the range `low..high`."""
+    low, _, high = name.partition("..")
+    for scale in (number_of, day_of):
+        start = scale(low)
+        end = scale(high)
+        number = scale(value)
+        if number is None or start is None or end is None:
+            continue
+        # Names of bins have six digits.
+        if scale is number_of:
+            number = float(f"{number:.6g}")
+        if start <= number <= end:
+            return True
     return False
 
 
@@ -275,11 +312,11 @@ def _values(values: Iterable[str]) -> tuple[str, ...]:
     name of a metric.
     """
     parts = visible_names(values, _name_part)
-    shown = []
+    texts = []
     for value, part in parts.items():
         is_own = _name_part(value) == part
-        shown.append(visible(value) if is_own else part)
-    return tuple(shown)
+        texts.append(visible(value) if is_own else part)
+    return tuple(texts)
 
 
 _NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
@@ -314,9 +351,9 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def _parts_by_number(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
     """Return parts of the cases of about equal size by a number, or by the number of a day."""
     # Quantiles that are values of cases; equal ones merge, so that there may be fewer bins.
-    edges = np.unique(
-        np.nanquantile(numbers, np.linspace(0, 1, parts + 1), method="lower")
-    )
+    shares = np.linspace(0, 1, parts + 1)
+    quantiles = np.nanquantile(numbers, shares, method="lower")
+    edges = np.unique(quantiles)
     count = max(len(edges) - 1, 1)
     # The index of the last edge at or below the number; the highest number belongs to the last
     # bin.
@@ -351,23 +388,23 @@ def slices_of_times(column: str, values: Sequence[Any]) -> dict[str, Slices]:
     moments = moments_of(column, values)
     if moments is None:
         return {}
-    days = [moment.weekday if moment else None for moment in moments]
-    hours = [moment.hour if moment else None for moment in moments]
-    named = [None if day is None else names_of_day(day) for day in days]
     months = [moment.month if moment else None for moment in moments]
-    found = {}
+    days = [moment.weekday if moment else None for moment in moments]
+    named_days = [None if day is None else names_of_day(day) for day in days]
+    hours = [moment.hour if moment else None for moment in moments]
+    slices_by_part = {}
     different_months = {*months} - {None}
     different_days = {*days} - {None}
     different_hours = {*hours} - {None}
     # As many months as bins, at least, and at most as many as can be slices.
     if BINS < len(different_months) <= MOST:
-        found[MONTH] = slices_of_values(column + MONTH, months)
+        slices_by_part[MONTH] = slices_of_values(column + MONTH, months)
     # Of one day, or one hour, nothing can be compared.
     if len(different_days) > 1:
-        found[WEEKDAY] = slices_of_values(column + WEEKDAY, named)
+        slices_by_part[WEEKDAY] = slices_of_values(column + WEEKDAY, named_days)
     if len(different_hours) > 1:
-        found[HOUR] = _ranges_of_hours(column + HOUR, hours)
-    return found
+        slices_by_part[HOUR] = _ranges_of_hours(column + HOUR, hours)
+    return slices_by_part
 
 
 def _ranges_of_hours(column: str, hours: Sequence[int | None]) -> Slices:

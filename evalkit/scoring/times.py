@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -63,7 +64,15 @@ class Moment:
     month: str | None = None
 
 
-class Hour:
+class NamedValue(ABC):
+    """A value that has other names than its text."""
+
+    @abstractmethod
+    def is_named(self, name: str) -> bool:
+        """Return whether the value has this name."""
+
+
+class Hour(NamedValue):
     """An hour of the day, which is in many ranges of hours.
 
     Args:

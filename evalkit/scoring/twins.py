@@ -11,7 +11,15 @@ from typing import Any, Final, NamedTuple, Protocol
 from evalkit.core.types import ItemVerdict, Verdict
 from evalkit.scoring.verdicts.objects import field_values
 
-_OUTCOME: Final = ("case_id", "unit", "judge", "winner", "score", "class_name", "items")
+_OUTCOME: Final = (
+    "case_id",
+    "unit",
+    "judge",
+    "winner",
+    "score",
+    "class_name",
+    "items",
+)
 """The fields in which the verdicts of twins are equal."""
 
 
@@ -50,7 +58,8 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
     keys = []
     for job in judged:
         judges = _judges(job.verdicts)
-        keys.append(_Key(job.dataset, judges))
+        key = _Key(job.dataset, judges)
+        keys.append(key)
     jobs_with_key = Counter(keys)
     # {(key, verdicts): names of jobs}, in the order of the jobs.
     groups: dict[tuple[_Key, frozenset[tuple[Any, ...]]], list[str]] = {}
@@ -59,10 +68,11 @@ def twin_groups(jobs: Iterable[Judged]) -> tuple[tuple[str, ...], ...]:
         if jobs_with_key[key] == 1:
             continue
         outcomes = _outcomes(job.verdicts)
-        names = groups.setdefault((key, outcomes), [])
+        group = (key, outcomes)
+        names = groups.setdefault(group, [])
         names.append(job.job)
-    twins = [tuple(names) for names in groups.values() if len(names) > 1]
-    return tuple(twins)
+    several = [names for names in groups.values() if len(names) > 1]
+    return tuple(map(tuple, several))
 
 
 def _judges(verdicts: Sequence[Verdict]) -> frozenset[str]:

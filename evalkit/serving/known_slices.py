@@ -5,7 +5,7 @@ one of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from evalkit.core.translation import Message, gettext
 from evalkit.core.types import Case
@@ -15,13 +15,12 @@ from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import USES, Use
 from evalkit.scoring.search import (
     PLACE,
-    Crossed,
     cell_of,
     computed_cell,
     searched_columns,
 )
 from evalkit.scoring.slices import is_member
-from evalkit.scoring.times import Hour, split_part
+from evalkit.scoring.times import split_part
 
 SLICE: Final = "slice"
 UNKNOWN: Final = "slice_unknown"
@@ -54,25 +53,15 @@ class _KnownSlice:
             cell = computed_cell(case, self.column)
         else:
             cell = cell_of(case, self.column)
-        inside = _is_member(cell, self.value, self.ends)
+        inside = is_member(cell, self.value, self.ends)
         # Only for values by name: a number is in one of the bins, or outside all of them.
         if inside is False and self.ends is None:
             # A value that the validation did not have is like none.
-            new = not any(_is_member(cell, value) for value in self.values)
+            new = not any(is_member(cell, value) for value in self.values)
             if new:
                 return None
             return False
         return inside
-
-
-_Ends: TypeAlias = tuple[float | str | None, float | str | None] | None
-
-
-def _is_member(value: Any, name: str, ends: _Ends = None) -> bool | None:
-    """Return whether a cell belongs to a slice; `None` if it has no value of the kind."""
-    if isinstance(value, Crossed | Hour):
-        return value.is_named(name)
-    return is_member(value, name, ends)
 
 
 class KnownSlices:

@@ -152,9 +152,10 @@ class DatabaseStore(Store):
                 f"SELECT (SELECT value {row}), {self._now}",
                 name,
             ).fetchone()
-            new = change(
-                None if old is None else state_in(self.name, name.encode(), old)[1], now
-            )
+            text = None
+            if old is not None:
+                _, text = state_in(self.name, name.encode(), old)
+            new = change(text, now)
             execute(f"DELETE {row}", name)
             if new is not None:
                 execute(f"INSERT INTO {self._state} VALUES (?, ?)", name, new)

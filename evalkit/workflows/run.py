@@ -136,9 +136,8 @@ def compare(
     check_type("runs", runs, Mapping, remedy)
     for name, result in runs.items():
         check_type(f"runs[{name!r}]", result, RunResult, remedy)
-    return compare_runs(
-        [RunEntry.of(*run) for run in runs.items()], scoring or ScoringConfig(), metrics
-    )
+    entries = [RunEntry.of(name, result) for name, result in runs.items()]
+    return compare_runs(entries, scoring or ScoringConfig(), metrics)
 
 
 def judge_and_score(

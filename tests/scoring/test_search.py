@@ -38,6 +38,7 @@ from evalkit.scoring.search import (
 from evalkit.scoring.search import columns as search_columns
 from evalkit.scoring.search import items as search_items
 from evalkit.scoring.search import search as search_module
+from evalkit.scoring.search.cells import Crossed
 from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.missing import log_upper_tail, missing_in
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
@@ -49,6 +50,7 @@ from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.scoring.stats.statistic import Statistic, Tally
+from evalkit.scoring.times import Hour
 from evalkit.scoring.verdicts.checklists import read_items as read_run_items
 
 TRUSTED = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))
@@ -548,6 +550,9 @@ def test_names_of_bins_are_ranges():
     assert not is_named("x", "1..9")
     assert not is_named("x", "y")
     assert is_named("y", "y")
+    assert is_named(Crossed(Hour(7), "y"), "06:00..07:59 / y")
+    assert is_member(Hour(7), "06:00..07:59")
+    assert not is_member(Hour(8), "06:00..07:59")
     assert day_of("2026-99-01") is None
     assert number_of("007") is None
     assert number_of(True) is None

@@ -357,17 +357,18 @@ def _repeated_name(text: str, end: int) -> str | None:
     """
     repeated: list[str] = []
 
-    def pairs(read: list[tuple[str, Any]]) -> JsonObject:
-        counts = Counter(name for name, _ in read)
+    def note_repeated(members: list[tuple[str, Any]]) -> JsonObject:
+        counts = Counter(name for name, _ in members)
         repeated.extend(name for name, count in counts.items() if count > 1)
-        return dict(read)
+        return dict(members)
 
+    decoder = json.JSONDecoder(object_pairs_hook=note_repeated)
     # Objects are decoded one after the other until the one that ends at `end`.
     at = text.find("{")
     while at >= 0:
         repeated.clear()
         try:
-            _, stop = json.JSONDecoder(object_pairs_hook=pairs).raw_decode(text, at)
+            _, stop = decoder.raw_decode(text, at)
         except ValueError:
             stop = at + 1
         if stop == end or (stop > end and not text[end:stop].strip()):

@@ -196,7 +196,9 @@ def _sums_of_groups(texts: Collection[str], totals: Collection[str]) -> set[str]
     sums = set()
     for text in texts:
         words = fold(text).rstrip(":").split()
-        for word, group in ((words[-1:], words[:-1]), (words[:1], words[1:])):
+        at_the_end = (words[-1:], words[:-1])
+        at_the_start = (words[:1], words[1:])
+        for word, group in (at_the_end, at_the_start):
             if word and word[0] in totals and " ".join(group) in groups:
                 sums.add(text)
     return sums

@@ -86,7 +86,9 @@ def _are_named_values(lists: Lists) -> bool:
             names.add(name)
         if len({name for name, _ in cell}) < len(cell):
             return False
-    return bool(names) and len(names) <= _MOST_NAMES and all(map(names_rater, names))
+    if not names or len(names) > _MOST_NAMES:
+        return False
+    return all(map(names_rater, names))
 
 
 def _without_failures(cell: list[Any] | None) -> list[Any] | None:

@@ -36,7 +36,8 @@ def turned(rows: Rows) -> Rows | None:
     if any(len(row) > len(first_row) for _, row in rows):
         return None
     # What is measured of judges differs in nearly every cell, and verdicts recur.
-    words = {str(row.get(name)) for _, row in rows for name in cases}
+    cells = [row.get(name) for _, row in rows for name in cases]
+    words = set(map(str, cells))
     if len(words) > _MOST_WORDS and not _are_numbered(cases):
         return None
     cases_as_rows = []
@@ -61,7 +62,9 @@ def _are_raters(head: str, raters: Sequence[Any], cases: Sequence[str]) -> bool:
     # Models in rows may be those that answered, unless people are among them.
     people = [rater for rater in raters if _is_person(rater)]
     has_both = 0 < len(people) < len(raters)
-    return has_both and all(map(names_rater, raters))
+    if not has_both:
+        return False
+    return all(map(names_rater, raters))
 
 
 def _is_person(rater: str) -> bool:
@@ -70,6 +73,11 @@ def _is_person(rater: str) -> bool:
 
 def _are_numbered(cases: Sequence[str]) -> bool:
     """Return whether the names of columns differ only in their number, as `case 1` does."""
-    parts = [tokens(name) for name in cases]
-    bases = {tuple(part for part in words if not part.isdigit()) for words in parts}
-    return len(bases) == 1 and all(any(map(str.isdigit, words)) for words in parts)
+    bases = set()
+    for name in cases:
+        words = tokens(name)
+        base = tuple(word for word in words if not word.isdigit())
+        if len(base) == len(words):
+            return False
+        bases.add(base)
+    return len(bases) == 1

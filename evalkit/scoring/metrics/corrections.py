@@ -486,21 +486,20 @@ def _label_plan(
 
     Without a plan, `note` says why.
     """
-    n = int(target.labeled.sum())
-    unlabeled = int(target.unlabeled.sum())
     labeled = target.labeled
+    n = int(labeled.sum())
+    unlabeled = int(target.unlabeled.sum())
+    judge_mean = None
+    if target.answered.any():
+        judge_mean = round_metric(target.judged[target.answered].mean())
+    label_mean = None
+    if n:
+        weights = target.weight[labeled]
+        label_mean = round_metric(np.average(target.labels[labeled], weights=weights))
     plan: JsonObject = {
         "metric": target.name,
-        "judge": round_metric(target.judged[target.answered].mean())
-        if target.answered.any()
-        else None,
-        "people": (
-            round_metric(
-                np.average(target.labels[labeled], weights=target.weight[labeled])
-            )
-            if n
-            else None
-        ),
+        "judge": judge_mean,
+        "people": label_mean,
         "corrected": round_metric(corrected),
         "labelled": n,
         "unlabelled": unlabeled,

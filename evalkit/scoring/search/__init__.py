@@ -4,7 +4,6 @@ from evalkit.scoring.search.cells import (
     BOTH,
     CROSS,
     PLACE,
-    Crossed,
     cell_of,
     computed_cell,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "BOTH",
     "CROSS",
     "PLACE",
-    "Crossed",
     "SearchRows",
     "SearchedColumns",
     "by_item",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from evalkit.core.types import Case
 from evalkit.scoring.slices import LENGTH, is_named, mean_length
-from evalkit.scoring.times import Hour, part_of_time, split_part
+from evalkit.scoring.times import NamedValue, part_of_time, split_part
 
 PROMPT_LENGTH: Final = "prompt_length"
 SYSTEMS: Final = "model"
@@ -107,7 +107,7 @@ def _length_ratio(case: Case) -> float | None:
     return round(lengths[1] / lengths[0], 3)
 
 
-class Crossed:
+class Crossed(NamedValue):
     """The values of a case in two columns.
 
     Args:
@@ -128,13 +128,6 @@ class Crossed:
             is_named(self.first, first) and is_named(self.second, second)
             for first, second in _halves(name)
         )
-
-
-def is_called(value: Any, name: str) -> bool:
-    """Return whether a cell has a value of this name, or is in the range `low..high`."""
-    if isinstance(value, Crossed | Hour):
-        return value.is_named(name)
-    return is_named(value, name)
 
 
 def is_empty(value: Any) -> bool:

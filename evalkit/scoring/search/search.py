@@ -119,8 +119,8 @@ class _FlatSlices:
 
     def containing(self, index: int) -> Iterator[int]:
         """Yield the slices of one column that a slice of two columns is part of."""
-        column = self.of[index][0].column
-        parts = column.split(CROSS)
+        crossed, _ = self.of[index]
+        parts = crossed.column.split(CROSS)
         if len(parts) == 1:
             return
         inside = self.members[:, index]
@@ -141,7 +141,8 @@ class _FlatSlices:
 
     def is_crossed(self, index: int) -> bool:
         """Return whether a slice is of two columns."""
-        return CROSS in self.of[index][0].column
+        slices, _ = self.of[index]
+        return CROSS in slices.column
 
 
 def _flat(
@@ -164,8 +165,10 @@ def _flat(
     without = [column for column in columns.without if column.column in names]
     simple = sum(len(column.values) for column in (*used, *without))
     by_place = []
-    if columns.placed and (slices := places(outcomes, cases)) is not None:
-        by_place = [slices]
+    if columns.placed:
+        slices = places(outcomes, cases)
+        if slices is not None:
+            by_place.append(slices)
     every = [*used, *without, *columns.derived, *pairs, *by_place]
     if not every:
         return None
@@ -183,7 +186,9 @@ def _facts(slices: _FlatSlices, index: int) -> JsonObject:
     column, number = slices.of[index]
     facts: JsonObject = {"column": column.column, "value": column.values[number]}
     if column.ends:
-        facts["from"], facts["below"] = column.ends[number]
+        start, end = column.ends[number]
+        facts["from"] = start
+        facts["below"] = end
     if column.computed:
         facts["computed"] = True
     return facts
@@ -263,11 +268,13 @@ class _Judge:
         systems = [column for column in self.columns.strata if not column.ends]
         crossed = (*self.columns.crossed, *self.columns.prompts)
         for column in (*columns, *systems, *narrow, *crossed):
-            if followed_alone and any(column is pair for pair in crossed):
+            is_pair = any(column is pair for pair in crossed)
+            if followed_alone and is_pair:
                 continue  # a pair of columns shows what one of them does
             followed_column = followed(column, counts, self.scoring.confidence)
             is_followed = followed_column is not None
-            if not is_followed and any(column is bins for bins in (*narrow, *crossed)):
+            is_narrow = any(column is bins for bins in narrow)
+            if not is_followed and (is_narrow or is_pair):
                 continue  # quarters of the same numbers show the same, with less noise
             inside = agreement_within(column, counts, is_followed=is_followed)
             if inside is not None:
@@ -332,10 +339,11 @@ class _Judge:
         if labeled is not None and slices.placed:
             # Parts with as many labeled cases each, and not as many answers.
             slices = slices.with_places(runs_of_parts(labeled, self.clusters.cases))
-        found = missing_in(self.statistics, slices.members, self.scoring.confidence)
-        if found is None:
+        confidence = self.scoring.confidence
+        missing = missing_in(self.statistics, slices.members, confidence)
+        if missing is None:
             return {}
-        index, share = found
+        index, share = missing
         note = json.dumps(_facts(slices, index), ensure_ascii=False)
         metric = replace(share, name=share.name + _name(slices, index), note=note)
         return {metric.name: metric}
@@ -385,8 +393,9 @@ class _Judge:
         differing = self._differing(slices, tested, remaining)
         for index in sorted(differing, key=slices.is_crossed):
             members = slices.members[:, index] & remaining
+            others = remaining & ~members
             inside = self._measured(spread, members)
-            outside = self._measured(spread, remaining & ~members)
+            outside = self._measured(spread, others)
             if not _is_rescaled(inside) or _is_rescaled(outside):
                 continue
             name = SPREAD_WHERE + _name(slices, index)
@@ -407,7 +416,8 @@ class _Judge:
         level = 1 - self.scoring.confidence + 1e-12
         differs = tested.enough & (tested.p <= level)
         order = np.argsort(-tested.statistic, kind="stable")
-        indices = [int(index) for index in order[differs[order]]]
+        worst_first = order[differs[order]]
+        indices = [int(index) for index in worst_first]
         first_place = len(slices.of) - slices.placed
         placed = [index for index in indices if index >= first_place]
         if not placed:
@@ -445,7 +455,8 @@ class _Judge:
             return None
         inside = rows[self.outcomes.case]
         residuals = self.outcomes.residuals[inside]
-        return float(residuals.sum()) / units
+        errors = float(residuals.sum())
+        return errors / units
 
     def varying(self, columns: Sequence[Slices]) -> dict[str, Metric]:
         """Return the column between whose small groups the judge is not equally good;
@@ -531,19 +542,20 @@ class _Judge:
                     return "rates_corrected", lean
         if not value >= SUBSTANTIAL:
             return "rates", self.agreement
-        scores = self.agreement.name not in KAPPAS
-        if scores and concordance is not None:
+        if self.agreement.name in KAPPAS:
+            return "single", self.agreement
+        if concordance is not None:
             concordant = part_of(concordance, members).observed()
             # It is not defined if scores and grades have different scales.
             if concordant < SUBSTANTIAL:
                 return "rates", concordance
-        if scores:
-            for name in (SLOPE, SPREAD):
-                ratio = self.statistics.get(name)
-                if ratio is not None and _is_outside(
-                    part_of(ratio, members).observed()
-                ):
-                    return "rates", ratio
+        for name in (SLOPE, SPREAD):
+            ratio = self.statistics.get(name)
+            if ratio is None:
+                continue
+            observed = part_of(ratio, members).observed()
+            if _is_outside(observed):
+                return "rates", ratio
         return "single", self.agreement
 
     def _where(
@@ -570,17 +582,17 @@ class _Judge:
         """Return how many slices have enough labels, and how bad one must be to be found."""
         total = len(slices.of)
         count = int(tested.enough.sum())
-        facts = {
-            "small": [
+        small: list[JsonObject] = []
+        for index in self._small(slices, tested):
+            column, number = slices.of[index]
+            small.append(
                 {
-                    "column": slices.of[index][0].column,
-                    "value": slices.of[index][0].values[slices.of[index][1]],
+                    "column": column.column,
+                    "value": column.values[number],
                     "n": round(float(tested.units[index])),
                 }
-                for index in self._small(slices, tested)
-            ],
-            "omitted": [*self.columns.omitted[:MOST_NAMED]],
-        }
+            )
+        facts = {"small": small, "omitted": [*self.columns.omitted[:MOST_NAMED]]}
         text = None
         if any(facts.values()):
             text = json.dumps(facts, ensure_ascii=False)
@@ -602,7 +614,8 @@ class _Judge:
         # shape (units, small slices)
         members_of_unit = slices.members[outcomes.case]
         inside = members_of_unit[:, small].astype(np.float64)
-        variance = (outcomes.residuals**2).sum() / outcomes.units.sum()
+        squares = outcomes.residuals**2
+        variance = squares.sum() / outcomes.units.sum()
         total = outcomes.residuals @ inside
         variances = tested.units[small] * variance
         scale = np.sqrt(np.maximum(variances, 1e-12))

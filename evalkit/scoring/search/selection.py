@@ -16,10 +16,9 @@ from evalkit.scoring.search.cells import (
     PLACE,
     TAG,
     cell_of,
-    is_called,
     is_empty,
 )
-from evalkit.scoring.slices import NO_VALUE
+from evalkit.scoring.slices import NO_VALUE, is_named
 
 Choices = Mapping[str, Mapping[Any, Sequence[str]]]
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.-]*")
@@ -57,10 +56,10 @@ def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
     if is_empty(value) and NO_VALUE not in (listed or ()):
         return False
     if listed is not None:
-        is_listed = any(is_called(value, name) for name in listed)
+        is_listed = any(is_named(value, name) for name in listed)
         if not is_listed:
             return False
-    return not any(is_called(value, name) for name in excluded)
+    return not any(is_named(value, name) for name in excluded)
 
 
 def check_choices(cases: Iterable[Case], choices: Choices) -> None:
@@ -82,7 +81,7 @@ def check_choices(cases: Iterable[Case], choices: Choices) -> None:
             remedy = did_you_mean(column, [*COMPUTED, *names])
             raise ConfigError("no case has this column", where=where, remedy=remedy)
         for name in choice.get("in", ()):
-            if not any(is_called(value, name) for value in cells):
+            if not any(is_named(value, name) for value in cells):
                 values = dict.fromkeys(str(value) for value in cells)
                 remedy = did_you_mean(name, list(values))
                 raise ConfigError(f"no case has '{name}'", where=where, remedy=remedy)
