@@ -33,7 +33,7 @@ _KEYS: Final = (
 _ONLY_KEYS: Final = (
     *("cases", "entries", "judgments", "evaluations", "annotations"),
     *("columns", "ratings", "pairs", "tests", "test_cases"),
-    *("conversations", "questions", "list"),
+    *("conversations", "questions", "list", "docs", "tasks"),
     *("value", "nodes", "edges", "hits", "datasetRunItems", "events"),
 )
 """Keys of rows in an object without other lists."""
@@ -46,6 +46,9 @@ _INNER_KEYS: Final = (
     "samples",
     "edges",
     "hits",
+    "cases",
+    "docs",
+    "tasks",
 )
 """Keys of rows within an object that has other keys, which logs do not have."""
 _DEPTH: Final = 3

@@ -48,6 +48,8 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"columns": TABLE.to_dict("list"), "version": 1}), ROWS[0]),
         (json.dumps({"test_results": ROWS, "experiment_scores": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
+        (json.dumps({"docs": ROWS, "total": 3}), ROWS[0]),
+        (json.dumps({"run": {"id": 1}, "output": {"cases": ROWS}}), ROWS[0]),
         (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
         (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
         (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),

@@ -508,6 +508,34 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         {"AI质检结果": JUDGE, "人工质检结果": LABEL},
         "AI质检结果 => 人工质检结果",
     ),
+    "what a machine estimates": (
+        {"estimated_annotation": JUDGE, "annotation": LABEL},
+        "estimated_annotation => annotation",
+    ),
+    "evaluators with a name within": (
+        {
+            "logs": [
+                [
+                    {"evaluator": {"name": "Right", "version": 2}, "value": judge},
+                    {"evaluator": {"name": "Human right", "version": 1}, "value": label},
+                ]
+                for judge, label in BOTH
+            ]
+        },
+        "logs.Right.value => logs.Human right.value",
+    ),
+    "statistics of named scores": (
+        {
+            "stats": [
+                [
+                    {"name": {"name": name, "split": "test"}, "count": 2, "sum": 2 * score}
+                    for name, score in (("wild_score", judge), ("human_score", label))
+                ]
+                for judge, label in zip(SCORE, GRADE, strict=True)
+            ]
+        },
+        "stats.wild_score.mean => stats.human_score.mean",
+    ),
     "winners with how sure they are": (
         {**SIDES, "human": _words(("Response 1", "Response 2"), 84)}
         | {
@@ -721,6 +749,10 @@ def test_no_labels_may_be_said_without_a_judge():
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
+    "scores of code": (
+        {"name": ["Levenshtein"] * ROWS, "score": SCORE, "human_score": GRADE},
+        "'score' has scores of Levenshtein, which is code: are they a judge's?",
+    ),
     "scores of somebody": (
         {"Tone (model)": SCORE, "Tone (me)": GRADE},
         "'Tone (me)' has values like those of the judge",
@@ -1012,7 +1044,7 @@ def test_what_is_open_is_asked(name):
     with pytest.raises(OpenTableError) as asked:
         _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert question in asked.value.what
-    single = ("no column is named", "for as many cases", "not one verdict")
+    single = ("no column is named", "for as many cases", "not one verdict", "which is code")
     assert len(asked.value.answers) > 1 or any(part in question for part in single)
 
 
@@ -1316,6 +1348,12 @@ def test_what_is_no_verdict_is_refused_without_a_list_of_maps(name):
         _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert message in refused.value.what
     assert len(str(refused.value)) < 400
+
+
+def test_answers_without_verdicts_name_the_command_that_has_them_judged():
+    with pytest.raises(DatasetError, match="have it judged: evalkit run dataset=file") as refused:
+        _read({"id": IDS, "prompt": TEXTS, "response": TEXTS[::-1]})
+    assert refused.value.what == "has no column with a judge's verdicts"
 
 
 def test_an_empty_cell_is_mapped():

@@ -50,9 +50,20 @@ RATERS: Final = frozenset(
     }
 )
 """Words of a criterion's name that say who rates, and not what."""
-GOOD: Final = frozenset({*GOOD_WORDS, "thumbs up", "up", "accept", "accepted"})
+GOOD: Final = frozenset(
+    {*GOOD_WORDS, "thumbs up", "thumbsup", "up", "accept", "accepted"}
+)
 BAD: Final = frozenset(
-    {*BAD_WORDS, "wrong", "down", "thumbs down", "reject", "rejected", "未通过"}
+    {
+        *BAD_WORDS,
+        "wrong",
+        "down",
+        "thumbs down",
+        "thumbsdown",
+        "reject",
+        "rejected",
+        "未通过",
+    }
 )
 
 

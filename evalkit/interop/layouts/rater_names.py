@@ -71,6 +71,10 @@ _OPINIONS: Final = frozenset({"feedback", "rating", "score", "vote"})
 """Words that make a `user` the rater, and not the subject of a judge."""
 _VERDICTS: Final = frozenset({"verdict", "judge", "grader", "evaluator"})
 """Words for a verdict or a rater, which is a person's after a word for people: `human_verdict`."""
+_MACHINES: Final = frozenset(
+    {"automated", "automatic", "estimated", "machine", "predicted"}
+)
+"""Words of what a machine gave, as in `estimated_annotation`."""
 _ABOUT_RATERS: Final = frozenset(
     {*("at", "by", "id", "ids", "time", "timestamp", "date", "name", "email", "role")}
 )
@@ -211,7 +215,7 @@ def _names_no_judge(name: str, people: Set[str]) -> bool:
     A name with words of both, such as `human_vs_gpt`, is open.
     """
     words = words_of(name)
-    if not _NO_VERDICTS.isdisjoint(words):
+    if not (_NO_VERDICTS | _MACHINES).isdisjoint(words):
         return False
     named = [position for position, word in enumerate(words) if word in people]
     judging = [

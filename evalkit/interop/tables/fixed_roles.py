@@ -41,6 +41,7 @@ _RIGHT: Final = word_group("right_or_wrong")
 _KINDS_OF_TASKS: Final = word_group("kind_of_task")
 _RANKS: Final = word_group("rank")
 _MACHINES: Final = word_group("machine")
+_ESTIMATED: Final = word_group("estimated")
 _ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
 NO_LABELS: Final = "NONE"
@@ -160,7 +161,10 @@ def _is_machine_in_role(name: str) -> bool:
     machine = any(part in _MACHINES for part in parts) or any(
         word in part for part in parts for word in _MACHINES if not word.isascii()
     )
-    left = "".join(part for part in parts if part not in _MACHINES)
+    roles = [part for part in parts if part in _ROLES_OF_PEOPLE]
+    # `estimated_annotation`, and not `estimated_cost`.
+    machine = machine or (bool(roles) and not _ESTIMATED.isdisjoint(parts))
+    left = "".join(part for part in parts if part not in _MACHINES | _ESTIMATED)
     for role in _ROLES_OF_PEOPLE:
         left = left.replace(role, " ")
     # Nothing else in the name says that it is a person.

@@ -48,7 +48,7 @@ def by_name(
     if _are_named_values(lists):
         # [["llm", 4], ["human", 5]] is {"llm": 4, "human": 5}.
         return [dict(cell) if cell else None for cell in lists]
-    lists = [_without_failures(cell) for cell in lists]
+    lists = [_with_plain_names(_without_failures(cell)) for cell in lists]
     filled = [cell for cell in lists if cell]
     items = [item for cell in filled for item in cell]
     are_objects = all(isinstance(item, dict) for item in items)
@@ -99,6 +99,39 @@ def _without_failures(cell: list[Any] | None) -> list[Any] | None:
         if not isinstance(item, dict) or not _is_failure(item)
     ]
     return kept or cell
+
+
+def _with_plain_names(cell: list[Any] | None) -> list[Any] | None:
+    """Return a list whose objects have a name in place of an object with one, as in
+    `{evaluator: {name: tone, version: 2}, value: 1}`.
+    """
+    listed = known_words()["names"]["key_of_names"]
+    if not cell or not all(isinstance(item, dict) for item in cell):
+        return cell
+    named = [key for key in listed if all(map(_name_within(key), cell))]
+    plain = [{**item, **{key: item[key]["name"] for key in named}} for item in cell]
+    # A sum of values, as HELM writes statistics, is one value: their mean.
+    if named and all(map(_is_sum, plain)):
+        return [_summed(item, named) for item in plain]
+    return plain
+
+
+def _is_sum(item: Item) -> bool:
+    values = [item.get("count"), item.get("sum")]
+    return all(type(value) in (int, float) for value in values)
+
+
+def _summed(item: Item, names: Sequence[str]) -> dict[str, Any]:
+    mean = item["sum"] / item["count"] if item["count"] else None
+    return {**{key: item[key] for key in names}, "mean": mean}
+
+
+def _name_within(key: str) -> Callable[[Item], bool]:
+    def has_name(item: Item) -> bool:
+        inner = item.get(key)
+        return isinstance(inner, dict) and isinstance(inner.get("name"), str)
+
+    return has_name
 
 
 def _is_failure(item: Item) -> bool:

@@ -12,7 +12,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.rater_questions import check_constant, check_ids
+from evalkit.interop.tables.rater_questions import check_code, check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA, Key, Stack, stack_of
 from evalkit.interop.tables.words import begins, matches, tokens, word_group
@@ -50,6 +50,7 @@ def check_criteria(
     if choices.judges or choices.labels:
         return
     check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
+    check_code(list(raters.judges), raters.labels, typed, where)
     check_constant(list(raters.judges), raters.labels, raters.unused, typed, where)
     _check_same_criterion(raters, where)
     # {words of the criterion: columns}; () is a name without a criterion.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.core.errors import DatasetError
+from evalkit.interop.layouts.rater_names import is_code
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -234,6 +235,31 @@ def check_dates(typed: Mapping[str, TypedColumn], where: str) -> None:
                 remedy += "; or leave it out: --label NONE"
             problem = f"column '{name}' has dates where verdicts were"
             raise DatasetError(problem, where=where, remedy=remedy)
+
+
+def check_code(
+    judges: Sequence[str],
+    labels: Iterable[str],
+    typed: Mapping[str, TypedColumn],
+    where: str,
+) -> None:
+    """Ask whether scores are a judge's that another column says are of code.
+
+    Raises:
+        OpenTableError: If all rows have one metric that is code, such as Levenshtein.
+    """
+    if len(judges) != 1 or is_model(judges[0]) or matches(judges[0], "judge"):
+        return
+    [judge] = judges
+    for name, column in typed.items():
+        metrics = [*column.words]
+        one_metric = matches(name, "criterion") and len(metrics) == 1
+        if one_metric and is_code(metrics[0]):
+            chosen = [word for label in labels for word in ("--label", label)]
+            problem = f"'{judge}' has scores of {metrics[0]}, which is code: are they a judge's?"
+            meaning = f"yes, check '{judge}'"
+            answers = [Answer(meaning, ("--judge", judge, *chosen))]
+            raise OpenTableError(problem, where, answers)
 
 
 def check_constant(

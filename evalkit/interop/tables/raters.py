@@ -664,7 +664,7 @@ def _explain_no_judge(
     else:
         problem = "has no column with a judge's verdicts"
     remedy = f"name it: --judge COLUMN; the columns are {columns}"
-    if raters.labels:
+    if raters.labels or any(matches(name, "response") for name in typed):
         remedy = (
             f"have it judged: evalkit run dataset=file dataset.path={where}, or name the judge's"
             f" column: --judge COLUMN; the columns are {columns}"
