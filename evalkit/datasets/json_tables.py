@@ -144,7 +144,7 @@ def _rows_with_scores(value: Json, path: str) -> list[JsonObject] | None:
         cells = [row.get(name) for row in (*listed[0], *scores)]
         texts = {cell for cell in cells if isinstance(cell, str)}
         if _ID.search(name) or len(texts) >= len(pairs):
-            problem = f"'scores' and the rows beside it differ in '{name}'"
+            problem = f"'scores' and the rows next to it differ in '{name}'"
             remedy = "write one array, each row with its scores"
             raise DatasetError(problem, where=path, remedy=remedy)
     renamed = {name: f"scores.{name}" for name in differing}

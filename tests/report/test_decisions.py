@@ -94,12 +94,21 @@ def test_no_two_statements_of_a_report_contradict_each_other(judge, n):
     assert "good" not in tones or decision.use == "single"
 
 
-def test_more_than_anyone_would_label_is_not_counted():
-    needed = Metric("decision/labels_needed", 250_000.0)
+@pytest.mark.parametrize(("needed", "expected"), [
+    ((250_000.0, None, None), "Label more than 100,000 more pairs before you decide"),
+    ((1.0, 1.0, 40.0), "Label a few more pairs before you decide"),
+    ((9.0, 1.0, 9.0), "Label a few more pairs before you decide"),
+    ((10.0, 1.0, 40.0), "Label about 10 more pairs before you decide"),
+])  # fmt: skip
+def test_very_many_and_very_few_labels_are_not_counted(needed, expected):
+    needed = Metric("decision/labels_needed", *needed)
     kappa = Metric("agreement/kappa", 0.201, 0.19, 0.21, 40_000)
     metrics = {"position/consistency": Metric("x", 0.9), needed.name: needed, kappa.name: kappa}
     metrics["agreement/accuracy"] = Metric("agreement/accuracy", 0.6, 0.59, 0.61, 40_000)
-    assert advice(metrics).text.startswith("Label more than 100,000 more pairs before you decide")
+    text = advice(metrics).text
+    assert text.startswith(expected)
+    assert ("It could take up to 40." in text) == (needed.value == 1.0)
+    assert ("It could take 1 to 40." in text) == (needed.value == 10.0)
 
 
 @pytest.mark.parametrize(("values", "tone", "expected"), [

@@ -59,6 +59,8 @@ from evalkit.scoring.decision import (
 
 TOO_MANY: Final = 100_000
 """More labels than this are not counted."""
+A_FEW: Final = 10
+"""Fewer labels than this are not counted: a number near 0 says only that the estimate is close."""
 UNITS: Final[Mapping[str, Text]] = texts("units")
 USES: Final[Mapping[str, Text]] = texts("uses")
 """What a judge can be used for, in tables."""
@@ -144,7 +146,7 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         "{finding} Label {more} more {units} to decide whether it leans.",
         finding=text,
         more=label_count(decision.labels_needed),
-        units=counted(decision.unit, decision.labels_needed),
+        units=UNITS[decision.unit],
     )
     return _with_range(text, decision)
 
@@ -463,9 +465,11 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
         "Label {more} more {units} before you decide: {evidence} does not show whether the judge is"
         " useful or hardly better than chance."
     )
-    units = counted(decision.unit, decision.labels_needed)
-    labels_needed = label_count(decision.labels_needed)
-    text = text.fill(more=labels_needed, units=units, evidence=evidence(decision))
+    text = text.fill(
+        more=label_count(decision.labels_needed),
+        units=UNITS[decision.unit],
+        evidence=evidence(decision),
+    )
     return _with_range(text, decision)
 
 
@@ -483,8 +487,8 @@ def _without_labels(decision: Decision, metrics: Metrics) -> Text:
             "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
             " So many would probably decide about a judge that is right in 70%."
         )
-    units = counted(decision.unit, decision.labels_needed)
-    text = text.fill(more=label_count(decision.labels_needed), units=units)
+    more = label_count(decision.labels_needed)
+    text = text.fill(more=more, units=UNITS[decision.unit])
     return _with_range(text, decision)
 
 
@@ -494,9 +498,11 @@ def counted(unit: Unit, n: int | None) -> Text:
 
 
 def label_count(labels: int | None) -> Message:
-    """Return how many more labels are needed, in words."""
+    """Return how many more labels are needed, in words: at least two, of which nouns are plural."""
     if labels is None:
         return gettext("some")
+    if labels < A_FEW:
+        return gettext("a few")
     if labels > TOO_MANY:
         return gettext("more than {n:,}", n=TOO_MANY)
     return gettext("about {n:,}", n=labels)
@@ -509,15 +515,17 @@ def _with_range(text: Text, decision: Decision) -> Text:
     labels_needed = decision.labels_needed
     if labels_needed is None or labels_needed > TOO_MANY:
         return text
-    ends = decision.labels_range
+    low, high = decision.labels_range or (labels_needed, labels_needed)
     # A range only if it is one on both sides, and small enough to be of use.
-    if ends is not None and ends[0] < labels_needed < ends[1] <= TOO_MANY:
+    if low < labels_needed < high <= TOO_MANY:
         text = gettext(
             "{finding} It could take {low:,} to {high:,}.",
             finding=text,
-            low=ends[0],
-            high=ends[1],
+            low=low,
+            high=high,
         )
+    elif labels_needed < A_FEW <= high <= TOO_MANY:
+        text = gettext("{finding} It could take up to {n:,}.", finding=text, n=high)
     # More labels of the same prompts would not add independent ones.
     if decision.clusters is not None:
         return gettext(

@@ -62,9 +62,7 @@ def _conclusion(drift: Drift) -> Text:
         "more": label_count(drift.labels_needed),
     }
     values |= {"n": 0 if flips is None else flips.n + flips.missing}
-    units = counted(
-        unit, drift.lost if drift.reason == "missing" else drift.labels_needed
-    )
+    units = counted(unit, drift.lost if drift.reason == "missing" else None)
     values |= {"units": units, "evidence": _evidence(drift) if drift.agreement else ""}
     if drift.state == "same" and flips is not None and drift.reason == "flips":
         return _TEXTS["same_flips"].fill(

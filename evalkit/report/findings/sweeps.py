@@ -22,8 +22,8 @@ from evalkit.core.translation import (
     translator,
 )
 from evalkit.report.findings.decisions import (
+    UNITS,
     USES,
-    counted,
     evidence,
     label_count,
     limit_text,
@@ -319,7 +319,7 @@ def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) 
         return text.fill(n=len(usable), names=_names(usable, names))
     return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
         more=label_count(decision.labels_needed),
-        units=counted(decision.unit, decision.labels_needed),
+        units=UNITS[decision.unit],
         name=name,
     )
 
