@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,6 +60,25 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
     """
+    with _without_collection():
+        return _check(arguments)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Do not search for cycles of objects: a check makes millions of objects that live to its
+    end, and hardly any cycles.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _check(arguments: Namespace) -> int:
     from evalkit.cli import main as run_command
     from evalkit.datasets.file_parts import OpenFileError
     from evalkit.interop.tables.questions import OpenTableError

@@ -77,7 +77,10 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
     Raises:
         ConfigError: if a probability is invalid.
     """
-    inclusions = [(inclusion(case), is_labeled(case)) for case in cases]
+    # Most cases have no metadata, and are asked for nothing.
+    inclusions = [
+        (inclusion(case) if case.metadata else None, is_labeled(case)) for case in cases
+    ]
     labeled = np.array([use for _, use in inclusions], dtype=bool)
     if not labeled.any() or labeled.all():
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
@@ -62,7 +63,9 @@ def table_records(
         _check_samples(parts)
     # {column: texts by row}, for ids and names of judges.
     texts = {name: column.texts for name, column in parts.typed.items()}
-    cells_by_role = {role: parts.columns.cells[name] for role, name in plain.items()}
+    cells_by_role: dict[str, list[Any]] = {
+        role: parts.columns.cells[name] for role, name in plain.items()
+    }
     used = {
         *plain.values(),
         *parts.raters.judges,
@@ -86,19 +89,17 @@ def table_records(
     read = _Judgments(space, options)
     # {id: its prompt}: an id with two prompts is an error.
     prompts: dict[str, str] = {}
-    for row, location in enumerate(parts.columns.places):
-        cells: JsonObject = {
-            role: column[row]
-            for role, column in cells_by_role.items()
-            if column[row] is not None
-        }
+    # Not strict: without columns there is no end of rows.
+    rows = zip(
+        parts.columns.places,
+        _rows_of(cells_by_role),
+        _rows_of(metadata),
+        strict=False,
+    )
+    for row, (location, cells, described) in enumerate(rows):
         cells["id"] = _id(parts, texts, row)
         _check_prompt(prompts, cells, location)
-        cells["metadata"] = {
-            name: column[row]
-            for name, column in metadata.items()
-            if column[row] is not None
-        }
+        cells["metadata"] = described
         # One label is that of the case; several are their annotators'.
         for name in labels:
             key = "label" if len(labels) == 1 else f"label.{name}"
@@ -115,6 +116,19 @@ def table_records(
             judgments = [UNJUDGED]
         if judgments:
             yield record_of(cells, location, unit, options, said=judgments)
+
+
+def _rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[JsonObject]:
+    """Yield the cells of each row by name, without empty ones; without columns, forever."""
+    if not columns:
+        yield from ({} for _ in count())
+    for row in zip(*columns.values(), strict=True):
+        # Not each cell of a column by its index: there are millions.
+        yield {
+            name: cell
+            for name, cell in zip(columns, row, strict=True)
+            if cell is not None
+        }
 
 
 UNJUDGED: Final = missing_record("none", "not judged")
