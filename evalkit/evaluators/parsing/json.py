@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -114,13 +115,16 @@ def _read_answer(
 
 def property_names(schema: Json) -> frozenset[str]:
     """Return the names of all properties in a schema, at any depth."""
-    properties = schema.get("properties", {})
-    items = schema.get("items", {})
-    inner = (
-        property_names(part)
-        for part in (*properties.values(), *([items] if items else []))
-    )
-    return frozenset(properties).union(*inner)
+    names = set[str]()
+    parts = [schema]
+    while parts:
+        part = parts.pop()
+        properties = part.get("properties", {})
+        names.update(properties)
+        parts += properties.values()
+        if items := part.get("items"):
+            parts.append(items)
+    return frozenset(names)
 
 
 def _find_object(
@@ -275,11 +279,18 @@ class _Sources:
 
 
 def _leaves(value: object) -> Iterator[str | float]:
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(part)
-    elif value not in (None, ""):
-        yield value if isinstance(value, str | int | float) else str(value)
+    """Yield the texts and numbers in a value at any depth; empty ones say nothing."""
+    values = [value]
+    while values:
+        part = values.pop()
+        if isinstance(part, dict):
+            values += reversed(part.values())
+        elif isinstance(part, list):
+            values += reversed(part)
+        elif part is None or part == "":
+            continue
+        else:
+            yield part if isinstance(part, str | int | float) else str(part)
 
 
 def _is_in(text: str, leaf: str | float) -> bool:
@@ -303,15 +314,18 @@ def _foreign(source: str, keys: Collection[str]) -> list[JsonObject]:
     return [value for value in values if all(key in value for key in keys)]
 
 
-def _uses(source: str, names: Collection[str]) -> bool:
-    alternatives = "|".join(re.escape(name) for name in names)
-    return (
-        re.search(
-            rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]",
-            source,
-            re.IGNORECASE,
-        )
-        is not None
+def _uses(source: str, names: frozenset[str]) -> bool:
+    """Return whether a text uses one of some names as JSON does."""
+    return _name_in_use(names).search(source) is not None
+
+
+@lru_cache(
+    maxsize=64
+)  # a run has one schema, a served judge one for each client's criteria
+def _name_in_use(names: frozenset[str]) -> re.Pattern[str]:
+    alternatives = "|".join(re.escape(name) for name in sorted(names))
+    return re.compile(
+        rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]", re.IGNORECASE
     )
 
 
