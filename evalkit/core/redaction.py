@@ -114,7 +114,7 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
         for value in _secrets(environment).values()
         if len(value) >= _SHORTEST_SECRET and not is_placeholder(value)
     ]
-    spellings = {form for value in values for form in (value, quote(value, safe=""))}
+    spellings = {form for value in values for form in (value, _quoted(value))}
     # Longest first: one secret may be a prefix of another.
     for secret in sorted(spellings, key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
@@ -145,7 +145,7 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
     for name, value in (_secrets(None) if secrets is None else secrets).items():
         # A value that is the whole text is more suspicious than one inside of a longer text.
         whole = text.strip() == value
-        if not (value in text or quote(value, safe="") in text) or _is_path(value):
+        if not (value in text or _quoted(value) in text) or _is_path(value):
             continue
         # The name ends in KEY or the like: its value is a secret, however plain it looks.
         if whole and names_secret(name) and not is_placeholder(value):
@@ -215,6 +215,12 @@ def remedy_for(key: str) -> str:
         "set an environment variable instead: "
         "configs are written to the run folder and to MLflow"
     )
+
+
+@lru_cache(maxsize=256)  # each text of a config is compared with each variable
+def _quoted(value: str) -> str:
+    """Return a value as it stands in a URL."""
+    return quote(value, safe="")
 
 
 def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -23,6 +24,7 @@ def own_version() -> str | None:
         return None
 
 
+@cache
 def shipped(name: str) -> Path:
     """Return the absolute path of a shipped folder: `conf`, `prompts`, `experiments` or `docs`.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from inspect import Parameter, signature
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from evalkit.config import RunConfig
 from evalkit.core.benchmark_discovery import find_benchmark
@@ -109,6 +110,12 @@ def values_of(
     }
 
 
+@lru_cache(maxsize=512)  # every run asks for the same functions
+def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    """Return the parameters of a function by name."""
+    return signature(function).parameters
+
+
 def computed(functions: Functions, values: RunValues) -> Tabled:
     """Return the metrics and tables of the functions whose parameters have values, or defaults.
 
@@ -119,7 +126,7 @@ def computed(functions: Functions, values: RunValues) -> Tabled:
     measures: Measures = []
     tables: JsonObject = {}
     for function in functions:
-        needed = signature(function).parameters
+        needed = _parameters(function)
         if unknown := needed.keys() - RunValues.__annotations__.keys():
             raise TypeError(
                 f"{function.__name__}: no run has {', '.join(sorted(unknown))}; see RunValues"

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import stdtrit
@@ -443,6 +443,14 @@ def test_quantiles_of_students_t_are_scipys():
             assert quantiles.student_quantile(p, degrees) == pytest.approx(
                 float(stdtrit(degrees, p)), rel=1e-12
             )
+
+
+@example([1.0, 2.0], 0.0)
+@example([0.0, 1.0, 3.0], 0.3)
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0, 1))
+def test_percentiles_are_numpys_to_the_last_digit(values, share):
+    expected = np.quantile(values, [share, 1 - share], method="weibull")
+    assert quantiles.percentiles(np.array(values), share, 1 - share) == tuple(expected)
 
 
 COPIES = 3

@@ -36,6 +36,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.quantiles import (
     bayesian_quantile,
     expanded_quantile,
+    percentiles,
     tail_of,
 )
 from evalkit.scoring.stats.share_intervals import exact_interval
@@ -203,7 +204,7 @@ def _pseudo_interval(
     if several and count > 1:
         # The quantile is negative, and lower for fewer clusters: the tail is smaller.
         tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
-    low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    low, high = percentiles(defined, tail, 1 - tail)
     # Very few clusters: at least the width by their standard error, within the possible values.
     if several and 1 < count <= FEWEST:
         half = -bayesian_quantile(count, scoring.confidence) * defined.std()
@@ -423,7 +424,7 @@ def _resampled_interval(
     unseen values.
     """
     tail = tail_of(n, confidence)
-    low, high = np.quantile(draws, [tail, 1 - tail], method="weibull")
+    low, high = percentiles(draws, tail, 1 - tail)
     if n <= FEWEST:
         half = -expanded_quantile(n, confidence) * draws.std()
         least, most = np.array(statistic.possible, dtype=np.float64)

