@@ -54,6 +54,7 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
         (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),
         (json.dumps({"version": 2, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
+        (json.dumps({"about": {"n": 2}, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
         (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
         (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
         (json.dumps(TABLE.to_dict("list")), ROWS[0]),

@@ -303,6 +303,21 @@ def test_stated_winners_are_read_from_texts():
 
 
 RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
+    "names in lists": {"judge": JUDGE, "human": [[{"name": word}] for word in LABEL]},
+    "votes in a text": (
+        {"judge": JUDGE, "crowd": ["|".join(votes) for votes in zip(*OTHERS, strict=True)]},
+        "judge => crowd.1 | crowd.2 | crowd.3",
+    ),
+    "ages of annotators": {
+        "judge": JUDGE,
+        "annotator_age": _words(range(20, 60), 99),
+        "human": LABEL,
+    },
+    "workers of a platform": (
+        {"id": None, "hit": [f"h{i // 2}" for i in range(ROWS)], "worker": ["w1", "w2", "w3"] * 20}
+        | {"label": LABEL, "llama_label": [JUDGE[i // 2] for i in range(ROWS)]},
+        "llama_label => worker w1 | worker w2 | worker w3",
+    ),
     "lists next to a list of names": (
         {"graders": [["gpt-4o", "human"], ["human", "gpt-4o"]] * (ROWS // 2)}
         | {"verdicts": [[j, h] if i % 2 == 0 else [h, j] for i, (j, h) in enumerate(BOTH)]},
@@ -572,6 +587,17 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         | {"label_quality": [i / 99 for i in range(ROWS)]},
         "judge => label",
     ),
+    "the name of an index": {
+        "id": None,
+        "metric": ["case", *IDS[1:]],
+        "judge": [None, *SCORE[1:]],
+        "human": [None, *GRADE[1:]],
+    },
+    "raters in rows with their kind": (
+        {"id": None, "rater": ["gpt-4o", "expert panel"], "type": ["model", "human"]}
+        | {f"item {i}": [SCORE[i], GRADE[i]] for i in range(ROWS)},
+        "gpt-4o => expert panel",
+    ),
     "a row with the most points": {
         "id": ["Points possible", *IDS[1:]],
         "judge": SCORE,
@@ -752,6 +778,25 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
     "scores of code": (
         {"name": ["Levenshtein"] * ROWS, "score": SCORE, "human_score": GRADE},
         "'score' has scores of Levenshtein, which is code: are they a judge's?",
+    ),
+    "questions by number": (
+        {"q1_llm": JUDGE, "q1_human": LABEL, "q2_llm": OTHERS[0], "q2_human": OTHERS[1]},
+        "has verdicts by criterion (q 1, q 2)",
+    ),
+    "a mark that nobody knows": (
+        {
+            name: ["checked" if word == "pass" else None for word in words]
+            for name, words in (("judge", JUDGE), ("human", LABEL))
+        },
+        "what does an empty cell mean",
+    ),
+    "labels of a merge": (
+        {"label_left": LABEL, "label_right": JUDGE, "_merge": ["both"] * ROWS},
+        "'label_left', 'label_right' leave open which is the judge",
+    ),
+    "a constant column": (
+        {"iter": [0] * ROWS, "nist_rel": GRADE, "umbrela_rel": SCORE},
+        "of 'nist_rel', 'umbrela_rel' leave open which is the judge",
     ),
     "scores of somebody": (
         {"Tone (model)": SCORE, "Tone (me)": GRADE},
@@ -1277,6 +1322,10 @@ def test_words_that_begin_alike_are_offered_first():
 
 
 REFUSED: Mapping[str, tuple[Cells, str]] = {
+    "systems in rows": (
+        {f"q{n}": _words((0, 1), n) for n in range(15)},
+        "'q0' to 'q14' seem to be cases",
+    ),
     "dates for scores": (
         {"judge": SCORE, "human": [f"2026-05-0{grade}" for grade in GRADE]},
         "'human' has dates where verdicts were",

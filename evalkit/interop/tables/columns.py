@@ -23,6 +23,7 @@ from evalkit.interop.tables.named_lists import (
 from evalkit.interop.tables.turned_tables import TURNED, turned
 from evalkit.interop.tables.words import fold, known_words, polarity, word_group
 from evalkit.interop.tables.written_objects import object_in
+from evalkit.interop.tables.written_votes import listed_votes
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -152,10 +153,27 @@ def _drop_headers(columns: Columns) -> None:
     if len(columns) < 2:
         return
     first_text = cell_text(filled[0])
+    name, *further = columns.cells
+    # pandas writes the name of the index below names of columns in two rows.
+    if len(filled) == 1 and row[0] is not None and _are_full(columns):
+        columns.notes.append(f"a row with '{first_text.strip()}', not read")
+        _drop_rows(columns, {0})
+        if first_text not in columns.cells:
+            columns.cells = {
+                first_text: columns.cells[name],
+                **{other: columns.cells[other] for other in further},
+            }
+        return
     is_above = fold(first_text) in _MOST_POINTS
     if is_above and all(map(_is_figure, filled[1:])):
         columns.notes.append(f"a row with '{first_text.strip()}', not read")
         _drop_rows(columns, {0})
+
+
+def _are_full(columns: Columns) -> bool:
+    """Return whether each row but the first one has all cells of several columns."""
+    rows = zip(*(column[1:] for column in columns.cells.values()), strict=True)
+    return len(columns.cells) > 2 and all(None not in row for row in rows)
 
 
 def _drop_rows(columns: Columns, rows: Collection[int]) -> None:
@@ -349,6 +367,10 @@ def _opened(
             if object_count and object_count >= _MOSTLY * filled:
                 yield from _opened(_paths(name, named, objects), depth + 1)
                 continue
+            if lists is not None and named is not column:
+                # Lists of objects that were no more than words.
+                column = [*named]
+                lists = _all_lists(named)
             if lists is not None and (positions := _positions(name, lists)):
                 yield from positions.items()
                 continue
@@ -374,6 +396,7 @@ def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
     first cells usually show.
     """
     lists: list[list[Any] | None] = []
+    column = listed_votes(column)
     # A list may be the text of one.
     for cell in column:
         value = None if cell is None else _listed(cell)

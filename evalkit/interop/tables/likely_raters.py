@@ -208,10 +208,13 @@ def is_score(column: TypedColumn) -> bool:
 
 
 def verdict_like(unknown: Sequence[str], typed: Mapping[str, TypedColumn]) -> list[str]:
-    """Return the columns whose values can be verdicts."""
-    return [
+    """Return the columns whose values can be verdicts; one value in all rows is none, next
+    to columns that differ.
+    """
+    names = [
         name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric
     ]
+    return [name for name in names if len(typed[name].words) > 1] or names
 
 
 def comparable(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> Sequence[str]:

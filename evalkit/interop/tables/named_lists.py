@@ -55,6 +55,12 @@ def by_name(
     if not items or not are_objects or is_conversation(filled[0]):
         return column
     longest = max(map(len, filled))
+    if (key := _only_name(items)) is not None:
+        # [{"name": "bug"}] says no more than ["bug"].
+        words = [[item.get(key) for item in cell] if cell else None for cell in lists]
+        if longest == 1:
+            return [cell[0] if cell else None for cell in words]
+        return words
     for keys in _naming_keys(items):
         if _tell_apart(keys, filled):
             return [_named(keys, cell) if cell else None for cell in lists]
@@ -66,6 +72,18 @@ def by_name(
     if rated and longest <= _MOST_NAMES:
         return [_by_position(cell) if cell else None for cell in lists]
     return column
+
+
+def _only_name(items: Sequence[Item]) -> str | None:
+    """Return the key of the name of objects that have nothing else; `None` if they have."""
+    keys = {key for item in items for key in item}
+    if len(keys) != 1:
+        return None
+    [key] = keys
+    is_name = key in known_words()["names"]["key_of_names"]
+    if is_name and all(isinstance(item[key], str) for item in items if item):
+        return key
+    return None
 
 
 def _are_named_values(lists: Lists) -> bool:

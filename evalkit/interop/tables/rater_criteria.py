@@ -15,7 +15,13 @@ from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import check_code, check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA, Key, Stack, stack_of
-from evalkit.interop.tables.words import begins, matches, tokens, word_group
+from evalkit.interop.tables.words import (
+    begins,
+    is_model,
+    matches,
+    tokens,
+    word_group,
+)
 
 HUMAN: Final = ("human", "label")
 MACHINE: Final = ("judge", "verdict")
@@ -61,6 +67,9 @@ def check_criteria(
     by_position = bool(positions[0]) and positions[0].keys() == positions[1].keys()
     if by_position:
         judged, labeled = positions
+    if len(judged) < 2:
+        judged = _by_question(raters.judges)
+        labeled = _by_question(raters.labels)
     # Only the same criteria on both sides can be compared by criterion.
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
         return
@@ -292,6 +301,25 @@ def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
             for word in rest_of(name, (*HUMAN, *MACHINE))
             if not word.isdigit() and strength(word)[1] < 2
         )
+        groups.setdefault(words, []).append(name)
+    return groups
+
+
+def _by_question(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    """Return columns by the number of what they are about, as `q1` in `q1_human`; nothing
+    if one has none, or a number tells runs apart.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        words = tuple(
+            word
+            for word in rest_of(name, (*HUMAN, *MACHINE))
+            if strength(word)[1] < 2 and not is_model(word)
+        )
+        numbers = [word for word in words if word.isdigit()]
+        is_run = any(matches(word, "repeat") for word in words)
+        if not numbers or len(numbers) == len(words) or is_run:
+            return {}
         groups.setdefault(words, []).append(name)
     return groups
 

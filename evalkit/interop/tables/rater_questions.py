@@ -25,6 +25,8 @@ from evalkit.interop.tables.words import (
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
 _MARKS: Final = word_group("mark")
+_MOST_RATERS: Final = 12
+"""The most columns that differ only in their number and may be raters."""
 _ONE_TOOL: Final = ((("score",), ("label",)), (("value",), ("label",)))
 """The last words of names of a judge's score and of its word, as tools write them."""
 _ROWS: Final = 20
@@ -123,9 +125,20 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
 
     Raises:
         OpenTableError: If there are several.
+        DatasetError: If there are so many by number that they are cases.
     """
     if len(names) < 2:
         return
+    bases = {
+        tuple(part for part in tokens(name) if not part.isdigit()) for name in names
+    }
+    if len(names) > _MOST_RATERS and len(bases) == 1:
+        problem = (
+            f"columns '{names[0]}' to '{names[-1]}' seem to be cases, and nothing says"
+            " who judged"
+        )
+        remedy = "write a row for each case, with a column for the judge and one for the label"
+        raise DatasetError(problem, where=where, remedy=remedy)
     first = names[0]
     last = names[-1]
     answers = [
@@ -394,6 +407,9 @@ def _of_mark(
     that is not known.
     """
     if fold(mark) in _MARKS:
+        return "pass", "fail"
+    if all({*map(fold, column.words)} == {fold(mark)} for column in raters.values()):
+        # Nobody has another word, so that it marks something.
         return "pass", "fail"
     levels = {
         fold(word): word

@@ -645,6 +645,11 @@ def _explain_no_judge(
         and name not in {*used, *names}
     ]
     options = [name for name in names if name not in used] + computed + unsure
+    # One value in all rows is no verdict, next to labels that differ.
+    if any(len(typed[label].words) > 1 for label in raters.labels):
+        options = [name for name in options if len(typed[name].words) > 1]
+        if not options:
+            ask_for_roles(list(raters.labels), where)
     labels = [word for label in raters.labels for word in ("--label", label)]
     if options:
         answers = [

@@ -30,6 +30,7 @@ def turned(rows: Rows) -> Rows | None:
     if len(names) <= 2 * len(rows):
         return None
     head, *cases = names
+    cases = [name for name in cases if not _is_about_raters(name, rows, cases)]
     raters = [row.get(head) for _, row in rows]
     if not _are_raters(head, raters, cases):
         return None
@@ -46,6 +47,15 @@ def turned(rows: Rows) -> Rows | None:
         case = {_CASE: name, **verdicts}
         cases_as_rows.append((f"{location} column {name}", case))
     return cases_as_rows
+
+
+def _is_about_raters(name: str, rows: Rows, cases: Sequence[str]) -> bool:
+    """Return whether a column such as `type` has words about raters that are no verdicts."""
+    if not (matches(name, "kind") or matches(name, "rater")):
+        return False
+    words = {row.get(name) for _, row in rows}
+    verdicts = {row.get(case) for _, row in rows for case in cases if case != name}
+    return words.isdisjoint(verdicts)
 
 
 def _are_raters(head: str, raters: Sequence[Any], cases: Sequence[str]) -> bool:
