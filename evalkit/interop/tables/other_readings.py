@@ -23,7 +23,7 @@ from evalkit.interop.tables.fixed_roles import (
     Choices,
     says_agreement,
 )
-from evalkit.interop.tables.likely_raters import is_score
+from evalkit.interop.tables.likely_raters import is_score, same_words
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import MOST_ANSWERS, ask_for_label
 from evalkit.interop.tables.rater_roles import Raters
@@ -151,6 +151,23 @@ def _related(
     }
     related = [name for name in names if strengths[name] > 0]
     return sorted(related, key=lambda name: -strengths[name])
+
+
+def closest(
+    names: Sequence[str], raters: Iterable[str], typed: Mapping[str, TypedColumn]
+) -> list[str]:
+    """Return the columns that go together with a rater, the closest first, and those with
+    the same words; all columns if there are none.
+    """
+    judges = [*raters]
+    related = _related(names, judges, typed)
+    alike = [
+        name
+        for name in names
+        if name not in related
+        and any(same_words(typed[name], typed[judge]) for judge in judges)
+    ]
+    return [*related, *alike] or [*names]
 
 
 def _strength(column: TypedColumn, rater: TypedColumn) -> float:

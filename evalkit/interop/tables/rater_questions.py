@@ -61,9 +61,9 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
         Answer("there are no labels", (*judged, "--label", "NONE")),
     ]
     columns = ", ".join(f"'{name}'" for name in names)
-    verb = "has" if len(names) == 1 else "have"
+    subject = f"column {columns} has" if len(names) == 1 else f"columns {columns} have"
     problem = (
-        f"column {columns} {verb} values like those of the judge '{judges[0]}':"
+        f"{subject} values like those of the judge '{judges[0]}':"
         " whose are they?"
     )
     raise OpenTableError(problem, where, answers)

@@ -39,6 +39,7 @@ from evalkit.interop.tables.likely_raters import (
     tells_a_fault,
     verdict_like,
 )
+from evalkit.interop.tables.other_readings import closest
 from evalkit.interop.tables.questions import (
     Answer,
     OpenTableError,
@@ -505,7 +506,8 @@ def _assign_unknown(
                 rest = [n for n in rest if raters.unused.get(n) == MAY_BE_VERDICT]
             ask_for_criteria(list(raters.judges), rest, where)
         if judging and not choices.labels:
-            ask_for_label(judging, list(raters.judges), where)
+            likely = closest(judging, raters.judges, typed)
+            ask_for_label(likely, list(raters.judges), where)
         return
     ask_for_roles(judging or comparable(verdict_like(unknown, typed), typed), where)
 
