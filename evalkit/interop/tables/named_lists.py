@@ -120,7 +120,7 @@ def _without_failures(cell: list[Any] | None) -> list[Any] | None:
 
 
 def _with_plain_names(cell: list[Any] | None) -> list[Any] | None:
-    """Return a list whose objects have a name in place of an object with one, as in
+    """Return a list whose objects have a name instead of an object with one, as in
     `{evaluator: {name: tone, version: 2}, value: 1}`.
     """
     listed = known_words()["names"]["key_of_names"]

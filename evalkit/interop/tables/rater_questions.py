@@ -62,10 +62,7 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
     ]
     columns = ", ".join(f"'{name}'" for name in names)
     subject = f"column {columns} has" if len(names) == 1 else f"columns {columns} have"
-    problem = (
-        f"{subject} values like those of the judge '{judges[0]}':"
-        " whose are they?"
-    )
+    problem = f"{subject} values like those of the judge '{judges[0]}': whose are they?"
     raise OpenTableError(problem, where, answers)
 
 
