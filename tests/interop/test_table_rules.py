@@ -523,6 +523,12 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         {"AI质检结果": JUDGE, "人工质检结果": LABEL},
         "AI质检结果 => 人工质检结果",
     ),
+    "numbers of the better response": (
+        {**SIDES, "safer_response_id": _words((0, 1), 12)}
+        | {"judge_better_response_id": _as({"pass": "A", "fail": "B"}, JUDGE)}
+        | {"human_better_response_id": _as({"pass": "A", "fail": "B"}, LABEL)},
+        "judge_better_response_id => human_better_response_id",
+    ),
     "what a machine estimates": (
         {"estimated_annotation": JUDGE, "annotation": LABEL},
         "estimated_annotation => annotation",
@@ -1397,6 +1403,35 @@ def test_what_is_no_verdict_is_refused_without_a_list_of_maps(name):
         _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert message in refused.value.what
     assert len(str(refused.value)) < 400
+
+
+def test_the_label_that_the_user_names_is_what_each_worker_of_a_row_says():
+    rows = [(unit, worker) for unit in range(ROWS) for worker in range(3)]
+    cells = {
+        "HITId": [f"h{unit}" for unit, _ in rows],
+        "AssignmentId": [f"a{unit}-{worker}" for unit, worker in rows],
+        "WorkerId": [f"W{(unit + worker) % 5}" for unit, worker in rows],
+        "Input.gpt4_verdict": [JUDGE[unit] for unit, _ in rows],
+        "Answer.verdict.label": [LABEL[unit] for unit, _ in rows],
+    }
+    chosen = Choices(judges=("Input.gpt4_verdict",), labels=("Answer.verdict.label",))
+    table = _read(cells, chosen)
+    assert len(table.parsed.records) == ROWS
+    assert [role.column for role in table.roles if role.role == "label"] == [
+        f"WorkerId W{worker}" for worker in range(5)
+    ]
+
+
+def test_a_question_about_criteria_offers_the_judge_of_the_labels_criterion():
+    cells = {
+        "Correctness (GPT-4o)": SCORE,
+        "Completeness (GPT-4o)": _words((1, 2, 3, 4, 5), 71),
+        "Correctness (human)": GRADE,
+    }
+    with pytest.raises(OpenTableError, match="named after different criteria") as asked:
+        _read({"id": IDS, **cells})
+    judge, label = "Correctness (GPT-4o)", "Correctness (human)"
+    assert asked.value.answers[0].options == ("--judge", judge, "--label", label)
 
 
 def test_answers_without_verdicts_name_the_command_that_has_them_judged():

@@ -41,6 +41,8 @@ _RIGHT: Final = word_group("right_or_wrong")
 _KINDS_OF_TASKS: Final = word_group("kind_of_task")
 _RANKS: Final = word_group("rank")
 _MACHINES: Final = word_group("machine")
+_PARTS_OF_UNITS: Final = word_group("part_of_unit")
+_RATINGS: Final = word_group("single_rating")
 _ESTIMATED: Final = word_group("estimated")
 _ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
@@ -414,12 +416,18 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
             continue
         if matches(name, "rater") or is_named(name):
             continue
+        # The number of one of two responses, as in `better_response_id`.
+        parts = _PARTS_OF_UNITS.intersection(tokens(name))
+        if parts and column.kind == "flag":
+            continue
         # `rubric_item` with a few words names a criterion.
         if matches(name, "criterion") and column.kind == "class":
             continue
-        # A bare `id` before `case_id`, and unique columns before repeated ones.
+        # What was judged, before each time that someone judged it; a bare `id` before
+        # `case_id`, and unique columns before repeated ones.
         length = len(tokens(name))
-        ranked.append(((length > 1, not column.is_unique), name))
+        of_rating = sum(part in _RATINGS for part in tokens(name))
+        ranked.append(((of_rating, length > 1, not column.is_unique), name))
     ids = [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
     return [name for name in ids if typed[name].kind not in ("time", "list")]
 

@@ -5,13 +5,14 @@ each rater.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
+from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.rater_columns import candidates
 from evalkit.interop.tables.words import (
     fold,
@@ -268,8 +269,13 @@ def _form(
         value = _one_value(main, typed) if main else None
         if value is not None:
             return LongForm(name, value, "raters")
-    judges = [column for column in verdicts if strength(column)[0] == "judge"]
-    labels = [column for column in verdicts if strength(column)[0] == "label"]
+    # The user's choices overrule names.
+    roles = {column: strength(column)[0] for column in verdicts}
+    roles |= dict.fromkeys(choices.judges, "judge") | dict.fromkeys(
+        choices.labels, "label"
+    )
+    judges = [column for column in verdicts if roles[column] == "judge"]
+    labels = [column for column in verdicts if roles[column] == "label"]
     people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
     if people and (matches(name, "human") or column.is_numeric):
         # With labels, they are what people gave; otherwise a verdict that is no judge's.
@@ -278,7 +284,11 @@ def _form(
             for column in verdicts
             if column not in judges or strength(column)[1] < 2
         ]
-        strong = [column for column in judges if strength(column)[1] > 1]
+        strong = [
+            column
+            for column in judges
+            if strength(column)[1] > 1 or column in choices.judges
+        ]
         if len(candidates) == 1 and (strong or len(verdicts) == 1):
             return LongForm(name, candidates[0], "people")
         return None
@@ -313,6 +323,19 @@ def _refuse_units(name: str, verdicts: Sequence[str], where: str) -> NoReturn:
         )
         remedy = "name it: --id COLUMN"
     raise DatasetError(problem, where=where, remedy=remedy)
+
+
+def with_columns_of_people(
+    choices: Choices, form: LongForm | None, roles: Sequence[Role]
+) -> Choices:
+    """Return the user's choices with the columns of people that the labels which the
+    user named became.
+    """
+    if form is None or form.value not in choices.labels:
+        return choices
+    kept = [name for name in choices.labels if name != form.value]
+    people = [role.column for role in roles if role.role == "label"]
+    return replace(choices, labels=(*kept, *people))
 
 
 def _one_value(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> str | None:

@@ -47,6 +47,7 @@ _NO_VERDICTS: Final = word_group("no_verdict")
 _LABELED: Final = (("label",), ("labels",), ("annotation",), ("prediction",))
 _OF_LABELS: Final = word_group("about_labels")
 """Last words of names of columns about a label."""
+_VOTES: Final = word_group("vote")
 _PREFERS: Final = word_group("prefers")
 _COUNTED: Final = word_group("counted")
 _CHOICES: Final = word_group("choice")
@@ -82,12 +83,14 @@ def is_rater_name(name: str) -> bool:
     if of_criterion and clear < 2 and not is_value:
         return False
     about_rater = not _ABOUT_RATERS.isdisjoint(tokens(name))
-    # `judge_prefers_model` is about the model's response.
-    if matches(name, "rater") and about_rater and _PREFERS.isdisjoint(tokens(name)):
+    # `judge_prefers_model` and `judge_better_response_id` are about a response.
+    chooses = not (_PREFERS | _VOTES).isdisjoint(tokens(name))
+    if matches(name, "rater") and about_rater and not chooses:
         return False
     # The position in a list is no word of a name: `annotator_ids.1`.
     words = [part for part in tokens(name) if not part.isdigit()]
-    if matches(name, "human") and words and words[-1] in _IDENTITIES:
+    is_person = matches(name, "human") and not chooses
+    if is_person and words and words[-1] in _IDENTITIES:
         return False
     if any(matches(name, group) for group in ("doubt", "demographic")):
         return False

@@ -251,6 +251,7 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
             if _is_opposite(about, judged):
                 continue
             answers = [
+                *_of_one_criterion(raters),
                 Answer("yes, compare them", ("--judge", judge, "--label", label)),
                 Answer(
                     f"no, '{judge}' has no labels",
@@ -262,6 +263,24 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
                 "are they about the same?"
             )
             raise OpenTableError(problem, where, answers)
+
+
+def _of_one_criterion(raters: Raters) -> list[Answer]:
+    """Return an answer for each judge that has labels of its criterion."""
+    answers = []
+    for judge in raters.judges:
+        judged = _criteria(judge) or _overall(judge)
+        labels = [
+            label
+            for label in raters.labels
+            if _overlap(_criteria(label) or _overall(label), judged)
+        ]
+        if labels:
+            named = ", ".join(f"'{label}'" for label in labels)
+            words = [word for label in labels for word in ("--label", label)]
+            meaning = f"no, compare '{judge}' with {named}"
+            answers.append(Answer(meaning, ("--judge", judge, *words)))
+    return answers
 
 
 def _criteria(name: str) -> set[str]:

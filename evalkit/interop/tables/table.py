@@ -40,6 +40,7 @@ from evalkit.interop.tables.long_tables import (
     long_form,
     unit_column,
     widened,
+    with_columns_of_people,
 )
 from evalkit.interop.tables.other_readings import check_other_readings
 from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
@@ -170,6 +171,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     join_sided_scores(parts, choices, where)
     # A long table gets a column for each rater, which changes the columns and their roles.
     _widen(parts, choices, where)
+    choices = with_columns_of_people(choices, parts.form, parts.roles)
     keys = [name for name in choices.keys if name not in _NO_COLUMNS]
     _check_named(parts, (*choices.judges, *choices.labels, *keys), where)
     if not choices.unlabeled:
