@@ -586,6 +586,9 @@ def _append_record(folder: Path, alignment: Alignment, settings: AlignConfig) ->
         )
     else:
         before = []
+    optimism = None
+    if alignment.optimism is not None:
+        optimism = metric_values(alignment.optimism)
     now = {
         "settings": settings.model_dump(mode="json"),
         "outcome": alignment.outcome,
@@ -594,9 +597,7 @@ def _append_record(folder: Path, alignment: Alignment, settings: AlignConfig) ->
         "chosen": plain(alignment.settings),
         "dev": _json(alignment.dev),
         "test": _json(alignment.test),
-        "optimism": None
-        if alignment.optimism is None
-        else metric_values(alignment.optimism),
+        "optimism": optimism,
         "opened": len(alignment.split.opened),
         "calls": alignment.calls,
         "cost_usd": alignment.cost_usd,

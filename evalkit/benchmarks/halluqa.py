@@ -85,11 +85,16 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                     {"model": models[row.file], "text": row["response"]}
                     for row in group
                 ],
-                "subset": str(question["Category"]).lower().replace("-", "_")
-                if question
-                else None,
+                "subset": _subset_of(question),
             },
         )
+
+
+def _subset_of(question: LocatedRow | None) -> str | None:
+    """Return the category of a question; `None` without a question."""
+    if not question:
+        return None
+    return str(question["Category"]).lower().replace("-", "_")
 
 
 def _questions(path: Path) -> dict[str, LocatedRow]:

@@ -64,11 +64,7 @@ class Section(BaseModel):
         copy = self
         for key, value in values.items():
             name, _, remaining_key = key.partition(".")
-            copy = copy.model_copy(
-                update={
-                    name: getattr(copy, name).with_({remaining_key: value})
-                    if remaining_key
-                    else value
-                }
-            )
+            if remaining_key:
+                value = getattr(copy, name).with_({remaining_key: value})
+            copy = copy.model_copy(update={name: value})
         return copy

@@ -124,7 +124,10 @@ def read_json(content: bytes | str, deepest: int = DEEPEST) -> Any:
         depth = 0
         for bracket in _BRACKETS.finditer(whole):
             first = bracket[0][:1]
-            depth += 1 if first in b"[{" else -1 if first in b"]}" else 0
+            if first in b"[{":
+                depth += 1
+            elif first in b"]}":
+                depth -= 1
             if depth > deepest:
                 raise UnboundedError(
                     f"nested deeper than {deepest} levels", None, FLATTEN

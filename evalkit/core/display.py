@@ -210,7 +210,11 @@ def brief(value: float, metric: Metric) -> str:
     of the metric's value.
     """
     size = abs(metric.value or 0.0)
-    return f"{value:,.{5 if 0 < size < 0.01 else 3 if size < 10 else 1}f}"
+    if 0 < size < 0.01:
+        return f"{value:,.5f}"
+    if size < 10:
+        return f"{value:,.3f}"
+    return f"{value:,.1f}"
 
 
 def estimate(

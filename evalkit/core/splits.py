@@ -47,13 +47,10 @@ def clusters_named(by: str, n: int = 2) -> str:
     """Return what clusters by a column are, in words: cases, prompts, conversations, or
     values of another column.
     """
-    name = by if by in ("prompt", "conversation") else "case" if by == "id" else ""
-    singular, plural = (
-        (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
-    )
-    if n == 1:
-        return singular
-    return plural
+    names = {"id": "case", "prompt": "prompt", "conversation": "conversation"}
+    if by in names:
+        return names[by] if n == 1 else f"{names[by]}s"
+    return f"value of {by}" if n == 1 else f"values of {by}"
 
 
 def remedy_for_few(by: str, *, all_labeled: bool) -> str:
@@ -134,14 +131,13 @@ class Split:
             # Ranks below `proving` are test, those below `fitting` train, the rest dev.
             proving = max(1, round(share * len(some)))
             fitting = proving + (len(some) - proving + 1) // 2
-            side |= {
-                number: "test"
-                if rank < proving
-                else "train"
-                if rank < fitting
-                else "dev"
-                for rank, number in enumerate(some)
-            }
+            for rank, number in enumerate(some):
+                if rank < proving:
+                    side[number] = "test"
+                elif rank < fitting:
+                    side[number] = "train"
+                else:
+                    side[number] = "dev"
         ids: dict[Side, list[str]] = {"train": [], "dev": [], "test": []}
         for case, number in zip(cases, cluster, strict=True):
             ids[side[number]].append(case.id)

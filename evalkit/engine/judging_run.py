@@ -158,15 +158,16 @@ class JudgingRun:
         order = sorted(range(len(self.positions)), key=self.positions.__getitem__)
         if interrupted and self.observe is not None:
             self.observe(replace(self.tally.progress(None), answers=answers))
+        stopped = self.sender.stopped
+        if interrupted:
+            stopped = "interrupted"
+        elif self.over:
+            stopped = self.why
         return JudgingResult(
             self.judgments.arrange(array("q", order)),
             self.tally.spend,
             interrupted,
-            "interrupted"
-            if interrupted
-            else self.why
-            if self.over
-            else self.sender.stopped,
+            stopped,
             {
                 judge.spec.name: names
                 for judge in self.judges

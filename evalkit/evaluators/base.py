@@ -59,15 +59,16 @@ def shared_variables(case: Case) -> dict[str, str]:
     """Return the neutralized texts of a case for every template; a blank context or
     reference is empty.
     """
-    context = case.context
-    reference = case.reference
-    return {
+    texts = {
         "original_prompt": neutralize(case.prompt),
-        "context": neutralize(context) if context and not context.isspace() else "",
-        "reference": neutralize(reference)
-        if reference and not reference.isspace()
-        else "",
+        "context": "",
+        "reference": "",
     }
+    if case.context and not case.context.isspace():
+        texts["context"] = neutralize(case.context)
+    if case.reference and not case.reference.isspace():
+        texts["reference"] = neutralize(case.reference)
+    return texts
 
 
 def shown_example(example: Example) -> JsonObject:
@@ -278,16 +279,17 @@ class TemplateEvaluator:
             name: criterion.weight for name, criterion in self._config.criteria.items()
         }
         total = sum(weights.values())
-        weights_shown = (
-            self._config.prompt.show_weights and len({*weights.values()}) > 1
-        )
+        shares = dict.fromkeys(weights, "")
+        # Equal weights are not shown.
+        if self._config.prompt.show_weights and len({*weights.values()}) > 1:
+            shares = {
+                name: f"{100 * weight / total:.3g}%" for name, weight in weights.items()
+            }
         return [
             {
                 "name": neutralize(name),
                 "description": neutralize(criterion.description),
-                "weight": f"{100 * weights[name] / total:.3g}%"
-                if weights_shown
-                else "",
+                "weight": shares[name],
             }
             for name, criterion in self._config.criteria.items()
         ]

@@ -89,9 +89,12 @@ class Checklist(TemplateEvaluator):
             )
         texts = _item_texts(case)
         ids = list(texts)
-        ask = self._config.mode.ask
         # How many items one request has.
-        size = 1 if ask == "each" else len(ids) if ask == "together" else ask
+        size = self._config.mode.ask
+        if size == "each":
+            size = 1
+        elif size == "together":
+            size = len(ids)
         chunks = [
             tuple(ids[start : start + size]) for start in range(0, len(ids), size)
         ]

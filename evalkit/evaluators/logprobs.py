@@ -75,9 +75,14 @@ class Spellings:
         by_digits: bool = True,
         quoted: bool = False,
     ) -> None:
-        self._values, self._by_digits = values, by_digits
+        self._values = values
+        self._by_digits = by_digits
         self.words = quoted or all(text.isalpha() for text in values)
-        self._body = _QUOTED if quoted else _WORD if self.words else _NUMBER
+        self._body = _NUMBER
+        if quoted:
+            self._body = _QUOTED
+        elif self.words:
+            self._body = _WORD
         # prefix -> the values that start with it; alternatives repeat prefixes
         self._beginning: dict[str, tuple[float, ...]] = {}
 

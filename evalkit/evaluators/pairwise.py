@@ -296,7 +296,11 @@ class Pairwise(TemplateEvaluator):
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         margin = float(self._format.read(self._reply(request, completion)))
         value = margin if request.shown == request.unit else -margin
-        winner = "A" if value > 0 else "B" if value < 0 else "TIE"
+        winner = "TIE"
+        if value > 0:
+            winner = "A"
+        elif value < 0:
+            winner = "B"
         return Reading(
             read_by=self._config.output.format, value=value, answer={"winner": winner}
         )

@@ -61,7 +61,9 @@ def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
         return (_message(error, status), None)
     message = next(filter(None, (error.get(name) for name in _WORDS)), None)
     code = next((error[name] for name in _CODES if error.get(name) is not None), None)
-    code = code if code is not None else error.get("type") if message else None
+    # A type without a message says nothing.
+    if code is None and message:
+        code = error.get("type")
     if not message and code is None:
         if status >= FIRST_ERROR:
             return (_without_words(status), None)

@@ -651,11 +651,12 @@ def rewards_in(parsed: Any) -> Answer:
     rewards: list[Any] = [
         next((row[key] for key in _REWARD_KEYS if key in row), None) for row in rows
     ]
-    values: list[Any] = (
-        rewards if len(rewards) > 1 else rewards[0] if _is_list(rewards[0]) else rewards
-    )
+    values: list[Any] = rewards
+    if len(rewards) == 1 and _is_list(rewards[0]):
+        values = rewards[0]
     # `/pooling` may have a row for each token; the reward is in the last one.
-    values = values[-1] if values and _is_list(values[-1]) else values
+    if values and _is_list(values[-1]):
+        values = values[-1]
     numbers = [
         float(value)
         for value in values

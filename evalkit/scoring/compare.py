@@ -356,14 +356,13 @@ def _difference(
     # (clusters,) paired differences.
     if name in (SCORE, ERROR) and first.scored and second.scored:
         test = partial(tests.wilcoxon, first.by_cluster(name) - second.by_cluster(name))
-    p, method = (
-        (None, None)
-        if name not in family
-        else test()
+    p = None
+    method = None
+    if name in family and metric.n:
+        p, method = test()
+    elif name in family:
         # A metric without units in common has a reason instead of a test.
-        if metric.n
-        else (None, metric.note)
-    )
+        method = metric.note
     # Resamples in which one run is undefined say nothing about the difference.
     finite = draws[np.isfinite(draws)]
     error = float(finite.std()) if len(finite) else 0.0

@@ -148,13 +148,14 @@ def answers_of(
     }
     # Units of one response if only single responses were judged, otherwise pairs.
     size = 1 if all(len(judgment.unit) == 1 for judgment in judgments) else 2
-    return {
-        (case, unit, item): (
-            None if (case, unit) in failed else reason if answer is None else answer,
-            label,
-        )
-        for (case, unit, item), answer, reason, label in unit_answers(verdicts, size)
-    }
+    answers: dict[Unit, tuple[Answer, Answer]] = {}
+    for (case, unit, item), verdict, reason, label in unit_answers(verdicts, size):
+        # Without a verdict, the reason is what the judge answered.
+        answer: Answer = reason if verdict is None else verdict
+        if (case, unit) in failed:
+            answer = None
+        answers[case, unit, item] = (answer, label)
+    return answers
 
 
 def unit_answers(

@@ -424,6 +424,9 @@ def rogan_gladen(target: Target) -> Statistic:
     )
     positives = int(positive.sum())
     n = int(labeled.sum())
+    why = NO_LABEL
+    if n:
+        why = ONE_CLASS if positives in (0, n) else UNRELATED
     return Statistic(
         target.name.replace("corrected/win_rate", "corrected/rogan_gladen"),
         tally.columns(is_one, is_other, *(cell * weight for cell in cells)),
@@ -435,7 +438,7 @@ def rogan_gladen(target: Target) -> Statistic:
         note=(
             f"sensitivity from {positives}, specificity from {n - positives} labels; {SAME_ERRORS}"
         ),
-        why=NO_LABEL if not n else ONE_CLASS if positives in (0, n) else UNRELATED,
+        why=why,
     )
 
 

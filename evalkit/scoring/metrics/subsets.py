@@ -100,7 +100,8 @@ def subset_results(
     fold = folds[tally.case]
     costs = costs if np.isfinite(costs).all() else np.full(judges, np.nan)
     enough = judges <= MOST and used.sum() >= FEW and len(np.unique(fold[used])) > 1
-    why = TOO_MANY if judges > MOST else TOO_FEW if used.any() else NO_LABEL
+    too_few = TOO_FEW if used.any() else NO_LABEL
+    why = TOO_MANY if judges > MOST else too_few
     chosen = np.zeros(len(used))
     whole = np.zeros(len(used))
     accuracies = list[Statistic]()

@@ -150,12 +150,12 @@ def direct_settings(
             )
         if config is None and not _touch(overrides, "rubric", "method"):
             rubric["levels"] = {}  # the default rubric has levels in English
+        if arguments.rubric is not None:
+            rubric = _update_rubric(arguments.rubric, rubric)
         return {
             **values,
             "criteria": [criterion.model_dump() for criterion in arguments.criteria],
-            "rubric": rubric
-            if arguments.rubric is None
-            else _update_rubric(arguments.rubric, rubric),
+            "rubric": rubric,
             # Settings of pairs and of whole runs do not apply to one score.
             "tie": {"allow": True},
             "scoring": {
