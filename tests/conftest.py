@@ -1,5 +1,6 @@
 """What every test shares: a clean environment, and the published data where it stands beside the repository."""
 
+import fcntl
 import gc
 import os
 import shutil
@@ -235,13 +236,22 @@ def finished(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
-    """An SQLite store as MLflow makes it, once: its migrations take seconds."""
+    """An SQLite store as MLflow makes it, once for all processes: its migrations take seconds."""
     from evalkit.tracking.connection import open_client
 
     file = tmp_path_factory.mktemp("store") / "mlflow.db"
-    with warnings.catch_warnings():
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    made = folder / "mlflow-template.db"
+    with (folder / "mlflow-template.lock").open("w") as lock, warnings.catch_warnings():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if made.is_file():
+            shutil.copy(made, file)
         warnings.simplefilter("ignore")
+        # Also where it is made already: what MLflow imports and remembers is the same in all.
         open_client(f"sqlite:///{file}")
+        if not made.is_file():
+            shutil.copy(file, made)
     return file
 
 

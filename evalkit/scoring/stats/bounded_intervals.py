@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evalkit.core.values import frozen
 from evalkit.scoring.stats.arrays import Bounds, Floats, Ints, bisect
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.quantiles import percentiles
 
 STEPS = 40
 SQRT_2 = sqrt(2)
@@ -185,7 +186,8 @@ def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, 
         def quantile(t: float) -> float:
             # (resamples,): the sums if the gaps were t times those observed
             sums = np.abs(t * gaps + noise).sum(axis=1)
-            return float(np.quantile(sums, probability, method="weibull"))
+            [value] = percentiles(sums, probability)
+            return value
 
         return _first_crossing(quantile, observed) * observed
 
