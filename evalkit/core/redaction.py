@@ -219,7 +219,7 @@ def remedy_for(key: str) -> str:
 
 @lru_cache(maxsize=256)  # each text of a config is compared with each variable
 def _quoted(value: str) -> str:
-    """Return a value as it stands in a URL."""
+    """Return a value as a URL has it."""
     return quote(value, safe="")
 
 
