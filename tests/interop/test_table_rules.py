@@ -303,6 +303,10 @@ def test_stated_winners_are_read_from_texts():
 
 
 RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
+    "a grader that is a model": (
+        {"grader_model_score": SCORE, "grader_human_score": GRADE},
+        "grader_model_score => grader_human_score",
+    ),
     "names in lists": {"judge": JUDGE, "human": [[{"name": word}] for word in LABEL]},
     "votes in a text": (
         {"judge": JUDGE, "crowd": ["|".join(votes) for votes in zip(*OTHERS, strict=True)]},

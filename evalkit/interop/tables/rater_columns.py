@@ -82,7 +82,8 @@ def is_rater_name(name: str) -> bool:
     of_criterion = matches(name, "criterion") and not begins(name, "criteria")
     if of_criterion and clear < 2 and not is_value:
         return False
-    about_rater = not _ABOUT_RATERS.isdisjoint(tokens(name))
+    # `judge_model` names a model, and `grader_model_score` is a verdict.
+    about_rater = not _ABOUT_RATERS.isdisjoint(tokens(name)) and not is_value
     # `judge_prefers_model` and `judge_better_response_id` are about a response.
     chooses = not (_PREFERS | _VOTES).isdisjoint(tokens(name))
     if matches(name, "rater") and about_rater and not chooses:
