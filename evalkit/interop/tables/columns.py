@@ -210,10 +210,11 @@ def _drop_sums_between(columns: Columns) -> None:
 
 def _sums_of_groups(texts: Collection[str], totals: Collection[str]) -> set[str]:
     """Return the texts that name the sum of a group of rows, as `Berlin Total` below `Berlin`."""
-    groups = {fold(text) for text in texts}
+    folded = {text: fold(text) for text in texts}
+    groups = set(folded.values())
     sums = set()
     for text in texts:
-        words = fold(text).rstrip(":").split()
+        words = folded[text].rstrip(":").split()
         at_the_end = (words[-1:], words[:-1])
         at_the_start = (words[:1], words[1:])
         for word, group in (at_the_end, at_the_start):
