@@ -62,6 +62,17 @@ class JoinConfig(Section):
     """Column of a label."""
     annotator: Text | None = None
     """Column of the annotator's name."""
+    reading: TableReading | ReadPath | None = None
+    """How the labels are read, as `evalkit check` read another file: the file that it saves with
+    `--save`, or its content. A word that the reading does not know is an error."""
+
+    @model_validator(mode="after")
+    def _reading_of_labels(self) -> Self:
+        if self.reading is not None and self.add != "labels":
+            raise ValueError(
+                "reading says what labels mean: set add=labels, or remove reading"
+            )
+        return self
 
     @model_validator(mode="after")
     def _same_count(self) -> Self:

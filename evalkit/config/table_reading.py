@@ -29,6 +29,8 @@ READ_ROLES: Final = (*FIELD_ROLES, "order", "sample", "text")
 JUDGE: Final = "judge"
 LABEL: Final = "label"
 KEY: Final = "key"
+NO_VERDICT: Final = "NONE"
+"""The meaning of a word that is no verdict."""
 
 
 class ColumnReading(Section):

@@ -11,6 +11,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
+from evalkit.datasets.joined_labels import KnownLabels
 from evalkit.datasets.rows import Placed, Row
 from evalkit.datasets.sources import file_source, find_files
 from evalkit.datasets.text import Tally
@@ -27,6 +28,7 @@ _OPTIONAL = ("responses", "model"), ("labels", "annotator")
 UNASKED = "rows of dataset.join.{} without a matching case"
 WITHOUT = "cases without a row in dataset.join.{}"
 FEWER = "cases with answers from only some of the models in dataset.join.{}"
+NO_LABEL = "rows of dataset.join.{} whose label is no verdict by the reading"
 BY_FILE = "responses of dataset.join.{} whose model is taken from the file name"
 
 
@@ -47,7 +49,7 @@ class Join:
         self.adds = config.add
         self._key = f"dataset.join.{name}"
         self._tally = tally
-        self._by_file = Tally()
+        self._assumed = Tally()
         self._ours = self._columns(config.ours, "by")
         self._parts = {
             part: needed(
@@ -56,6 +58,11 @@ class Join:
             for part in _PARTS[config.add]
             if (column := getattr(config, part)) is not None
         }
+        self._known_labels: KnownLabels | None = None
+        if config.reading is not None:
+            self._known_labels = KnownLabels(
+                config.reading, config.label, f"{self._key}.reading"
+            )
         self._found: dict[Key, Any] = {}
         self._places: dict[Key, str] = {}
         self._asked: set[Key] = set()
@@ -97,7 +104,7 @@ class Join:
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes on assumptions."""
-        return self._by_file.notes()
+        return self._assumed.notes()
 
     def _read_files(self, config: JoinConfig, base: Path | None) -> None:
         """Read the rows of the joined files.
@@ -113,7 +120,7 @@ class Join:
                 key = _key_of(row, theirs, location)
                 self._places.setdefault(key, location)
                 self._add_row(key, row, location, path)
-        if not self._found:
+        if not self._places:
             raise DatasetError(
                 "has no rows",
                 where=f"{self._key}.path={config.path}",
@@ -145,7 +152,7 @@ class Join:
             if model in (None, ""):
                 # without a column of models, each file has the answers of one
                 model = bare_name(path)
-                self._by_file.add(BY_FILE.format(self.name), location)
+                self._assumed.add(BY_FILE.format(self.name), location)
             held = self._found.setdefault(key, {})
             name = str(model)
             value = parts["text"]
@@ -153,8 +160,13 @@ class Join:
             self._models[name] = None
         elif self.adds == "labels":
             annotator = parts.get("annotator")
-            held = self._found.setdefault(key, {})
             value = parts["label"]
+            if self._known_labels is not None:
+                value = self._known_labels.read(value, location)
+                if value is None:
+                    self._assumed.add(NO_LABEL.format(self.name), location)
+                    return
+            held = self._found.setdefault(key, {})
             part_name = "annotator"
             name = "" if annotator is None else str(annotator)
             if "model" in parts:

@@ -456,6 +456,68 @@ def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
     assert [dict(case.labels) for case in by_person] == [{"1": (4.0, 2.0)}, {"2": (1.0, None)}]
 
 
+READING = """
+dataset:
+  reading:
+    unit: pair
+    columns:
+      vote: {type: word, role: label, values: {Left: A, right: B, equal: TIE, skipped: NONE}}
+      note: {type: text, role: not used}
+"""
+SCORES = {
+    "unit": "response",
+    "scale": [1, 5, 1],
+    "columns": {"vote": {"type": "number", "role": "label", "values": {"4": 4, "1": 1}}},
+}
+
+
+def test_joined_labels_are_read_as_another_file_was(tables, tmp_path):
+    votes = ["left", " RIGHT ", "skipped", None]
+    rows = [{"qid": 1, "who": str(who), "vote": vote} for who, vote in enumerate(votes)]
+    written(tmp_path / "votes.jsonl", *rows)
+    (tmp_path / "r.yaml").write_text(READING)
+    join = {"path": "votes.jsonl", "by": "qid", "add": "labels", "annotator": "who"}
+    join |= {"label": "vote", "reading": "r.yaml"}
+    settings = {"fields": FIELDS, "filter": "qid < 3"}
+    dataset = load(tables, join={"answers": JOIN, "votes": join}, **settings)
+    assert dict(dataset.cases[0].labels) == {"0": "A", "1": "B"}
+    note = "rows of dataset.join.votes whose label is no verdict by the reading: 2"
+    assert any(text.startswith(note) for text in dataset.notes)
+    written(tmp_path / "scores.jsonl", {"qid": 1, "vote": 4.0}, {"qid": 2, "vote": "3"})
+    scores = {"path": "scores.jsonl", "by": "qid", "add": "labels", "label": "vote"}
+    own = {**FIELDS, "response": "text"}
+    graded = load(
+        tables, "pointwise", fields=own, join={"s": {**scores, "reading": SCORES}}, limit=2
+    )
+    assert [case.label for case in graded.cases] == [None, None]
+    assert [case.responses[0].grade for case in graded.cases] == [4.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "change", "said"),
+    [
+        ("equals", {}, "votes.jsonl:1: 'vote' has the value 'equals', which the reading does not"),
+        ("A", {}, "votes.jsonl:1: 'vote' has the value 'A'"),
+        (True, {}, "votes.jsonl:1: 'vote' has the value 'true'"),
+        (6, {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value '6'"),
+        ("nan", {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value 'nan'"),
+        ("left", {"label": "note"}, "reading: says nothing about verdicts in 'note'; did you mean"),
+        ("left", {"label": "xyz"}, "says nothing about verdicts in 'xyz'; choose from vote"),
+        ("left", {"reading": "no.yaml"}, "no.yaml: cannot be read"),
+    ],
+)
+def test_a_joined_label_that_the_reading_does_not_know_is_an_error(
+    tables, tmp_path, value, change, said
+):
+    written(tmp_path / "votes.jsonl", {"qid": 1, "vote": value, "note": "n"})
+    (tmp_path / "r.yaml").write_text(READING)
+    join = {"path": "votes.jsonl", "by": "qid", "add": "labels", "label": "vote"}
+    join |= {"reading": "r.yaml", **change}
+    assert said in complaint(tables, fields=FIELDS, join={"answers": JOIN, "votes": join})
+    with pytest.raises(ValidationError, match="set add=labels"):
+        DatasetConfig.model_validate({"path": "p", "join": {"x": {**join, "add": "columns"}}})
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
