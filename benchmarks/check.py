@@ -53,7 +53,7 @@ def write(folder: Path, count: int, labeled: int) -> Path:
 
 
 def write_for_others(folder: Path) -> None:
-    """Write the labeled rows as judgegate reads them."""
+    """Write the labeled rows as judgegate reads them, and all rows as judgekit does."""
     for judge in JUDGES:
         fields = {
             "id": "id",
@@ -67,6 +67,19 @@ def write_for_others(folder: Path) -> None:
             for row in rows(LABELED, LABELED)
         ]
         (folder / f"labels-{judge}.jsonl").write_text("\n".join(lines) + "\n")
+    for name in (*JUDGES, "human"):
+        verdicts = [
+            {
+                "kind": "binary",
+                "item_id": row["id"],
+                "judge_id": name,
+                "label": row[name] == "pass",
+            }
+            for row in rows(600, LABELED)
+            if row[name]
+        ]
+        lines = [json.dumps(verdict) for verdict in verdicts]
+        (folder / f"verdicts-{name}.jsonl").write_text("\n".join(lines) + "\n")
     judge = 'judge: {model: gpt, prompt: "Judge {output}"}\nlabels: {values: [pass, fail]}\n'
     (folder / "judge.yaml").write_text(judge)
 
