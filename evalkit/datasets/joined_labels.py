@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.config.table_reading import NO_VERDICT, TableReading, load_reading
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.ids import id_text
+from evalkit.datasets.labels import finite_number
 
 _LISTED: Final = 8
 
@@ -72,12 +72,11 @@ class KnownLabels:
         scale = self._reading.scale
         if self._reading.unit != "response" or scale is None:
             return None
-        try:
-            number = float(text)
-        except ValueError:
-            return None
         lowest, highest, _ = scale
-        return number if isfinite(number) and lowest <= number <= highest else None
+        number = finite_number(text)
+        if number is None or not lowest <= number <= highest:
+            return None
+        return number
 
 
 def _text(value: Any) -> str:

@@ -46,13 +46,14 @@ def _normalized(value: str) -> str:
 
 def _plain(value: str) -> str:
     text = value.strip()
-    number = _number(text)
+    number = finite_number(text)
     if number is None:
         return text
     return f"{number:.15g}"
 
 
-def _number(text: str) -> float | None:
+def finite_number(text: str) -> float | None:
+    """Return the number in a text; `None` for anything else, NaN and infinities."""
     try:
         number = float(text)
     except ValueError:
@@ -291,7 +292,7 @@ class Labels:
             if isinstance(mapped, str):
                 return _WINNERS.get(mapped.lower())
             return float(mapped)
-        return _WINNERS.get(text.lower(), _number(text))
+        return _WINNERS.get(text.lower(), finite_number(text))
 
     def _check_count(self, grades: Sequence[Any], count: int, location: str) -> None:
         if len(grades) != count:

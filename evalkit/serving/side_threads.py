@@ -1,4 +1,4 @@
-"""Run functions beside an event loop, in threads that are used again."""
+"""Run functions outside an event loop, in threads that are used again."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def aside(work: Callable[..., T], *arguments: Any) -> T:
 def _in_thread(work: Work) -> None:
     """Give work to a thread that waits, or to a new one.
 
-    Starting a thread takes about as long as the work of a question to a served judge.
+    The event loop waits until a new thread runs, which takes long on a busy machine.
     """
     try:
         waiting = _idle.pop()  # the last one that ended: its memory is still warm

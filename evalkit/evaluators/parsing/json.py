@@ -319,9 +319,8 @@ def _uses(source: str, names: frozenset[str]) -> bool:
     return _name_in_use(names).search(source) is not None
 
 
-@lru_cache(
-    maxsize=64
-)  # a run has one schema, a served judge one for each client's criteria
+# A run has one schema, and a served judge one for each client's criteria.
+@lru_cache(maxsize=64)
 def _name_in_use(names: frozenset[str]) -> re.Pattern[str]:
     alternatives = "|".join(re.escape(name) for name in sorted(names))
     return re.compile(

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from evalkit.config.table_reading import NO_VERDICT
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.types import (
     Case,
@@ -221,7 +222,7 @@ def missing_record(
     return RecordedJudgment(judge, text=text, status=status, error=error, **fields)
 
 
-NONE = "NONE"
+NONE = NO_VERDICT
 NOTHING = (
     *("", "-", "--", "—", "-1", "none", "null", "nan", "na", "n/a", "n.a.", "#n/a"),
     *("error", "failed", "invalid", "invalid_judge", "unparseable"),

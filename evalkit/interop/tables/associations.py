@@ -25,17 +25,19 @@ _SIDES: Final[Mapping[str, float]] = {"A": 0.0, "TIE": 0.5, "B": 1.0}
 def rank_correlation(pairs: Pairs) -> float | None:
     """Return Spearman's coefficient; `None` if one side has the same value everywhere."""
     # Ranks (rows,) of the first and of the second values.
-    first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
+    first = _ranks([value for value, _ in pairs])
+    second = _ranks([value for _, value in pairs])
     # The mean of ranks 1 to n, also with ties.
     mean = (len(pairs) + 1) / 2
-    covariance = sum(
-        (x - mean) * (y - mean) for x, y in zip(first, second, strict=True)
-    )
-    spread = sqrt(
-        sum((rank - mean) ** 2 for rank in first)
-        * sum((rank - mean) ** 2 for rank in second)
-    )
-    return covariance / spread if spread else None
+    first_gaps = [rank - mean for rank in first]
+    second_gaps = [rank - mean for rank in second]
+    products = [x * y for x, y in zip(first_gaps, second_gaps, strict=True)]
+    first_squares = sum(gap**2 for gap in first_gaps)
+    second_squares = sum(gap**2 for gap in second_gaps)
+    spread = sqrt(first_squares * second_squares)
+    if not spread:
+        return None
+    return sum(products) / spread
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -69,23 +71,26 @@ def association(first: TypedColumn, second: TypedColumn) -> float:
 
     Numbers, flags and ordered words are compared by rank, other classes by kappa.
     """
-    levels = _levels(first), _levels(second)
-    if None not in levels:
-        pairs = _pairs(first, second, *levels)
+    levels = _levels(first)
+    levels_of_second = _levels(second)
+    if levels is not None and levels_of_second is not None:
+        pairs = _pairs(first, second, levels, levels_of_second)
         if len(pairs) < FEWEST_ROWS:
             return 0.0
         correlation = rank_correlation(pairs) or 0.0
         # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n - 1).
-        is_sure = abs(correlation) * sqrt(len(pairs) - 1) > SURE
-        return correlation if is_sure else 0.0
-    words = [{text: fold(text) for text in column.words} for column in (first, second)]
-    if len({*words[0].values()} & {*words[1].values()}) < _PAIR:
+        score = abs(correlation) * sqrt(len(pairs) - 1)
+        return correlation if score > SURE else 0.0
+    words = {text: fold(text) for text in first.words}
+    words_of_second = {text: fold(text) for text in second.words}
+    shared = {*words.values()} & {*words_of_second.values()}
+    if len(shared) < _PAIR:
         return 0.0
-    pairs = _pairs(first, second, *words)
+    pairs = _pairs(first, second, words, words_of_second)
     if len(pairs) < FEWEST_ROWS:
         return 0.0
-    value, score = kappa(pairs)
-    return value if score > SURE else 0.0
+    agreement, score = kappa(pairs)
+    return agreement if score > SURE else 0.0
 
 
 def are_derived(first: TypedColumn, second: TypedColumn) -> bool:
@@ -124,15 +129,15 @@ def _levels(column: TypedColumn) -> Mapping[str, Any] | None:
 def _pairs(
     first: TypedColumn,
     second: TypedColumn,
-    levels: Mapping[str, Any] | None,
-    levels_of_second: Mapping[str, Any] | None,
+    levels: Mapping[str, Any],
+    levels_of_second: Mapping[str, Any],
 ) -> list[tuple[Any, Any]]:
     """Return the levels of both columns in the rows where both have one."""
     rows: Iterable[tuple[str | None, str | None]] = zip(
         first.texts[:_MOST_ROWS], second.texts[:_MOST_ROWS], strict=True
     )
     values = [
-        ((levels or {}).get(text or ""), (levels_of_second or {}).get(twin or ""))
+        (levels.get(text or ""), levels_of_second.get(twin or ""))
         for text, twin in rows
     ]
     return [pair for pair in values if None not in pair]

@@ -46,6 +46,8 @@ _RATINGS: Final = word_group("single_rating")
 _ESTIMATED: Final = word_group("estimated")
 _ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
+_OF_OTHERS: Final = ("measured", "computed", "doubt", "demographic")
+"""Groups of names of columns that may go together with verdicts and are none."""
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""
 _ROLES_OF_OPTIONS: Final = ("id", "prompt", "order", "sample")
@@ -187,6 +189,15 @@ def says_agreement(name: str) -> bool:
         or matches(name, "agreement")
         or (about_verdicts and not _RIGHT.isdisjoint(tokens(name)))
     )
+
+
+def names_no_verdict(name: str) -> bool:
+    """Return whether a column may go together with verdicts and, by its name, has none: a
+    measure, a score of a program, a doubt, what someone is, or a comparison of verdicts.
+    """
+    if says_agreement(name):
+        return True
+    return any(matches(name, group) for group in _OF_OTHERS)
 
 
 def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:

@@ -21,20 +21,17 @@ from evalkit.interop.tables.column_types import MOST_CLASSES, TypedColumn
 from evalkit.interop.tables.fixed_roles import (
     NO_LABELS,
     Choices,
-    says_agreement,
+    names_no_verdict,
 )
 from evalkit.interop.tables.likely_raters import is_score, same_words
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import MOST_ANSWERS, ask_for_label
 from evalkit.interop.tables.rater_roles import Raters
-from evalkit.interop.tables.words import matches
 
 _CLEAR: Final = 0.4
 """The association from which a column may well be another rater's."""
 _VERY_CLEAR: Final = 0.5
 """The same for a column whose levels have no known direction, or are not those of a judge."""
-_OF_OTHERS: Final = ("measured", "computed", "doubt", "demographic")
-"""Groups of names of columns that may go together with verdicts and are none."""
 _DERIVED: Final = ("sums up", "of the same rater")
 """The beginning of reasons why a column repeats the verdicts of a rater."""
 
@@ -133,7 +130,7 @@ def _may_be_rater(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     column = typed[name]
     if not column.may_be_verdict or not 1 < len(column.words) <= MOST_CLASSES:
         return False
-    if says_agreement(name) or any(matches(name, group) for group in _OF_OTHERS):
+    if names_no_verdict(name):
         return False
     if raters.unused.get(name, "").startswith(_DERIVED):
         return False

@@ -10,7 +10,7 @@ from evalkit.core.errors import ConfigError
 from evalkit.interop.tables.associations import are_derived, association
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Rows, columns_of
-from evalkit.interop.tables.fixed_roles import Choices, says_agreement, strength
+from evalkit.interop.tables.fixed_roles import Choices, names_no_verdict, strength
 from evalkit.interop.tables.parts import typed_columns
 from evalkit.interop.tables.questions import (
     Answer,
@@ -19,7 +19,6 @@ from evalkit.interop.tables.questions import (
 )
 from evalkit.interop.tables.rater_levels import UnknownWordError
 from evalkit.interop.tables.table import read_table
-from evalkit.interop.tables.words import matches
 
 _MOST_ROWS: Final = 2000
 """The rows from the beginning of a table with which answers are tried."""
@@ -27,7 +26,6 @@ _MOST_COLUMNS: Final = 12
 _MOST_ANSWERS: Final = 4
 _CLEAR: Final = 0.3
 """The association from which two columns may be a judge and a label."""
-_NO_RATERS: Final = ("measured", "computed", "doubt", "demographic")
 
 
 def with_commands(
@@ -132,6 +130,6 @@ def _likely_label(name: str) -> float:
 
 
 def _may_rate(name: str, column: TypedColumn) -> bool:
-    if says_agreement(name) or any(matches(name, group) for group in _NO_RATERS):
+    if names_no_verdict(name):
         return False
     return column.may_be_verdict and len(column.words) > 1

@@ -27,12 +27,15 @@ def listed_votes(column: Sequence[Any]) -> Sequence[Any]:
     A column of anything else stays as it is.
     """
     cells = [cell for cell in column if cell is not None]
-    if len(cells) < _FEWEST_ROWS or not all(isinstance(cell, str) for cell in cells):
+    if len(cells) < _FEWEST_ROWS:
+        return column
+    if not all(isinstance(cell, str) for cell in cells):
         return column
     for mark in _MARKS:
-        if all(mark in cell for cell in cells[:_FEWEST_ROWS]) and _are_votes(
-            [_parts(cell, mark) for cell in cells], mark
-        ):
+        if not all(mark in cell for cell in cells[:_FEWEST_ROWS]):
+            continue
+        lists = [_parts(cell, mark) for cell in cells]
+        if _are_votes(lists, mark):
             return [None if cell is None else _parts(cell, mark) for cell in column]
     return column
 
@@ -42,13 +45,22 @@ def _parts(cell: str, mark: str) -> list[str]:
 
 
 def _are_votes(lists: Sequence[list[str]], mark: str) -> bool:
-    count, rows = Counter(map(len, lists)).most_common(1)[0]
-    words = {fold(part) for parts in lists for part in parts}
-    if rows < _NEARLY_ALL * len(lists) or not 1 < count <= _MOST_VOTES:
+    """Return whether lists of words are votes on one question."""
+    sizes = Counter(map(len, lists))
+    [(size, rows)] = sizes.most_common(1)
+    if rows < _NEARLY_ALL * len(lists):
         return False
-    if not 1 < len(words) <= _MOST_WORDS or max(map(len, words)) > _LONGEST_WORD:
+    if not 1 < size <= _MOST_VOTES:
         return False
-    if mark == "," and count < _FEWEST_NUMBERS and all(map(str.isdigit, words)):
+    folded = [[fold(part) for part in parts] for parts in lists]
+    words = {word for parts in folded for word in parts}
+    if not 1 < len(words) <= _MOST_WORDS:
         return False
-    repeated = sum(len({*map(fold, parts)}) < len(parts) for parts in lists)
+    if max(map(len, words)) > _LONGEST_WORD:
+        return False
+    are_numbers = all(map(str.isdigit, words))
+    if mark == "," and are_numbers and size < _FEWEST_NUMBERS:
+        return False
+    # Votes recur within a cell, and the classes of a case do not.
+    repeated = sum(len({*parts}) < len(parts) for parts in folded)
     return repeated >= _OFTEN * len(lists)
