@@ -6,6 +6,7 @@ The file is a config: `evalkit run reading.yaml dataset.path=TABLE` composes it,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -42,6 +43,15 @@ class ColumnReading(Section):
     """What it is for: `judge`, `label`, `id`, `prompt`, …, or `not used`."""
     values: dict[Text, Text | float] = {}  # noqa: RUF012 - pydantic copies it
     """Meaning of each word of a judge or a label; `NONE` is no verdict."""
+
+    def folded(self, fold: Callable[[str], str]) -> dict[str, str | float]:
+        """Return the meaning of each word as `fold` has it, if all words that are then equal
+        mean the same.
+        """
+        meanings: dict[str, set[str | float]] = {}
+        for text, value in self.values.items():
+            meanings.setdefault(fold(text), set()).add(value)
+        return {text: said.pop() for text, said in meanings.items() if len(said) == 1}
 
 
 class TableReading(Section):

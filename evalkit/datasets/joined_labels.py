@@ -31,8 +31,7 @@ class KnownLabels:
         self._reading = reading
         self._column = column
         known = reading.columns.get(column)
-        values = {} if known is None else known.values
-        if not values:
+        if known is None or not known.values:
             with_values = [
                 name for name, kind in reading.columns.items() if kind.values
             ]
@@ -42,7 +41,9 @@ class KnownLabels:
             raise ConfigError(
                 f"says nothing about verdicts in '{column}'", where=key, remedy=remedy
             )
-        self._values = {_folded(text): value for text, value in values.items()}
+        # In any case, unless words that differ only in case mean different things.
+        self._values = {id_text(text): value for text, value in known.values.items()}
+        self._folded = known.folded(_folded)
         self._key = key
 
     def read(self, value: Any, location: str) -> Any:
@@ -54,7 +55,7 @@ class KnownLabels:
         if value is None:
             return None
         text = _text(value)
-        meaning = self._values.get(_folded(text))
+        meaning = self._values.get(text, self._folded.get(_folded(text)))
         if meaning is None:
             meaning = self._new_number(text)
         if meaning is None:

@@ -10,11 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig
+from evalkit.config.table_reading import TableReading
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.images import shown
 from evalkit.core.tokens import truncate
 from evalkit.core.types import Response
 from evalkit.datasets import Dataset, load_cases
+from evalkit.datasets.joined_labels import KnownLabels
 from evalkit.datasets.sampling import stratum_sizes
 
 PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A"}
@@ -464,6 +466,10 @@ dataset:
       vote: {type: word, role: label, values: {Left: A, right: B, equal: TIE, skipped: NONE}}
       note: {type: text, role: not used}
 """
+CASES = {
+    "unit": "class",
+    "columns": {"vote": {"type": "class", "role": "label", "values": {"P": "pass", "p": "poor"}}},
+}
 SCORES = {
     "unit": "response",
     "scale": [1, 5, 1],
@@ -491,6 +497,13 @@ def test_joined_labels_are_read_as_another_file_was(tables, tmp_path):
     )
     assert [case.label for case in graded.cases] == [None, None]
     assert [case.responses[0].grade for case in graded.cases] == [4.0, 3.0]
+
+
+def test_joined_words_that_differ_only_in_case_are_two():
+    known = KnownLabels(TableReading.model_validate(CASES), "vote", "k")
+    assert [known.read(vote, "") for vote in "pP"] == ["poor", "pass"]
+    with pytest.raises(DatasetError, match="does not know"):
+        known.read(" p ", "")
 
 
 @pytest.mark.parametrize(

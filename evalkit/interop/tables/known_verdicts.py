@@ -38,7 +38,7 @@ def known_space(
     space = Space(reading.unit, rubric=dict(reading.rubric), scale=reading.scale)
     for name, raw in raw_levels(raters, reading.map).items():
         values_by_text = reading.columns[name].values
-        by_fold = {fold(text): value for text, value in values_by_text.items()}
+        by_fold = reading.columns[name].folded(fold)
         values: dict[str, Any] = {}
         missing = dict(raw.missing)
         new = []
