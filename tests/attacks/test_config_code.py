@@ -322,6 +322,8 @@ def test_commands_without_workers_take_none_of_their_commands_from_a_run_folder(
 @pytest.mark.slow
 @pytest.mark.parametrize(("option", "hydra"), OF_LAUNCHERS, ids=str)
 def test_launchers_and_sweepers_take_no_commands_from_a_file(here, marker, option, hydra, capsys):
+    if "submitit" in option:
+        pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     elsewhere = here.parent / "elsewhere"
     hydra = placed(hydra, marker=str(marker), elsewhere=str(elsewhere))
     study(here, {"mode": "MULTIRUN", **hydra}, option, objective="agreement/accuracy")
@@ -352,6 +354,8 @@ def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(her
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["command line", "flag"])
 def test_the_user_may_set_any_option_of_workers(here, marker, way, capsys):
+    if way == "command line":
+        pytest.importorskip("submitit")
     setup = [f"touch {marker}"]
     options = {
         "cluster": "local",

@@ -135,6 +135,8 @@ LOOKED_INTO = {"params", "search_space", "sampler", "defaults"}
     ("kind", "refused"), [("launcher", LAUNCHERS), ("sweeper", SWEEPERS | LOOKED_INTO)]
 )
 def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind, refused):
+    if kind == "launcher":
+        pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     Plugins.instance()
     nodes = [
         option.node
