@@ -38,6 +38,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def pair_digest(name: str, text: str) -> str:
+    """Return `digest([name, text])`, which many texts need, in half the time."""
+    return hashlib.sha256(b"[%b,%b]" % (_text(name), _text(text))).hexdigest()
+
+
 def text_digest(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

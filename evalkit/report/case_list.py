@@ -380,17 +380,26 @@ class _BoundedHeap(Generic[T]):
         # The worst item is at the top of the heap: (negated rank, size, item).
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
+    def is_closed(self, rank: Rank) -> bool:
+        """Return whether no item with this rank would be kept, however small it is."""
+        if self._least <= self._left:
+            return False
+        return not self._is_better(rank)
+
     def takes(self, rank: Rank, size: int) -> bool:
         """Return whether an item would be kept: it fits, or an item with a worse rank
         would be removed.
         """
+        if size > self._limit:
+            return False
+        # Without room, an item still enters if it is better than the worst one.
+        return max(size, self._least) <= self._left or self._is_better(rank)
+
+    def _is_better(self, rank: Rank) -> bool:
+        """Return whether a rank is better than the worst one that is kept."""
         # a heap removes its smallest item, so ranks are negated
         worst_first = (-rank[0], -rank[1], -rank[2])
-        return size <= self._limit and (
-            # Without room, an item still enters if it is better than the worst one.
-            max(size, self._least) <= self._left
-            or (bool(self._heap) and worst_first > self._heap[0][0])
-        )
+        return bool(self._heap) and worst_first > self._heap[0][0]
 
     def offer(self, rank: Rank, size: int, item: T) -> None:
         """Add an item if it is taken, and remove items with the worst ranks until all fit."""
@@ -487,17 +496,9 @@ class PageBudget:
             self._counts[name] += 1
         # Flagged cases first: False sorts before True.
         rank = (not case_flags, 0, position)
-        texts = (case.prompt, *(response.text for response in case.responses))
-        # A lower bound of the size in bytes: each text has a key, and names take some more.
-        least = LEAST * (2 + len(texts)) + sum(
-            [min(len(text), SHORT) for text in texts]
-        )
-        if self._short.takes(rank, least):  # otherwise it need not be encoded
-            short = encode(
-                shorten_texts(case_row(case, verdicts), SHORT)
-                | {"flags": case_flags, "short": True}
-            )
-            self._short.offer(rank, encoded_size(short) + 1, (position, short))
+        # Of a long run, most cases have no place any more, and are not looked at.
+        if not self._short.is_closed(rank):
+            self._offer_short(rank, case, verdicts, case_flags)
         # full texts go to other cases first than short ones: each class has its turns
         # The rank decides before the case is kept, because its texts are large.
         turn = self._rank(case_flags, position)
@@ -505,7 +506,32 @@ class PageBudget:
             candidate = _Candidate(position, case, verdicts, judgments, case_flags)
             self._whole.offer(turn, estimate_bytes(case, judgments), candidate)
 
+    def _offer_short(
+        self,
+        rank: Rank,
+        case: Case,
+        verdicts: Sequence[Verdict],
+        case_flags: Sequence[str],
+    ) -> None:
+        """Add the short form of a case, if it may be kept."""
+        texts = (case.prompt, *(response.text for response in case.responses))
+        # A lower bound of the size in bytes: each text has a key, and names take some more.
+        least = LEAST * (2 + len(texts)) + sum(
+            [min(len(text), SHORT) for text in texts]
+        )
+        if not self._short.takes(rank, least):  # it need not be encoded
+            return
+        short = encode(
+            shorten_texts(case_row(case, verdicts), SHORT)
+            | {"flags": case_flags, "short": True}
+        )
+        _, _, position = rank
+        self._short.offer(rank, encoded_size(short) + 1, (position, short))
+
     def _rank(self, case_flags: Sequence[str], position: int) -> Rank:
+        # Most cases match no filter.
+        if not case_flags:
+            return float("inf"), 0, position
         kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
         # Cases without a flag come last, in order.
         if kind is None:

@@ -76,13 +76,24 @@ class RunCounts:
     ) -> None:
         """Add a case."""
         # Classes of this case: its cluster counts once in each.
-        touched = set()
+        touched: set[int] = set()
         for verdict in verdicts:
             if verdict.orders is not None:
                 self.passes[verdict.orders.first, verdict.orders.second] += 1
-            if verdict.score is not None and len(verdict.unit) == 1:
+            if len(verdict.unit) == 2:
+                touched |= self._count_length(case, verdict)
+            elif verdict.score is not None and len(verdict.unit) == 1:
                 self.scores[verdict.score] += 1
-            touched |= self._count_length(case, verdict)
+        if touched:
+            self._count_cluster(case, touched)
+        for response in case.responses:
+            if response.grade is not None:
+                self.grades[response.grade] += 1
+        for judgment in judgments:
+            self._count_spending(judgment)
+
+    def _count_cluster(self, case: Case, touched: set[int]) -> None:
+        """Count the cluster of a case once in each class of lengths."""
         cluster = self.cluster.get(case.id)
         for ratio_class in touched:
             # A case that is its own cluster counts always.
@@ -90,15 +101,10 @@ class RunCounts:
                 self.lengths[ratio_class].clusters += 1
             if cluster is not None:
                 self._counted.add((ratio_class, cluster))
-        for response in case.responses:
-            if response.grade is not None:
-                self.grades[response.grade] += 1
-        for judgment in judgments:
-            self._count_spending(judgment)
 
     def _count_length(self, case: Case, verdict: Verdict) -> set[int]:
         """Count a won pair by the ratio of its lengths; return its class, empty without one."""
-        if verdict.winner not in ("A", "B") or len(verdict.unit) != 2:
+        if verdict.winner not in ("A", "B"):
             return set()
         # The lengths of both responses in characters.
         first, second = (len(case.responses[k].text) for k in verdict.unit)
@@ -118,7 +124,10 @@ class RunCounts:
     def _count_spending(self, judgment: Judgment) -> None:
         """Add a judgment's answers, tokens and cost to those of its judge."""
         # A third judgment is paid to its arbiter.
-        spent = self.judges.setdefault(judgment.arbiter or judgment.judge, Spending())
+        payer = judgment.arbiter or judgment.judge
+        spent = self.judges.get(payer)
+        if spent is None:
+            spent = self.judges[payer] = Spending()
         completion = judgment.completion
         if completion is None:
             return

@@ -108,6 +108,8 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
 
 def mean_length(case: Case) -> float:
     """Return the mean number of characters of a case's responses."""
+    if len(case.responses) == 1:
+        return float(len(case.responses[0].text))
     lengths = [len(response.text) for response in case.responses]
     return sum(lengths) / len(lengths) if lengths else float("nan")
 
@@ -156,10 +158,10 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     index = {value: position for position, value in enumerate(sorted(distinct))}
     # shape (cases, slices)
     members = np.zeros((len(values), len(index)), dtype=bool)
-    for row, cell in enumerate(lists):
-        # A case with a list of values belongs to several slices.
-        columns = [index[_text(value)] for value in cell]
-        members[row, columns] = True
+    # A case with a list of values belongs to several slices: its row is there several times.
+    rows = [row for row, cell in enumerate(lists) for _ in cell]
+    columns = [index[text] for text in texts]
+    members[rows, columns] = True
     return Slices(visible(column), _values(index), members)
 
 

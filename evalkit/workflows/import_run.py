@@ -376,6 +376,9 @@ def _spell_classes_of_case(case: Case, labels: Labels) -> Case:
     Raises:
         ConfigError: If a class is neither in the rubric nor in `dataset.label_map`.
     """
+    names = {response.class_name for response in case.responses}
+    if names == {None} and not case.labels:
+        return case
     location = f"case '{case.id}'"
     responses = tuple(
         _with_class(response, labels.class_of(response.class_name, location))

@@ -541,9 +541,9 @@ def _may_be_number(text: str) -> bool:
     """Return whether a text can be a number in some unit: hardly any other text has to
     be tried in each.
     """
-    if not _MAY_BE_NUMBER.search(text):
+    if text.isascii() and not _BEGINS_NUMBER.match(text):
         return False
-    return not text.isascii() or _BEGINS_NUMBER.match(text) is not None
+    return _MAY_BE_NUMBER.search(text) is not None
 
 
 def _percent(text: str) -> float | None:

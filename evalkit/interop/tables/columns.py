@@ -5,6 +5,7 @@ spreadsheets add removed.
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -34,6 +35,7 @@ _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
 _MOST_POINTS: Final = word_group("most_points")
 """Words of a row with the most points that each column has."""
+_AROUND_WORDS: Final = string.punctuation + string.whitespace
 _FIRST_COLUMNS: Final = 3
 _FEW_SUMS: Final = 4
 """There is at most one sum for so many rows."""
@@ -198,6 +200,8 @@ def _drop_sums_between(columns: Columns) -> None:
         # Only where each other cell is a number may such a word be no id.
         if not words or not all(fold(word).rstrip(":") in totals for word in words):
             words = _sums_of_groups(texts, totals)
+        if not words:
+            continue
         found = {
             row for row, cell in enumerate(column) if _is_text(cell) and cell in words
         }
@@ -210,17 +214,32 @@ def _drop_sums_between(columns: Columns) -> None:
 
 def _sums_of_groups(texts: Collection[str], totals: Collection[str]) -> set[str]:
     """Return the texts that name the sum of a group of rows, as `Berlin Total` below `Berlin`."""
-    folded = {text: fold(text) for text in texts}
-    groups = set(folded.values())
+    edges = tuple(totals)
+    candidates = [text for text in texts if _may_name_sum(text, edges)]
+    # The names of groups are needed only where a text may be that of a sum.
+    groups = {fold(text) for text in texts} if candidates else set()
     sums = set()
-    for text in texts:
-        words = folded[text].rstrip(":").split()
+    for text in candidates:
+        words = fold(text).rstrip(":").split()
         at_the_end = (words[-1:], words[:-1])
         at_the_start = (words[:1], words[1:])
         for word, group in (at_the_end, at_the_start):
             if word and word[0] in totals and " ".join(group) in groups:
                 sums.add(text)
     return sums
+
+
+def _may_name_sum(text: str, totals: tuple[str, ...]) -> bool:
+    """Return whether a text may begin or end with a word for a sum: hardly any text has to be
+    folded to see that it does not.
+    """
+    if not text.isascii():
+        return True
+    # One word is no sum of a group.
+    if text.isalnum():
+        return False
+    bare = text.casefold().strip(_AROUND_WORDS)
+    return bare.startswith(totals) or bare.endswith(totals)
 
 
 def _is_text(cell: Any) -> bool:

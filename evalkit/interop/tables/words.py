@@ -28,7 +28,7 @@ _TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
 _SYMBOL: Final = re.compile(r"[^\w\s!-~]+\s+(?=\w)")
 """A symbol such as an emoji in front of a word."""
 _PROVIDER_ERROR: Final = re.compile(
-    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b"
+    r"\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b"
     r"|error\b\W*(?:code|message|\d|:)|api error"
     r"|http\s*\d{3}\b"
     r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed"
@@ -327,7 +327,7 @@ def missing_cause(text: str) -> str | None:
     cause = _missing().get(folded)
     if cause is not None:
         return cause
-    return FAILED if _PROVIDER_ERROR.search(stripped) else None
+    return FAILED if _PROVIDER_ERROR.match(stripped) else None
 
 
 @lru_cache(maxsize=4096)  # as for `missing_cause`

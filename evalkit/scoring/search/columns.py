@@ -171,10 +171,12 @@ def searched_columns(
     for number, case in enumerate(() if only_listed else cases):
         for name, cells in computed.items():
             cells.append(computed_cell(case, name))
-        systems.append(_systems(case))
-        longer.append(_longer(case))
+        # Only a pair has two systems, and a longer response.
+        is_pair = len(case.responses) == 2
+        systems.append(_systems(case) if is_pair else None)
+        longer.append(_longer(case) if is_pair else None)
         for name, cells in of_pairs.items():
-            cells.append(computed_cell(case, name))
+            cells.append(computed_cell(case, name) if is_pair else None)
         if len(case.responses) == 1:
             prompts.append(numbers.setdefault(case.prompt, f"prompt {len(numbers)}"))
         for column, value in case.metadata.items():
@@ -339,21 +341,15 @@ def _narrower(column: str, cells: Sequence[Any]) -> Slices:
 
 
 def _systems(case: Case) -> str | None:
-    """Return both systems of a pair in their order; `None` if one is unknown, or for
-    another number of them.
-    """
+    """Return both systems of a pair in their order; `None` if one is unknown."""
     names = [response.model for response in case.responses if response.model]
-    if not len(names) == len(case.responses) == 2:
+    if len(names) != 2:
         return None
     return BOTH.join(names)
 
 
 def _longer(case: Case) -> str | None:
-    """Return which response of a pair is the longer one; `None` if they are equally
-    long, or no pair.
-    """
-    if len(case.responses) != 2:
-        return None
+    """Return which response of a pair is the longer one; `None` if they are equally long."""
     first, second = (len(response.text) for response in case.responses)
     if first == second:
         return None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evalkit.config import RunConfig
 from evalkit.core.benchmark_discovery import find_benchmark
 from evalkit.core.errors import ConfigError, did_you_mean
-from evalkit.core.hashing import digest
+from evalkit.core.hashing import pair_digest
 from evalkit.core.turns import CONVERSATION, UNIT_KEYS
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
@@ -152,7 +152,7 @@ class Clusters:
     def folds(self, cases: Sequence[Case]) -> Ints:
         """Return the fold of each case, 0 to 4, by the id of the first case of its cluster."""
         case_folds = np.array(
-            [int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases],
+            [int(pair_digest("fold", case.id)[:8], 16) % FOLDS for case in cases],
             dtype=np.int64,
         )
         if self.number is None:
