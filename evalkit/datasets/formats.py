@@ -564,7 +564,11 @@ def _read_excel(path: Path) -> Iterator[Placed]:
     # Excel counts rows from 1; the header is the row before.
     for number, cells in enumerate(rows[above:], above + 1):
         if any(not is_blank(cell) for cell in cells):
-            yield f"{where}:{number}", named_cells(header, cells, f"{where}:{number}")
+            location = f"{where}:{number}"
+            remedy = (
+                "name the columns in the header, or delete the cells beside the table"
+            )
+            yield location, named_cells(header, cells, location, remedy)
 
 
 def _read_sheets(path: Path) -> dict[str, list[list[Any]]]:

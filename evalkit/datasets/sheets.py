@@ -23,6 +23,7 @@ _SEPARATOR_LINE: Final = "sep="
 _COMMENT: Final = "#"
 _LONGEST_FOOTER: Final = 10
 """The most lines below a table that are no rows."""
+_QUOTE_CELLS: Final = "quote cells that hold the delimiter, a quote or a line break"
 
 
 @frozen
@@ -234,9 +235,18 @@ def named_columns(header: Sequence[str]) -> list[str]:
 
 
 def named_cells(
-    names: Sequence[str], cells: Sequence[Any], location: str
+    names: Sequence[str],
+    cells: Sequence[Any],
+    location: str,
+    remedy: str = _QUOTE_CELLS,
 ) -> dict[str, Any]:
     """Return a row by the names of its columns; cells without a name must be empty.
+
+    Args:
+        names: the names of the columns.
+        cells: the cells of the row.
+        location: where the row is.
+        remedy: what to do about a row with more cells or fewer.
 
     Raises:
         DatasetError: If a cell without a name has a value, or the row is too short.
@@ -247,7 +257,7 @@ def named_cells(
         raise DatasetError(
             f"the row has {len(cells)} cells and the header {width}",
             where=location,
-            remedy="quote cells that hold the delimiter, a quote or a line break",
+            remedy=remedy,
         )
     row = dict(zip(names, cells, strict=False))
     if "" in row and not is_blank(row.pop("")):
