@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -20,9 +20,8 @@ from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.core.plain_errors import awaits_plainly, check_type, raises_plainly
-from evalkit.core.planners import Planners, planner_for
+from evalkit.core.planners import Planners
 from evalkit.core.plugins import allowing_code
-from evalkit.core.protocols import Evaluator
 from evalkit.core.turns import UNIT_KEYS
 from evalkit.core.types import Case, Judgment, Verdict, Winner
 from evalkit.core.values import frozen
@@ -101,7 +100,8 @@ class JudgeVerdict:
 
     def json(self) -> dict[str, Any]:
         """Return the verdict as a JSON value."""
-        return asdict(self)
+        content: dict[str, Any] = _json_value(self)
+        return content
 
 
 @frozen
@@ -147,7 +147,7 @@ class Judge:
             WeakKeyDictionary()
         )
         self._stopped: str | None = None
-        self._evaluator: Evaluator | None = None
+        self._planners: Planners | None = None
 
     @property
     def trust(self) -> Trust:
@@ -182,11 +182,11 @@ class Judge:
         """Return a judge with another config, whose answers have a warning; it shares
         the budget of this one.
         """
-        # A shallow copy shares the budget and the validation; sessions and the evaluator depend
+        # A shallow copy shares the budget and the validation; sessions and planners depend
         # on the config.
         judge = copy(self)
         judge.config = config
-        judge._evaluator = None
+        judge._planners = None
         judge._sessions = WeakKeyDictionary()
         if judge.changed:
             return judge
@@ -265,16 +265,16 @@ class Judge:
         Raises:
             EvalkitError: If it is not a case for this judge.
         """
-        evaluator = self._evaluator
-        if evaluator is None:
+        if self._planners is None:
             with allowing_code(self._allow_code):
                 evaluator = build_evaluator(self.config, self._templates)
-            self._evaluator = evaluator
+            # A cascade asks its first judge about all, and the others only if needed.
+            first = self.config.judge.in_turn[0].members
+            self._planners = Planners(evaluator, [judge.label for judge in first])
         bare = replace(case, metadata=of_unit(case))
-        # A cascade asks its first judge about all, and the others only if needed.
-        first = self.config.judge.in_turn[0].members
-        calls = Planners(evaluator, (judge.label for judge in first)).count([bare])
-        planned = len(planner_for(evaluator, first[0].label).plan(bare))
+        planned_by_judge = self._planners.plan(bare)
+        calls = sum(len(planned) for planned in planned_by_judge)
+        planned = len(planned_by_judge[0])
         orders = 1
         if self.config.mode.name == "pairwise" and self.config.swap.policy == "both":
             orders = 2
@@ -449,6 +449,30 @@ class Judge:
         """Return what the validation says about the answers on one case."""
         unseen = self.config.criteria.keys() - self._validated.criteria.keys()
         return self.validation.trust(case, judgments, sorted(unseen), self.changed)
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass; `None` for another type."""
+    if not is_dataclass(kind):
+        return None
+    return tuple(part.name for part in fields(kind))
+
+
+def _json_value(value: Any) -> Any:
+    """Return a verdict, or a part of it, as a JSON value.
+
+    It takes half the time of `dataclasses.asdict`, which copies each text and number.
+    """
+    kind: Any = type(value)
+    names = _fields_of(kind)
+    if names is not None:
+        return {name: _json_value(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {name: _json_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(part) for part in value]
+    return value
 
 
 def _metadata(value: Any) -> dict[str, Any]:

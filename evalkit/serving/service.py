@@ -21,7 +21,7 @@ from evalkit.core.types import Case
 from evalkit.core.values import Json, JsonObject
 from evalkit.scoring.decision import Use
 from evalkit.serving.bounds import THREADS, Bounds
-from evalkit.serving.judge import Judge, failure_of, of_unit
+from evalkit.serving.judge import Judge, QuestionSize, failure_of, of_unit
 from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
 from evalkit.serving.served_tools import served_tools
 from evalkit.serving.side_threads import aside
@@ -39,6 +39,8 @@ _FIELDS: Final = {
     "prompt", "context", "response", "response_a", "response_b", "metadata",
 }  # fmt: skip
 """The arguments of a tool that are a case, not settings."""
+SHORT: Final = 20_000
+"""A case of so few characters is read sooner than a thread would begin to read it."""
 STOP_SECONDS: Final = 0.8
 """How long calls in flight may take after a stop, unless `--grace` allows more."""
 _CLOSE_SECONDS: Final = 0.5
@@ -225,8 +227,9 @@ class Service:
         self._bounds.check_items("checklist items", fields.checklist)
         self._bounds.check_items("columns of metadata", fields.metadata)
         # Bounds are checked before the case is read, which may decode pictures.
-        case = await self._case(self._judge, fields.model_dump(exclude_none=True))
-        (verdict,) = await self._answer_in_time(self._judge, case, self._judge.verdicts)
+        values = fields.model_dump(exclude_none=True)
+        case, size = await self._read(self._judge, values)
+        (verdict,) = await self._answer_in_time(case, size, self._judge.verdicts)
         self._count(verdict.status, verdict.trust)
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
@@ -291,10 +294,10 @@ class Service:
         judge = await self._variant_for(arguments)
         started = time.perf_counter()
         fields = arguments.model_dump(include=_FIELDS, exclude_none=True)
-        case = await self._case(judge, fields)
+        case, size = await self._read(judge, fields)
         # Metadata only says in which slice the case is.
         bare = replace(case, metadata=of_unit(case))
-        judgments, verdicts = await self._answer_in_time(judge, bare, judge.judged)
+        judgments, verdicts = await self._answer_in_time(bare, size, judge.judged)
         make: Any = (
             compared if issubclass(tool.arguments, PairwiseCompareInput) else scored
         )
@@ -311,18 +314,27 @@ class Service:
         )
         return with_trust
 
-    async def _case(self, judge: Judge, fields: JsonObject) -> Case:
-        """Return the case in the fields of a question.
+    async def _read(
+        self, judge: Judge, fields: JsonObject
+    ) -> tuple[Case, QuestionSize]:
+        """Return the case in the fields of a question, and how large the question is.
 
         Raises:
             Refusal: If it is not a case for this judge, or in a slice that `require` excludes.
         """
+
+        def read() -> tuple[Case, QuestionSize]:
+            case = judge.case(fields)
+            self._check_slices(case)
+            return case, judge.size_of(case)
+
         try:
-            case = await self._aside(judge.case, fields)
+            # Other settings may have many criteria, and so long prompts for short texts.
+            if judge is self._judge and _is_short(fields):
+                return read()
+            return await self._aside(read)
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
-        self._check_slices(case)
-        return case
 
     async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
         """Return what a function returns; it runs outside the event loop, and only some
@@ -408,34 +420,28 @@ class Service:
 
     async def _answer_in_time(
         self,
-        judge: Judge,
         case: Case,
+        size: QuestionSize,
         question: Callable[[Sequence[Case]], Coroutine[Any, Any, T]],
     ) -> T:
         """Return an answer in time; a question that is asked is answered and stored, even if
         nobody waits for it.
 
         Args:
-            judge: The judge that is asked.
             case: The case.
+            size: How large the question is.
             question: Asks the judge about a list of cases.
 
         Raises:
-            Refusal: With status 503 if the server stops, the time is over or the judge fails; 422
-                if the case has no valid size; or if a limit is reached.
+            Refusal: With status 503 if the server stops, the time is over or the judge fails; or
+                if a limit is reached.
         """
         if self.stopping:
             raise Refusal(503, "the server is stopping")
-        try:
-            size = await self._aside(judge.size_of, case)
-        except EvalkitError as error:
-            raise Refusal(422, str(error)) from None
         if size.questions > 1:  # whatever the validated judge needs for one is fine
             self._bounds.check_calls(size.calls)
         # Counted only now: a question that is refused for its size costs nothing.
         self._rate.take(size.questions)
-        if self.stopping:
-            raise Refusal(503, "the server is stopping")
         # A task of its own: a client that gives up does not cancel a call that is already paid
         # for.
         task = self._start(question([case]))
@@ -521,6 +527,20 @@ def _config_of_request(judge: Judge, arguments: Any) -> Any:
     is_same = criteria == judged_criteria
     update["criteria"] = judged_criteria if is_same else criteria
     return config.model_copy(update=update)
+
+
+def _is_short(fields: JsonObject) -> bool:
+    """Return whether a case is a few short texts, and values of metadata."""
+    values = [*fields.values()]
+    metadata = fields.get("metadata")
+    if metadata is not None:
+        values.remove(metadata)
+        values += metadata.values()
+    texts = [value for value in values if isinstance(value, str)]
+    plain = (str, int, float, bool, type(None))
+    if not all(isinstance(value, plain) for value in values):
+        return False
+    return sum(map(len, texts)) <= SHORT
 
 
 def problem(errors: Sequence[Any]) -> str:

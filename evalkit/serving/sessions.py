@@ -13,9 +13,8 @@ from evalkit.engine.cascade import Escalated, Units
 from evalkit.engine.judging import Session
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
-from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.verdict_kinds import escalated
-from evalkit.serving.side_threads import aside
+from evalkit.serving.scoring_queue import ScoringQueue
 from evalkit.store import open_store, rescue_for
 from evalkit.workflows.asking import shared_limits
 from evalkit.workflows.materials import build_evaluator
@@ -52,6 +51,7 @@ class JudgingSession:
         self.config = config = config.with_({"runner.kind": "online"})
         self.evaluator = build_evaluator(self.config, templates)
         self._store = open_store(config.store)
+        self._scoring = ScoringQueue(config)
         self.closed = False
         # A budget is for all judges of a cascade together.
         if spent is None and len(config.judge.in_turn) > 1:
@@ -94,8 +94,7 @@ class JudgingSession:
             if session.stopped or not (units := self._escalated(cases, judgments)):
                 break
             evaluator = Escalated(self.evaluator, units)
-        # Scoring takes as long as the cases are large; other calls of the event loop continue.
-        return judgments, await aside(verdicts_of, self.config, cases, judgments)
+        return judgments, await self._scoring.verdicts(cases, judgments)
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
         """Return what the judges so far have not decided, if others follow."""

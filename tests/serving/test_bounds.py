@@ -124,7 +124,7 @@ def test_a_stop_does_not_wait_for_a_computation(judge, monkeypatch):
         computing.set()
         over.wait()
 
-    monkeypatch.setattr("evalkit.serving.sessions.verdicts_of", endless)
+    monkeypatch.setattr("evalkit.serving.scoring_queue.verdicts_of", endless)
     with served(*judge) as server, ThreadPoolExecutor(1) as clients:
         clients.submit(server.post, "/judge", NEW)
         assert computing.wait(PATIENCE)
