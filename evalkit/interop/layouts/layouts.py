@@ -208,7 +208,7 @@ def record_of(
             return answers[winner == "B"].key
         if unit == "class":
             return read_class(cell, options)
-        return _grade(cell, location)
+        return read_grade(cell, location)
 
     # {annotator: label}, of which those without one are dropped.
     people = {name: label(cell) for name, cell in below("label", cells).items()}
@@ -296,7 +296,7 @@ def _single_answer(cells: Cells, unit: Unit, location: str, options: Options) ->
     if unit == "class":
         class_name = read_class(cells.get("label"), options)
         return Answer(key, response, name, class_name=class_name, messages=messages)
-    grade = _grade(cells.get("grade" if "grade" in cells else "label"), location)
+    grade = read_grade(cells.get("grade" if "grade" in cells else "label"), location)
     return Answer(key, response, name, grade, messages=messages)
 
 
@@ -340,7 +340,12 @@ def read_class(cell: Any, options: Options) -> str | None:
     return name
 
 
-def _grade(cell: Any, location: str) -> float | None:
+def read_grade(cell: Any, location: str) -> float | None:
+    """Return the grade in a cell; `None` if it is empty.
+
+    Raises:
+        DatasetError: If it is no number.
+    """
     grade = None if cell is None or cell == "" else number(cell)
     if grade is None and cell not in (None, ""):
         raise DatasetError(
