@@ -252,7 +252,8 @@ def named_cells(
         DatasetError: If a cell without a name has a value, or the row is too short.
     """
     width = len(names)
-    extra = [cell for cell in cells[width:] if not is_blank(cell)]
+    is_wider = len(cells) > width
+    extra = is_wider and any(not is_blank(cell) for cell in cells[width:])
     if extra or len(cells) < width:
         raise DatasetError(
             f"the row has {len(cells)} cells and the header {width}",

@@ -232,14 +232,13 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
 
 def _as_exported(row: JsonObject) -> JsonObject:
     # Hardly any row has an apostrophe, and a call for each cell takes longer than this look.
-    marked = [
-        name
-        for name, value in row.items()
-        if name[:1] == "'" or (isinstance(value, str) and value[:1] == "'")
-    ]
-    if not marked:
+    if not (any(map(_is_marked, row)) or any(map(_is_marked, row.values()))):
         return row
     return {unescaped(name): unescaped(value) for name, value in row.items()}
+
+
+def _is_marked(value: Any) -> bool:
+    return isinstance(value, str) and value[:1] == "'"
 
 
 class LocatedRow(dict[str, Any]):

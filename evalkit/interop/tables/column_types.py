@@ -21,6 +21,7 @@ from evalkit.interop.tables.words import (
     fold,
     is_model,
     is_unclear_failure,
+    may_have_polarity,
     missing_cause,
     opposite_among,
     ordered,
@@ -366,7 +367,9 @@ class TypedColumn:
         return {
             text: meanings[word]
             for text in self.words
-            if len(text) <= LONGEST_WORD and (word := fold(text)) in meanings
+            if len(text) <= LONGEST_WORD
+            and may_have_polarity(text)
+            and (word := fold(text)) in meanings
         }
 
     @cached_property

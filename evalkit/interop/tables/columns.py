@@ -23,7 +23,7 @@ from evalkit.interop.tables.named_lists import (
 )
 from evalkit.interop.tables.turned_tables import TURNED, turned
 from evalkit.interop.tables.words import fold, known_words, polarity, word_group
-from evalkit.interop.tables.written_objects import object_in
+from evalkit.interop.tables.written_objects import may_be_object, object_in
 from evalkit.interop.tables.written_votes import listed_votes
 
 Rows: TypeAlias = Sequence[Placed]
@@ -324,7 +324,11 @@ def _keep_first_lines(columns: Columns) -> None:
     meanings, _ = polarity()
     for name, column in columns.cells.items():
         filled = [cell for cell in column if cell is not None]
-        if not any(isinstance(cell, str) and "\n" in cell.strip() for cell in filled):
+        has_lines = any(
+            isinstance(cell, str) and "\n" in cell and "\n" in cell.strip()
+            for cell in filled
+        )
+        if not has_lines:
             continue
         first_lines = [
             cell.strip().partition("\n")[0] if isinstance(cell, str) else ""
@@ -379,7 +383,9 @@ def _opened(
         if depth < _DEPTH:
             lists = _all_lists(column)
             named = column if lists is None else by_name(name, column, lists)
-            objects = [object_in(cell) for cell in named]
+            objects = [
+                object_in(cell) if may_be_object(cell) else None for cell in named
+            ]
             # Cells with a value; empty ones say nothing about the type.
             filled = sum(cell is not None for cell in column)
             object_count = sum(value is not None for value in objects)

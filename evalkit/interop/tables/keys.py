@@ -175,7 +175,9 @@ def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
     numbers: dict[tuple[str | None, ...], int] = {}
     texts = [typed[name].texts for name in names]
     rows = len(next(iter(typed.values())).texts)
-    if not texts:
+    # A column without two equal texts, or an empty one, tells all rows apart.
+    tells_all = any(len(typed[name].counts) == rows for name in names)
+    if not texts or tells_all:
         return list(range(rows))
     rows_of_groups = []
     for row, key in enumerate(zip(*texts, strict=True)):

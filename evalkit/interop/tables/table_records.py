@@ -163,7 +163,7 @@ def _described_roles(parts: Parts, space: Space) -> dict[str, str]:
     """Return the columns that describe what is judged, by their roles."""
     others = _OF_RESPONSES if space.unit == "pair" else _OF_PAIRS
     by_role = parts.by_role()
-    columns = {
+    columns: dict[str, str] = {
         role: by_role[role] for role in _CELLS if role in by_role and role not in others
     }
     if parts.keys.sample is not None:

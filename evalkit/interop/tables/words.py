@@ -5,6 +5,7 @@ are data in known_words.toml.
 from __future__ import annotations
 
 import re
+import string
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -185,6 +186,28 @@ def polarity() -> tuple[Mapping[str, str], frozenset[str]]:
     return meanings, frozenset(judging)
 
 
+_MAY_GO: Final = frozenset(string.whitespace + ".!*`\"'_-]")
+"""The marks that `fold` removes from the end of a word."""
+
+
+@cache
+def _edges() -> frozenset[str]:
+    """Return the first and the last character of each word of `polarity`."""
+    meanings, _ = polarity()
+    return frozenset(word[0] + word[-1] for word in meanings)
+
+
+def may_have_polarity(text: str) -> bool:
+    """Return whether a text may be a word of `polarity` once it is folded: hardly any text has to
+    be folded to see that it is none.
+    """
+    first = text[:1]
+    last = text[-1:]
+    if text.isascii() and first.isalnum() and last not in _MAY_GO:
+        return (first + last).casefold() in _edges()
+    return True
+
+
 @cache
 def pair_words() -> Mapping[str, str]:
     """Return A, B or TIE by word."""
@@ -314,7 +337,11 @@ def _missing() -> Mapping[str, str]:
     return {word: causes[group] for group, words in groups.items() for word in words}
 
 
-@lru_cache(maxsize=4096)  # a table's texts are not to be held
+@cache
+def _longest_missing() -> int:
+    return max(map(len, _missing()))
+
+
 def missing_cause(text: str) -> str | None:
     """Return why a cell has no verdict; `None` if it may have one."""
     stripped = text.strip()
@@ -323,14 +350,14 @@ def missing_cause(text: str) -> str | None:
     # A long text cannot be a word for nothing, and searching it would be slow.
     if len(stripped) > 2000:
         return None
-    folded = stripped.casefold()
-    cause = _missing().get(folded)
-    if cause is not None:
-        return cause
+    if len(stripped) <= _longest_missing():
+        cause = _missing().get(stripped.casefold())
+        if cause is not None:
+            return cause
     return FAILED if _PROVIDER_ERROR.match(stripped) else None
 
 
-@lru_cache(maxsize=4096)  # as for `missing_cause`
+@lru_cache(maxsize=4096)  # a table's texts are not to be held
 def is_unclear_failure(text: str) -> bool:
     """Return whether a word for no verdict is a verdict next to its opposite, as
     `failed` is next to `passed`.

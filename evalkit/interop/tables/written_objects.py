@@ -14,6 +14,11 @@ _MEMBER: Final = re.compile(r"<([A-Za-z_]\w*\.\w+): [^<>]*>")
 """How Python shows the member of an enumeration."""
 
 
+def may_be_object(cell: Any) -> bool:
+    """Return whether a cell has the marks of an object: hardly any text has."""
+    return type(cell) is not str or "{" in cell or cell.endswith(")")
+
+
 def object_in(cell: Any) -> dict[str, Any] | None:
     """Return a cell that is an object, or a text of one as JSON or as Python writes it."""
     if isinstance(cell, dict):
