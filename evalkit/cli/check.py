@@ -115,7 +115,7 @@ def _check(arguments: Namespace) -> int:
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
-            checked = _read(paths, names, arguments)
+            checked = _read_labeled(paths, names, arguments)
         except DatasetError as error:
             # the user knows only the name on the command line
             if scratch not in error.where:
@@ -171,6 +171,38 @@ def _stdin(folder: Path) -> Path:
     path = folder / f"stdin.{suffix}"
     path.write_bytes(content)
     return path
+
+
+def _read_labeled(
+    paths: Sequence[Path], names: Sequence[str], arguments: Namespace
+) -> _Checked:
+    """Return the judgments of a file; of a workbook with several tables, those of its only sheet
+    with a judge and labels.
+
+    Raises:
+        OpenFileError: If several sheets have both, or none has.
+    """
+    from evalkit.datasets.file_parts import WHICH_SHEET, OpenFileError
+    from evalkit.interop.tables.sheets import labeled_sheet
+
+    try:
+        return _read(paths, names, arguments)
+    except OpenFileError as question:
+        [file, *other_files] = paths
+        is_workbook = question.question == WHICH_SHEET
+        if other_files or not is_workbook or arguments.reading or arguments.fields:
+            raise
+        sheet = labeled_sheet(
+            question,
+            _choices(arguments),
+            lambda part: _rows(Path(f"{file}#{part}"), names[0], several=False),
+        )
+        if sheet is None:
+            raise
+        checked = _read([Path(f"{file}#{sheet}")], [f"{names[0]}#{sheet}"], arguments)
+        listed = ", ".join(f"'{name}'" for name, _ in question.parts if name != sheet)
+        note = f"the sheet '{sheet}' has a judge and labels; not read: {listed}"
+        return replace(checked, warnings=(note, *checked.warnings))
 
 
 def _read(

@@ -31,6 +31,10 @@ _PLAUSIBLE: Final = 0.9
 _COMMON_SIGNS: Final = frozenset("“”‘’„«»–—…€£°№、。，：；！？（）《》「」・ー％×·")
 
 
+WHICH_SHEET: Final = "which sheet is to be read?"
+"""The question about a workbook with several tables."""
+
+
 class OpenFileError(DatasetError):
     """A file that is read with a name after its path; `parts` are the names that fit,
     with what they are.

@@ -37,7 +37,7 @@ from evalkit.datasets.compression import (
     reading,
     refuse_stream,
 )
-from evalkit.datasets.file_parts import OpenFileError, part_of
+from evalkit.datasets.file_parts import WHICH_SHEET, OpenFileError, part_of
 from evalkit.datasets.json_arrays import REMEDY, Text, read_array, reason
 from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.rows import (
@@ -614,8 +614,7 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
         listed = ", ".join(f"'{name}'" for name in tables)
         problem = f"has several sheets with a table: {listed}"
         parts = [(name, f"the sheet '{name}'") for name in tables]
-        question = "which sheet is to be read?"
-        raise OpenFileError(problem, path, str(path), parts, question)
+        raise OpenFileError(problem, path, str(path), parts, WHICH_SHEET)
     if tables:
         return tables[0]
     return next(iter(sheets), "")

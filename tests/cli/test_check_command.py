@@ -309,7 +309,7 @@ def test_both_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeyp
         assert (tmp_path / f"out{index}" / "report.html").exists()
 
 
-def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(tmp_path, monkeypatch, capsys):
+def test_one_criterion_is_checked_with_the_options_of_the_note(tmp_path, monkeypatch, capsys):
     pairs = _verdicts((1, 2, 3), 0.2)
     rows = [
         {"id": i, "human_tone": a, "gpt4_tone": b, "human_safety_score": b, "gpt4_safety_score": a}
@@ -317,15 +317,16 @@ def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(tmp_path, mon
     ]
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "t.csv", rows)
-    assert main(["check", "t.csv"]) == 1
-    captured = capsys.readouterr()
-    assert "has verdicts by criterion (tone, safety)" in captured.err
-    commands = _commands(captured.out)
-    assert [shlex.join(command) for command in commands] == [
-        "evalkit check t.csv --judge gpt4_tone --label human_tone",
-        "evalkit check t.csv --judge gpt4_safety_score --label human_safety_score",
-    ]
-    assert main(commands[0][1:]) == 0
+    assert main(["check", "t.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert "human_safety_score; to check 'tone' alone: --judge gpt4_tone" in printed
+    assert "with 120 labels" in printed
+    assert main(["check", "t.csv", "--judge", "gpt4_tone", "--label", "human_tone"]) == 0
+    assert "with 60 labels" in capsys.readouterr().out
+
+
+def test_numbered_people_are_annotators(tmp_path):
+    pairs = _verdicts((1, 2, 3), 0.2)
     people = [
         {"id": i, "human_1": a, "human_2": b, "gpt": 1 + i // 2 % 3, "claude": 1 + i % 2}
         for i, (a, b) in enumerate(pairs)

@@ -789,9 +789,22 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {"name": ["Levenshtein"] * ROWS, "score": SCORE, "human_score": GRADE},
         "'score' has scores of Levenshtein, which is code: are they a judge's?",
     ),
-    "questions by number": (
-        {"q1_llm": JUDGE, "q1_human": LABEL, "q2_llm": OTHERS[0], "q2_human": OTHERS[1]},
-        "has verdicts by criterion (q 1, q 2)",
+    "a verdict about everything": (
+        {
+            f"{name}_{rater}": OTHERS[n + m]
+            for n, name in enumerate(("tone", "overall"))
+            for m, rater in enumerate(("llm", "human"))
+        },
+        "has verdicts by criterion (tone, overall)",
+    ),
+    "criteria on two scales": (
+        {
+            "tone_llm": SCORE,
+            "tone_human": GRADE,
+            "depth_llm": [10 * score for score in SCORE],
+            "depth_human": [10 * grade for grade in GRADE],
+        },
+        "has verdicts by criterion (tone, depth)",
     ),
     "a mark that nobody knows": (
         {
@@ -1458,10 +1471,9 @@ def test_columns_by_rater_and_criterion_are_rows_by_criterion():
         "judge_accuracy": GRADE,
         "human_accuracy": GRADE[::-1],
     }
-    with pytest.raises(OpenTableError) as asked:
-        _read({"id": IDS, **cells})
-    assert asked.value.answers[0].options == ("--key", "CRITERION")
-    table = _read({"id": IDS, **cells}, Choices(keys=("CRITERION",)))
+    table = _read({"id": IDS, **cells})
+    assert table.warnings[0].endswith("alone: --judge judge_tone --label human_tone")
+    assert _read({"id": IDS, **cells}, Choices(keys=("CRITERION",))).parsed == table.parsed
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
     assert table.settings["scoring"] == {"slices": ["criterion"], "cluster": "id"}
     records = table.parsed.records

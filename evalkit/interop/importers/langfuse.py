@@ -208,7 +208,9 @@ def _assess(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:
         rater = str(score.get("authorUserId") or score.get("userId") or "annotator")
     word = score.get("stringValue")
     value = score.get("value")
-    if isinstance(word, str) and score.get("dataType") in ("CATEGORICAL", "BOOLEAN"):
+    # A CSV has an empty word for a flag that is a number only.
+    has_word = isinstance(word, str) and bool(word.strip())
+    if has_word and score.get("dataType") in ("CATEGORICAL", "BOOLEAN"):
         value = word  # the number is only that of the category
     if isinstance(value, str) and value.casefold() in ("true", "false"):
         value = value.casefold()

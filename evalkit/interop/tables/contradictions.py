@@ -97,9 +97,13 @@ def _are_corrections(
     # Labels in less than half of the judged rows.
     few = 2 * len(pairs) < sum(verdict is not None for verdict in judged)
     some = len(pairs) >= _FEWEST_CHANGED
+    # A correction is another verdict of the same kind: thumbs correct no score.
+    labels = {label for label in labeled if label is not None}
+    same_kind = 2 * len(labels.intersection(judged)) > len(labels)
     return (
         few
         and some
+        and same_kind
         and all(verdict != label for verdict, label in pairs)
         and None in labeled
     )

@@ -38,6 +38,9 @@ _TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
 PATH: Final = re.compile(r"(?<=\w)\.(?=\w)")
 _ADDRESS: Final = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
 _RIGHT: Final = word_group("right_or_wrong")
+_IDS: Final = word_group("id_word")
+_MESSAGES: Final = word_group("message")
+_SPEAKERS: Final = word_group("speaker")
 _KINDS_OF_TASKS: Final = word_group("kind_of_task")
 _RANKS: Final = word_group("rank")
 _MACHINES: Final = word_group("machine")
@@ -481,7 +484,7 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     }
     names = []
     for name, column in typed.items():
-        if not matches(name, group) or not column.counts or column.kind == "time":
+        if not _names_texts(name, group) or not column.counts or column.kind == "time":
             continue
         # A column with an exact name and few values is a text only if both raters are clear.
         exact = len(tokens(name)) == 1
@@ -492,6 +495,18 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
         # Exact names first, then names without a rater.
         names.append(((not exact, is_named(name)), name))
     return [name for _, name in sorted(names, key=lambda pair: pair[0])]
+
+
+def _names_texts(name: str, group: str) -> bool:
+    """Return whether a column's name is of a group of texts, and not of their ids."""
+    parts = tokens(name)
+    # `conversation_id` has no conversations.
+    if len(parts) > 1 and parts[-1] in _IDS:
+        return False
+    # What a user writes is a prompt, and what an assistant writes is a response.
+    if not _MESSAGES.isdisjoint(parts) and not _SPEAKERS.isdisjoint(parts):
+        return group == "response"
+    return matches(name, group)
 
 
 def _reasons(typed: Mapping[str, TypedColumn]) -> list[str]:

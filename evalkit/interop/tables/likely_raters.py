@@ -9,11 +9,21 @@ from typing import Final
 
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement, strength
-from evalkit.interop.tables.rater_columns import is_rater_name
+from evalkit.interop.tables.rater_columns import is_rater_name, without_explanation
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
-from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
+from evalkit.interop.tables.words import (
+    begins,
+    fold,
+    is_model,
+    matches,
+    tokens,
+    word_group,
+)
 
 _PAIR: Final = 2
+_WORDS_OF_SENTENCE: Final = 4
+_SUBMITTED: Final = word_group("submitted")
+"""Names of the column of a form with the time of each answer."""
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
@@ -161,6 +171,27 @@ def has_the_scores(name: str, typed: Mapping[str, TypedColumn], raters: Raters) 
         if len(shared) >= MOSTLY * len(values):
             return True
     return False
+
+
+def answers_a_form(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
+    """Return whether a column is named as a question, such as `How helpful is it?`, and
+    has scores as those of a judge.
+    """
+    return is_question(name) and has_the_scores(name, typed, raters)
+
+
+def is_question(name: str) -> bool:
+    """Return whether a column is named with a question or a sentence, as forms name columns."""
+    question = without_explanation(name)
+    if len(tokens(question)) < _WORDS_OF_SENTENCE:
+        return False
+    return strength(name)[1] < 2
+
+
+def is_form(typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a table is the export of a form: its first column is when people answered."""
+    first = next(iter(typed), "")
+    return fold(first) in _SUBMITTED and typed[first].kind == "time"
 
 
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:

@@ -38,6 +38,10 @@ _UNIT: Final = re.compile(
     re.IGNORECASE,
 )
 """A unit in brackets at the end of a name, in which something is measured."""
+_EXPLANATION: Final = re.compile(
+    r"[(\[](?:[^()\[\]]*?\w[^\w()\[\]]+){2,}\w[^()\[\]]*[)\]]"
+)
+"""A remark of three words or more in brackets."""
 _ABOUT_VERDICTS: Final = word_group("about_verdicts")
 """Last words of names of columns that are about verdicts or texts, unless their values
 are those of a rater.
@@ -98,7 +102,7 @@ def is_rater_name(name: str) -> bool:
     is_allowed = (
         _is_chosen_index(name) or _is_numbered_run(name) or _is_named_level(name)
     )
-    if matches(name, "measured") and not is_allowed:
+    if is_measured(name) and not is_allowed:
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
         return False
@@ -110,6 +114,17 @@ def is_rater_name(name: str) -> bool:
     parts = tokens(name)
     is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
     return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
+
+
+def is_measured(name: str) -> bool:
+    """Return whether a name is that of a measure, whatever a remark in brackets explains."""
+    return matches(without_explanation(name), "measured")
+
+
+def without_explanation(name: str) -> str:
+    """Return a name without what explains its scale, as `How helpful is it? (1 = not at all)`."""
+    question = _EXPLANATION.sub("", name).strip()
+    return question if tokens(question) else name
 
 
 def _is_chosen_index(name: str) -> bool:

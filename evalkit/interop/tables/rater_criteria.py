@@ -14,11 +14,18 @@ from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import check_code, check_constant, check_ids
 from evalkit.interop.tables.rater_roles import Raters
-from evalkit.interop.tables.stacked import ALL_CRITERIA, Key, Stack, stack_of
+from evalkit.interop.tables.stacked import (
+    ALL_CRITERIA,
+    Key,
+    Stack,
+    has_one_scale,
+    stack_of,
+)
 from evalkit.interop.tables.words import (
     begins,
     is_model,
     matches,
+    root,
     tokens,
     word_group,
 )
@@ -27,6 +34,8 @@ HUMAN: Final = ("human", "label")
 MACHINE: Final = ("judge", "verdict")
 """The groups of words by which a name says that a person, or a machine, judged."""
 _OVERALL: Final = word_group("overall")
+_QUESTIONS: Final = word_group("question")
+"""Words before the number of what a verdict is about, as in `q1`."""
 _POSITION: Final = re.compile(r"(.+)\.(\d+)")
 """The name of a column with one position of lists."""
 
@@ -67,14 +76,22 @@ def check_criteria(
     by_position = bool(positions[0]) and positions[0].keys() == positions[1].keys()
     if by_position:
         judged, labeled = positions
-    if len(judged) < 2:
+    if len(labeled) < 2:
         judged = _by_question(raters.judges)
         labeled = _by_question(raters.labels)
+    # The name of a model may have words of its own, as `gpt-4o_tone` next to `human_tone`.
+    if set(judged) != set(labeled):
+        judged = _by_known_criteria(raters.judges, labeled)
     # Only the same criteria on both sides can be compared by criterion.
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
         return
     stack = stack_of(judged, labeled, typed)
-    if stack is not None and ALL_CRITERIA in choices.keys:
+    # The same verdicts in a long table, with a column of criteria, are read so, too.
+    # Figures of several scales together mean nothing.
+    if stack is not None and not has_one_scale(stack, typed):
+        stack = None
+    is_clear = not by_position and all(map(_is_one_of_several, judged))
+    if stack is not None and (is_clear or ALL_CRITERIA in choices.keys):
         raters.stack = stack
         return
     answers = []
@@ -296,8 +313,8 @@ def _overall(name: str) -> set[str]:
 def _overlap(about: set[str], judged: set[str]) -> bool:
     """Return whether words of two names have a beginning in common."""
     # A beginning of five letters is common to `helpful` and `helpfulness`.
-    beginnings = {stem[:5] for stem in about}
-    judged_beginnings = {stem[:5] for stem in judged}
+    beginnings = {root(stem)[:5] for stem in about}
+    judged_beginnings = {root(stem)[:5] for stem in judged}
     return not beginnings.isdisjoint(judged_beginnings)
 
 
@@ -341,6 +358,39 @@ def _by_question(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
             return {}
         groups.setdefault(words, []).append(name)
     return groups
+
+
+def _by_known_criteria(
+    names: Iterable[str], criteria: Iterable[Key]
+) -> dict[Key, list[str]]:
+    """Return columns by the criterion with which their names begin or end; nothing if
+    one has none, or no words besides it.
+    """
+    # Longer criteria first: `tone of voice` before `voice`.
+    listed = sorted(criteria, key=len, reverse=True)
+    columns: dict[Key, list[str]] = {criterion: [] for criterion in listed}
+    for name in names:
+        words = tokens(name)
+        for criterion in listed:
+            size = len(criterion)
+            if not 0 < size < len(words):
+                continue
+            if criterion in (words[:size], words[-size:]):
+                columns[criterion].append(name)
+                break
+        else:
+            return {}
+    return columns
+
+
+def _is_one_of_several(criterion: Key) -> bool:
+    """Return whether words name one criterion or question of several, and no verdict
+    about everything and no run.
+    """
+    if not _OVERALL.isdisjoint(criterion):
+        return False
+    numbered = any(word.isdigit() for word in criterion)
+    return not numbered or not _QUESTIONS.isdisjoint(criterion)
 
 
 def _by_position(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:

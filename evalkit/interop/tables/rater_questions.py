@@ -8,9 +8,10 @@ from typing import Final
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.rater_names import is_code
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import says_agreement
+from evalkit.interop.tables.fixed_roles import says_agreement, shares_words, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import EMPTY_CELL
+from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
 from evalkit.interop.tables.stacked import ALL_RUNS
 from evalkit.interop.tables.words import (
@@ -22,6 +23,8 @@ from evalkit.interop.tables.words import (
     word_group,
 )
 
+_GRADERS: Final = word_group("grader")
+"""Words for who judges, who may be a person."""
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
 _MARKS: Final = word_group("mark")
@@ -33,6 +36,60 @@ _ROWS: Final = 20
 """The fewest rows in which one word is no chance."""
 _OFTEN: Final = 0.2
 """The share of empty cells from which a column of one mark may mean the opposite by them."""
+
+
+def _drop_other_texts(
+    plain: Sequence[str],
+    named: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    raters: Raters,
+) -> list[str]:
+    """Drop columns of classes next to judges that give flags, such as `pred_sql` next to
+    `judge_correct`, and return the others.
+    """
+    kept = []
+    for name in plain:
+        flags = [typed[judge].share(typed[judge].flags) == 1 for judge in named]
+        is_text = typed[name].kind == "class" and not typed[name].flags
+        if is_text and all(flags) and not shares_words(name, typed):
+            del raters.judges[name]
+            raters.unused[name] = "other words than those of a judge"
+        else:
+            kept.append(name)
+    return kept
+
+
+def check_verdicts(
+    raters: Raters, typed: Mapping[str, TypedColumn], where: str
+) -> None:
+    """Ask whose a column is that is only named a verdict, next to another judge and without labels.
+
+    Raises:
+        OpenTableError: If there is one.
+    """
+    # A column `verdict` or `result` may be a person's next to `gpt_verdict`, and so may `grader`.
+    plain = [
+        name
+        for name in raters.judges
+        if strength(name)[1] == 2 or _GRADERS.intersection(tokens(name))
+    ]
+    named = [name for name in raters.judges if name not in plain]
+    if named and not raters.labels:
+        plain = _drop_other_texts(plain, named, typed, raters)
+    if raters.labels or not plain or len(raters.judges) < 2:
+        return
+    if named:
+        ask_for_label(plain, named, where)
+    # pandas adds .1 to the name of a column that occurs twice.
+    repeated = [name for name in plain if f"{name}.1" in plain]
+    if repeated:
+        ask_for_roles(plain, where)
+    # Numbered columns such as verdict_1 and verdict_2 are of one kind.
+    kinds = {
+        tuple(part for part in tokens(name) if not part.isdigit()) for name in plain
+    }
+    if len(kinds) > 1:
+        ask_for_roles(plain, where)
 
 
 def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> None:

@@ -26,6 +26,7 @@ from evalkit.interop.tables.fixed_roles import (
     strength,
 )
 from evalkit.interop.tables.likely_raters import (
+    answers_a_form,
     answers_the_same,
     approves,
     comparable,
@@ -33,6 +34,8 @@ from evalkit.interop.tables.likely_raters import (
     has_the_words,
     is_alike,
     is_comparable,
+    is_form,
+    is_question,
     is_score,
     judges_like,
     same_words,
@@ -75,13 +78,20 @@ from evalkit.interop.tables.rater_questions import (
     check_label_and_score,
     check_lists,
     check_runs,
+    check_verdicts,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA
-from evalkit.interop.tables.words import fold, matches, tokens, word_group
+from evalkit.interop.tables.words import (
+    begins,
+    fold,
+    is_model,
+    matches,
+    root,
+    tokens,
+    word_group,
+)
 
-_GRADERS: Final = word_group("grader")
-"""Words for who judges, who may be a person."""
 _VOTES: Final = word_group("vote")
 _FEWEST_SUMMED: Final = 3
 """The fewest labels of which one may sum up the others."""
@@ -188,7 +198,7 @@ def _assign(
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
     if not choices.judges and not choices.labels:
-        _check_verdicts(raters, where)
+        check_verdicts(raters, typed, where)
     undecided = [
         name for name in weak if name not in raters.judges and name not in raters.labels
     ]
@@ -203,35 +213,6 @@ def _assign(
     for name in undecided:
         if name not in raters.judges and name not in raters.criteria:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
-
-
-def _check_verdicts(raters: Raters, where: str) -> None:
-    """Ask whose a column is that is only named a verdict, next to another judge and without labels.
-
-    Raises:
-        OpenTableError: If there is one.
-    """
-    # A column `verdict` or `result` may be a person's next to `gpt_verdict`, and so may `grader`.
-    plain = [
-        name
-        for name in raters.judges
-        if strength(name)[1] == 2 or _GRADERS.intersection(tokens(name))
-    ]
-    named = [name for name in raters.judges if name not in plain]
-    if raters.labels or not plain or len(raters.judges) < 2:
-        return
-    if named:
-        ask_for_label(plain, named, where)
-    # pandas adds .1 to the name of a column that occurs twice.
-    repeated = [name for name in plain if f"{name}.1" in plain]
-    if repeated:
-        ask_for_roles(plain, where)
-    # Numbered columns such as verdict_1 and verdict_2 are of one kind.
-    kinds = {
-        tuple(part for part in tokens(name) if not part.isdigit()) for name in plain
-    }
-    if len(kinds) > 1:
-        ask_for_roles(plain, where)
 
 
 def _drop_sums(
@@ -294,17 +275,40 @@ def _drop_aggregates(
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
     """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
     # The words of the name that name no rater, such as `tone`.
-    humans = {rest_of(name, HUMAN) for name in raters.labels if strength(name)[1] > 2}
-    machines = {rest_of(name, MACHINE) for name in raters.judges}
+    humans = {
+        _roots(rest_of(name, HUMAN)) for name in raters.labels if strength(name)[1] > 2
+    }
+    machines = {_roots(rest_of(name, MACHINE)) for name in raters.judges}
     for name in weak:
-        base_name = rest_of(name, ())
+        base_name = _roots(rest_of(name, ()))
         # The judge takes the bare name only if no judge has it already.
         if base_name in humans and not choices.judges and base_name not in machines:
             raters.judges[name] = "the same name as the label"
         elif choices.labels or humans:
             continue
-        elif (base_name and base_name in machines) or _is_vote(name, raters.judges):
+        elif (
+            (base_name and base_name in machines)
+            or _is_vote(name, raters.judges)
+            or _is_judged(base_name, [*raters.judges])
+        ):
             raters.labels[name] = "the same name as the judge"
+
+
+def _roots(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words without the endings of criteria: `toxic` is labeled, and `toxicity` scored."""
+    return tuple(map(root, words))
+
+
+def _is_judged(words: Sequence[str], judges: Sequence[str]) -> bool:
+    """Return whether the only judge's column is named after a model, and then after a criterion."""
+    # Several judges' columns may be criteria, whose columns without a name are asked about.
+    if len(judges) != 1 or not is_model(judges[0]):
+        return False
+    # The name of a model may have any words: `claude-3-5-sonnet_toxicity`.
+    judged = _roots(base(judges[0]))
+    if not 0 < len(words) < len(judged):
+        return False
+    return judged[-len(words) :] == (*words,)
 
 
 def _is_vote(name: str, judges: Iterable[str]) -> bool:
@@ -431,7 +435,11 @@ def _weak_judges(
     # Scores of several names are criteria of one judge, if there is nothing to compare.
     if not bare and len(by_base) > 1:
         scored = all(is_score(typed[name]) for name in names)
-        if not raters.labels and scored:
+        # Two scores of other names may be those of two raters, as `da_score` and `xx_score`.
+        about_criteria = len(names) > _PAIR or any(
+            begins(name, "criteria") for name in names
+        )
+        if not raters.labels and scored and about_criteria:
             raters.criteria = {name: name for name in names}
             raters.judges[names[0]] = "criteria of one judge"
         return
@@ -461,6 +469,7 @@ def _assign_unknown(
         judging += [name for name in unknown if has_the_scores(name, typed, raters)]
         weak = [*unknown, *raters.unused]
         judging += [name for name in weak if answers_the_same(name, typed, raters)]
+        judging += [name for name in weak if answers_a_form(name, typed, raters)]
         judging += [name for name in typed if tells_a_fault(name, typed, raters)]
         judging += [name for name in typed if approves(name, typed, raters)]
         judging += [name for name in typed if has_the_words(name, typed, raters)]
@@ -505,6 +514,10 @@ def _assign_unknown(
             if not judging:
                 rest = [n for n in rest if raters.unused.get(n) == MAY_BE_VERDICT]
             ask_for_criteria(list(raters.judges), rest, where)
+        if len(judging) == 1 and is_form(typed) and is_question(judging[0]):
+            raters.labels[judging[0]] = "the question of a form"
+            raters.unused.pop(judging[0], None)
+            return
         if judging and not choices.labels:
             likely = closest(judging, raters.judges, typed)
             ask_for_label(likely, list(raters.judges), where)

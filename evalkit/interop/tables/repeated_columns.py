@@ -25,6 +25,8 @@ from evalkit.interop.tables.words import (
 
 _SPELLED: Final = ("ab", "ba")
 """How the rows of a pair in both orders are named: B was shown first in the second."""
+_QUESTIONS: Final = word_group("question")
+"""Words before the number of what a verdict is about."""
 _NUMBERED_MODEL: Final = re.compile(r"(.+)[_ .#](\d{1,2})")
 _NUMBERED: Final = {"1": "A", "2": "B"}
 _POSITIONAL: Final = word_group("positional")
@@ -104,7 +106,11 @@ def _numbered_models(names: Iterable[str]) -> dict[str, str]:
     models = {}
     for name in names:
         match = _NUMBERED_MODEL.fullmatch(name.strip())
-        if match is not None and is_model(match[1]):
+        # `gpt-4o question 1` is about a question, and `gpt-4o 1` is a run.
+        about_question = match is not None and not _QUESTIONS.isdisjoint(
+            tokens(match[1])
+        )
+        if match is not None and is_model(match[1]) and not about_question:
             numbers.setdefault(match[1], []).append(int(match[2]))
             models[name] = match[1]
     whole = {model for model, counted in numbers.items() if _are_counted(counted)}

@@ -4,6 +4,7 @@ criterion, run or order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,7 @@ from evalkit.config.table_reading import TableReading
 from evalkit.core.errors import DatasetError, did_you_mean
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns
-from evalkit.interop.tables.words import tokens
+from evalkit.interop.tables.words import fold, matches, tokens
 
 ALL_CRITERIA: Final = "CRITERION"
 """The word for all criteria in `--key CRITERION`."""
@@ -27,6 +28,9 @@ ORDER: Final = "order"
 ROLES: Final = {RUN: "sample", ORDER: "order"}
 """The roles of columns of runs and orders; one of criteria is a key."""
 _ID: Final = "id"
+_BETWEEN_WORDS: Final = " _-.:/|()[]"
+_SHORTER: Final = 0.25
+"""By which share of its range a scale may end earlier than another and count as the same."""
 
 Key = tuple[str, ...]
 
@@ -92,13 +96,65 @@ def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]
     columns_by_rater: dict[str, list[str]] = {}
     for key, names in columns.items():
         for name in names:
-            words = [part for part in tokens(name) if part not in key]
-            rater = "_".join(words)
-            columns_by_rater.setdefault(rater, []).append(name)
+            columns_by_rater.setdefault(_rater_of(name, key), []).append(name)
+    if any(len(names) != len(columns) for names in columns_by_rater.values()):
+        # `human_tone` and `human_safety_score` are of one rater.
+        columns_by_rater = {}
+        for key, names in columns.items():
+            for name in names:
+                words = _other_words(name, key)
+                rater = "_".join(part for part in words if not matches(part, "part"))
+                columns_by_rater.setdefault(rater, []).append(name)
     for names in columns_by_rater.values():
         if len(names) != len(columns):
             return {}
     return {rater: tuple(names) for rater, names in columns_by_rater.items()}
+
+
+def _rater_of(name: str, key: Key) -> str:
+    """Return the name of a column without the words of its criterion."""
+    words = _other_words(name, key)
+    criterion = r"[\W_]*".join(map(re.escape, key))
+    rater = re.sub(criterion, "", name, flags=re.IGNORECASE).strip(_BETWEEN_WORDS)
+    return rater if tokens(rater) == words else "_".join(words)
+
+
+def _other_words(name: str, key: Key) -> tuple[str, ...]:
+    """Return the words of a name without those of a criterion, which are at an end if
+    they can be.
+    """
+    words = tokens(name)
+    size = len(key)
+    if words[-size:] == key:
+        return words[:-size]
+    if words[:size] == key:
+        return words[size:]
+    return tuple(part for part in words if part not in key)
+
+
+def has_one_scale(stack: Stack, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether all criteria have verdicts on one scale, by the levels that occur.
+
+    A criterion whose highest number is far below that of another may have a shorter scale, and a
+    result of both together would be about the scales.
+    """
+    # (criteria,) the columns of all raters.
+    by_criterion = [*zip(*stack.raters.values(), strict=True)]
+    if all(typed[name].is_numeric for names in by_criterion for name in names):
+        numbers = [
+            [number for name in names for number in typed[name].distinct_numbers]
+            for names in by_criterion
+        ]
+        lowest = min(map(min, numbers))
+        highest = max(map(max, numbers))
+        enough = highest - _SHORTER * (highest - lowest)
+        return all(max(levels) >= enough for levels in numbers)
+    words = [
+        {fold(word) for name in names for word in typed[name].words}
+        for names in by_criterion
+    ]
+    every_word = set().union(*words)
+    return all(2 * len(levels) > len(every_word) for levels in words)
 
 
 def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:

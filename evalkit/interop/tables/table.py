@@ -42,6 +42,7 @@ from evalkit.interop.tables.long_tables import (
     widened,
     with_columns_of_people,
 )
+from evalkit.interop.tables.named_sides import named_sides
 from evalkit.interop.tables.other_readings import check_other_readings
 from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
 from evalkit.interop.tables.parts import (
@@ -50,13 +51,14 @@ from evalkit.interop.tables.parts import (
     judge_columns,
     typed_columns,
 )
-from evalkit.interop.tables.questions import OpenTableError, Role
+from evalkit.interop.tables.questions import OpenTableError, Role, command
 from evalkit.interop.tables.rater_levels import EMPTY_CELL, Space, check_mapped
 from evalkit.interop.tables.rater_questions import ask_about_marks
-from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, NOT_USED
+from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT
 from evalkit.interop.tables.rater_rows import name_raters
 from evalkit.interop.tables.raters import find_raters
 from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
+from evalkit.interop.tables.role_list import listed_roles
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
     ALL_ORDERS,
@@ -149,7 +151,7 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         return _read(parts, where, choices)
     except OpenTableError as question:
         # Roles are listed up to where the question arose, so that it shows what was understood.
-        raise question.with_roles(_listed(parts)) from None
+        raise question.with_roles(listed_roles(parts)) from None
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
@@ -162,7 +164,12 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     join_classes(parts)
     join_votes(parts)
     _check_named(parts, choices.columns.values(), where)
+    sides = named_sides(parts.typed, choices)
+    if sides is not None:
+        choices = sides.chosen(choices)
     parts.roles = fixed_roles(parts.typed, choices)
+    if sides is not None:
+        parts.roles = sides.explained(parts.roles)
     repeats = stack_of_repeats(
         parts.typed, choices, where, compares=compares(parts.by_role())
     )
@@ -233,7 +240,7 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     settings = _settings(parts, space)
     return Table(
         parsed,
-        tuple(_listed(parts)),
+        tuple(listed_roles(parts)),
         tuple(warnings),
         settings,
         choices,
@@ -247,8 +254,16 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
     has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
     columns = stacked(parts.columns, stack, has_id=has_id)
     listed = ", ".join(name for names in stack.raters.values() for name in names)
-    columns.notes.append(f"read as rows by criterion: {listed}")
+    note = f"read as rows by criterion: {listed}"
+    if not (choices.keys or choices.judges or choices.labels):
+        judges = [name for names in stack.judges.values() for name in names[:1]]
+        labels = [name for names in stack.labels.values() for name in names[:1]]
+        options = [word for name in judges for word in ("--judge", name)]
+        options += [word for name in labels for word in ("--label", name)]
+        note += f"; to check '{stack.criteria[0]}' alone: {command(options)}"
+    columns.notes.append(note)
     keys = [name for name in choices.keys if name != ALL_CRITERIA]
+    named_by_user = bool(choices.judges or choices.labels)
     choices = replace(
         choices,
         judges=tuple(stack.judges),
@@ -257,7 +272,15 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
         keys=(*keys, COLUMN),
     )
     table = _read(Parts(columns, typed_columns(columns), []), where, choices)
-    return replace(table, stack=stack)
+    if named_by_user:
+        return replace(table, stack=stack)
+    roles = tuple(
+        replace(role, why="the columns of this rater")
+        if role.column in stack.raters
+        else role
+        for role in table.roles
+    )
+    return replace(table, stack=stack, roles=roles)
 
 
 def _read_repeats(parts: Parts, stack: Stack, where: str, choices: Choices) -> Table:
@@ -646,54 +669,3 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
     if len(parts.keys.unit) > 1 and parts.keys.unit[0] == parts.by_role().get("id"):
         settings.setdefault("scoring", {})["cluster"] = parts.keys.unit[0]
     return settings
-
-
-_TEXT_ROLES: Final = (
-    "prompt",
-    "context",
-    "reference",
-    "response",
-    "response_a",
-    "response_b",
-    "text",
-)
-
-
-def _listed(parts: Parts) -> list[Role]:
-    """Return the role of each column in the order of the table, and why a column is not used."""
-    # Raters are known before they have roles if a question interrupts the reading.
-    role_of = {role.column: role for role in parts.roles}
-    for rater_role, raters in (
-        ("judge", parts.raters.judges),
-        ("label", parts.raters.labels),
-    ):
-        for name, why in raters.items():
-            role_of.setdefault(name, Role(name, rater_role, why))
-    # The columns first, then roles of columns that the reading has dissolved, such as
-    # that of the names of raters.
-    names = [*parts.typed, *(name for name in role_of if name not in parts.typed)]
-    listed = []
-    for name in names:
-        column = parts.typed.get(name)
-        kind = "" if column is None else column.kind
-        role = role_of.get(name)
-        # Texts that are all different look like ids.
-        if role is not None and role.role in _TEXT_ROLES and kind == "id":
-            kind = "text"
-        if role is None and name in parts.slices:
-            role = Role(name, "slice", "results are shown for each")
-        if role is None:
-            why = parts.raters.unused.get(name, _unused_why(name, kind))
-            role = Role(name, NOT_USED, why)
-        listed.append(replace(role, type=kind))
-    return listed
-
-
-def _unused_why(name: str, kind: str) -> str:
-    if kind == "empty":
-        return "empty"
-    if matches(name, "computed"):
-        return "computed by a program"
-    if matches(name, "measured"):
-        return "a measure"
-    return kind

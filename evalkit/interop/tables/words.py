@@ -127,6 +127,19 @@ def begins(name: str, group: str) -> bool:
 
 
 @cache
+def root(part: str) -> str:
+    """Return what forms of the name of a criterion have in common, as `toxic` of
+    `toxicity`; a word that names none is returned as it is.
+    """
+    # `harmless` is the opposite of `harmful`.
+    if "less" in part:
+        return part
+    latin, _ = _nouns("criteria")
+    beginnings = [word for word in latin if part.startswith(word)]
+    return min(beginnings, key=len, default=part)
+
+
+@cache
 def _model_patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in known_words()["models"]["patterns"])
 

@@ -1,0 +1,152 @@
+"""Tables of one kind in all of its spellings: what a person sees at once is read without a question."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from evalkit.interop.tables.fixed_roles import Choices
+from evalkit.interop.tables.questions import OpenTableError
+from evalkit.interop.tables.table import Table, read_table
+from tests.support.thorough import some_of
+
+ROWS = 48
+SCORES = [1 + (5 * i // 3 + i) % 5 for i in range(ROWS)]
+NEAR = [min(5, score + (i % 4 == 0)) for i, score in enumerate(SCORES)]
+FLAGS = [i % 3 > 0 for i in range(ROWS)]
+OTHER_FLAGS = [flag if i % 5 else not flag for i, flag in enumerate(FLAGS)]
+TEXTS = [f"Here is text {i}, with some words of its own." for i in range(ROWS)]
+CRITERIA = (
+    *(("tone", "style"), ("fluency", "relevance", "safety"), ("Helpfulness", "Correctness")),
+    *(("q1", "q2"), ("question 1", "question 2", "question 3"), ("准确性", "流畅性")),
+)
+JUDGES = ("gpt4", "gpt-4o", "claude-3-5-sonnet", "llm", "judge", "AI")
+PEOPLE = ("human", "expert", "annotator", "gold")
+FORMS = (
+    "{rater}_{criterion}",
+    "{criterion}_{rater}",
+    "{rater} {criterion}",
+    "{criterion} ({rater})",
+)
+TWINS = (
+    *(("toxic", "toxicity"), ("faithful", "faithfulness"), ("helpful", "helpfulness")),
+    *(("correct", "correctness"), ("relevant", "relevance"), ("safe", "safety")),
+    *(("coherent", "coherence"), ("grounded", "groundedness"), ("accurate", "accuracy")),
+)
+WRITERS = (
+    ("gpt4", "claude"),
+    ("GPT-4", "Claude"),
+    ("baseline", "ours"),
+    ("old", "new"),
+    ("base", "finetuned"),
+)
+FORMULARS = (
+    ("Timestamp", "How helpful is this answer? (1 = not at all, 5 = very)"),
+    ("Zeitstempel", "Wie gut ist die Antwort? (1 = sehr schlecht, 5 = sehr gut)"),
+    ("Horodateur", "Cette réponse est-elle utile ? [1 = pas du tout, 5 = très]"),
+    ("Marca temporal", "¿Qué tan útil es la respuesta?"),
+)
+
+
+def _read(cells: dict[str, list[Any]]) -> Table:
+    rows = [
+        (f"t:{index}", dict(zip(cells, row, strict=True)))
+        for index, row in enumerate(zip(*cells.values(), strict=True))
+    ]
+    return read_table(rows, "t", Choices())
+
+
+def _of_role(table: Table, role: str) -> list[str]:
+    return [one.column for one in table.roles if one.role == role]
+
+
+@pytest.mark.parametrize(
+    ("criteria", "judge", "person", "form"),
+    some_of([*product(CRITERIA, JUDGES, PEOPLE, FORMS)], 41, rows=True),
+)
+def test_columns_by_rater_and_criterion(criteria, judge, person, form):
+    cells = {"id": [f"c{i}" for i in range(ROWS)]}
+    for shift, criterion in enumerate(criteria):
+        for rater, scores in ((judge, NEAR), (person, SCORES)):
+            cells[form.format(rater=rater, criterion=criterion)] = scores[shift:] + scores[:shift]
+    table = _read(cells)
+    assert len(table.parsed.records) == ROWS * len(criteria)
+    assert table.settings["scoring"] == {"slices": ["criterion"], "cluster": "id"}
+    assert [len(_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("twin", "judge", "scored"), some_of([*product(TWINS, JUDGES, (True, False))], 7, rows=True)
+)
+def test_a_label_named_as_the_judges_criterion(twin, judge, scored):
+    label, criterion = twin
+    column = f"{judge}_{criterion}"
+    verdicts = NEAR if scored else OTHER_FLAGS
+    table = _read({"text": TEXTS, label: FLAGS, column: verdicts})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [label])
+    # A column of people is labeled in the same words.
+    table = _read({"text": TEXTS, f"human_{label}": FLAGS, criterion: verdicts})
+    assert _of_role(table, "judge") == [criterion]
+
+
+@pytest.mark.parametrize(
+    ("writers", "word", "tie"),
+    some_of(
+        [*product(WRITERS, ("response", "answer", "output"), ("tie", "same", "draw"))], 4, rows=True
+    ),
+)
+def test_winners_named_as_the_columns_of_responses(writers, word, tie):
+    words = [*writers, tie]
+    judged = [words[i % 3] for i in range(ROWS)]
+    labeled = [words[(i + (i % 7 == 0)) % 3] for i in range(ROWS)]
+    cells = {f"{name}_{word}": TEXTS[shift:] + TEXTS[:shift] for shift, name in enumerate(writers)}
+    table = _read({"prompt": TEXTS, **cells, "human_winner": labeled, "judge_winner": judged})
+    assert (_of_role(table, "response_a"), _of_role(table, "response_b")) == tuple(
+        [name] for name in cells
+    )
+    assert table.unit == "pair"
+    sides = table.values["judge_winner"]
+    assert [sides[name] for name in words] == ["A", "B", "TIE"]
+
+
+@pytest.mark.parametrize(("first", "question"), FORMULARS)
+def test_the_question_of_a_form_has_labels(first, question):
+    cells = {"id": [f"c{i}" for i in range(ROWS)], question: SCORES, "GPT-4 score": NEAR}
+    times = [f"2026/03/01 10:{i:02d}:11 AM GMT+1" for i in range(ROWS)]
+    table = _read({first: times, **cells})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["GPT-4 score"], [question])
+    # Without the time of a form, the question may be one that a model answered.
+    with pytest.raises(OpenTableError, match="whose are they"):
+        _read(cells)
+
+
+@pytest.mark.parametrize("names", [("da", "xx"), ("first", "final"), ("alpha", "beta")])
+def test_two_scores_of_unknown_names_may_be_those_of_two_raters(names):
+    cells = {f"{name}_score": scores for name, scores in zip(names, (SCORES, NEAR), strict=True)}
+    with pytest.raises(OpenTableError):
+        _read({"text": TEXTS, **cells})
+
+
+def test_thumbs_in_few_rows_correct_no_scores():
+    thumbs = [
+        ("up" if score > 2 else "down") if i % 3 == 0 else None for i, score in enumerate(SCORES)
+    ]
+    table = _read({"text": TEXTS, "llm_judge_score": NEAR, "user_feedback": thumbs})
+    assert _of_role(table, "label") == ["user_feedback"]
+
+
+def test_ids_of_conversations_are_no_responses():
+    texts = {"user_message": TEXTS, "assistant_message": TEXTS[::-1]}
+    cells = {"conversation_id": [f"{i:08x}" for i in range(ROWS)], **texts}
+    table = _read({"id": [*range(ROWS)], **cells, "judge": FLAGS, "human": OTHER_FLAGS})
+    assert _of_role(table, "prompt") == ["user_message"]
+    assert _of_role(table, "response") == ["assistant_message"]
+
+
+def test_classes_predicted_by_the_system_are_no_judge():
+    words = [f"SELECT {i % 9} FROM t" for i in range(ROWS)]
+    cells = {"question": TEXTS, "pred_sql": words, "llm_judge_equivalent": FLAGS}
+    table = _read(cells)
+    assert _of_role(table, "judge") == ["llm_judge_equivalent"]
