@@ -40,7 +40,7 @@ def digest(value: Any) -> str:
 
 def pair_digest(name: str, text: str) -> str:
     """Return `digest([name, text])`, which many texts need, in half the time."""
-    return hashlib.sha256(b"[%b,%b]" % (_text(name), _text(text))).hexdigest()
+    return hashlib.sha256(b"[%b,%b]" % (text_json(name), text_json(text))).hexdigest()
 
 
 def text_digest(text: str) -> str:
@@ -88,7 +88,7 @@ def content_key(
         hashed.update(_message(role, content))
     hashed.update(
         b'],"model":%b,"params":%b,"sample":%d,"v":%d}'
-        % (_text(model), params, sample, KEY_VERSION)
+        % (text_json(model), params, sample, KEY_VERSION)
     )
     return str(hashed.hexdigest())
 
@@ -114,9 +114,9 @@ def _prefix_hash(
     """
     hashed = hashlib.sha256(
         b'{"answer":%b,"api_base":%b'
-        % (answer, b"null" if api_base is None else _text(api_base))
+        % (answer, b"null" if api_base is None else text_json(api_base))
     )
-    hashed.update(b"" if look is None else b',"look":%b' % _text(look))
+    hashed.update(b"" if look is None else b',"look":%b' % text_json(look))
     hashed.update(
         b',"messages":['
         + b"".join(_message(role, content) + b"," for role, content in before)
@@ -125,10 +125,10 @@ def _prefix_hash(
 
 
 def _message(role: str, content: str) -> bytes:
-    return b'{"content":%b,"role":%b}' % (_text(content), _text(role))
+    return b'{"content":%b,"role":%b}' % (text_json(content), text_json(role))
 
 
-def _text(text: str) -> bytes:
+def text_json(text: str) -> bytes:
     """Return a text as canonical JSON, in a third of the time of the standard library."""
     try:
         return to_json(text)

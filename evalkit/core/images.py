@@ -206,7 +206,8 @@ def lacks_images(case: Case) -> bool:
         return True
     if OMITTED in (case.reference or ""):
         return True
-    return any(OMITTED in response.text for response in case.responses)
+    # One text of all is searched in less time than each.
+    return OMITTED in "\n".join([response.text for response in case.responses])
 
 
 def without_images(case: Case) -> Case:

@@ -24,7 +24,7 @@ from evalkit.scoring.search.outcomes import MOMENTS, columns_of
 from evalkit.scoring.slices import Slices
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
 from evalkit.scoring.stats.share_intervals import clopper_pearson
-from evalkit.scoring.stats.statistic import Statistic
+from evalkit.scoring.stats.statistic import Statistic, Table
 
 MOST_STRATA: Final = 50
 MOST_COLUMNS: Final = 2000
@@ -374,10 +374,12 @@ def _within(
     """
     # One column for each used stratum and sum, 0 for other cases. `pooled` splits the totals
     # in this order: strata first, then the sums of each.
+    # There are many, so each is as small as what it is of.
+    summed = Table.of(sums).columns
     columns = [
-        np.where(slices.members[:, stratum], column, 0.0)
+        np.where(slices.members[:, stratum], column, 0)
         for stratum in np.flatnonzero(used)
-        for column in sums.T
+        for column in summed
     ]
     omitted = int((present & ~used).sum())
     in_used = slices.members[:, used].any(axis=1)

@@ -52,8 +52,15 @@ class Table:
     observed: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "observed", self._observed())
+
+    def _observed(self) -> Floats:
+        # Sums of integers are exact, and need no copy of the columns as floats.
+        if all(column.dtype == np.uint8 for column in self.columns):
+            sums = [int(column.sum()) for column in self.columns]
+            return np.array([sums], dtype=np.float64)
         # One row of weights, all 1: the sums over all cases as (1, columns).
-        object.__setattr__(self, "observed", self.totals(np.ones((1, self.cases))))
+        return self.totals(np.ones((1, self.cases)))
 
     @classmethod
     def of(cls, columns: Columns) -> Table:
