@@ -67,6 +67,26 @@ class Columns:
         return Columns(cells, locations, self.notes)
 
 
+def columns_of_table(rows: Rows, where: str) -> Columns:
+    """Return the columns of a whole table.
+
+    Raises:
+        DatasetError: If it has too few rows, no column, or too long cells.
+    """
+    if len(rows) < 2:
+        problem = (
+            "has no rows"
+            if not rows
+            else "has only one row, which shows nothing about a judge"
+        )
+        remedy = "use a table with one row for each verdict"
+        raise DatasetError(problem, where=where, remedy=remedy)
+    if not any(row for _, row in rows):
+        problem = "has rows without any column"
+        raise DatasetError(problem, where=where, remedy="check the file")
+    return columns_of(rows)
+
+
 def columns_of(rows: Rows) -> Columns:
     """Return a table's columns, each with a name on one line.
 

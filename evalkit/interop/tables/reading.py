@@ -31,11 +31,11 @@ from evalkit.interop.import_cases import to_cases
 from evalkit.interop.import_file import imported
 from evalkit.interop.layouts.judgment_files import rows_of
 from evalkit.interop.layouts.records import NONE, ImportedJudgments
-from evalkit.interop.tables.columns import Rows
+from evalkit.interop.tables.columns import Rows, columns_of_table
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.rater_roles import NOT_USED
-from evalkit.interop.tables.table import Table, read_table
-from evalkit.interop.tables.tried_answers import with_commands
+from evalkit.interop.tables.table import Table, read_columns, read_table
+from evalkit.interop.tables.tried_answers import MOST_ROWS, with_commands
 
 UNNAMED = "human"
 """The annotator of a label column that names none."""
@@ -140,10 +140,14 @@ def import_table(
         OpenTableError: If two readings differ in what would be concluded.
         DatasetError: If it has no verdicts, or differs from the reading.
     """
+    first_rows = rows[:MOST_ROWS]
     try:
-        table = read_table(rows, where, choices)
+        columns = columns_of_table(rows, where)
+        # Rows take more memory than columns, and are not held while those are read.
+        del rows
+        table = read_columns(columns, where, choices)
     except ConfigError as error:
-        raise with_commands(error, rows, where, choices) from None
+        raise with_commands(error, first_rows, where, choices) from None
     if choices.reading is not None:
         check_same(choices.reading, table, where)
     return imported(table.parsed, "table", path), table

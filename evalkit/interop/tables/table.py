@@ -11,7 +11,7 @@ from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.interop.layouts.layouts import Unit, is_swapped
 from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.columns import Rows, columns_of
+from evalkit.interop.tables.columns import Columns, Rows, columns_of_table
 from evalkit.interop.tables.confidences import find_confidence
 from evalkit.interop.tables.contradictions import (
     EACH_ROW,
@@ -112,29 +112,27 @@ class Table:
 
 
 def read_table(rows: Rows, where: str, choices: Choices) -> Table:
-    """Return the records of a table.
-
-    Args:
-        rows: Its rows with their locations.
-        where: Its name.
-        choices: The user's choices.
+    """Return the records of a table; see `read_columns`.
 
     Raises:
         OpenTableError: If two readings differ in what would be concluded.
         DatasetError: If it has too few rows, or no verdicts.
     """
-    if len(rows) < 2:
-        problem = (
-            "has no rows"
-            if not rows
-            else "has only one row, which shows nothing about a judge"
-        )
-        remedy = "use a table with one row for each verdict"
-        raise DatasetError(problem, where=where, remedy=remedy)
-    if not any(row for _, row in rows):
-        problem = "has rows without any column"
-        raise DatasetError(problem, where=where, remedy="check the file")
-    columns = columns_of(rows)
+    return read_columns(columns_of_table(rows, where), where, choices)
+
+
+def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
+    """Return the records of a table.
+
+    Args:
+        columns: Its columns.
+        where: Its name.
+        choices: The user's choices.
+
+    Raises:
+        OpenTableError: If two readings differ in what would be concluded.
+        DatasetError: If it has no verdicts.
+    """
     # Names in the table are on one line, so names with line breaks could not match.
     choices = choices.on_one_line()
     if choices.reading is not None and choices.reading.stacked:

@@ -20,7 +20,7 @@ from evalkit.interop.tables.questions import (
 from evalkit.interop.tables.rater_levels import UnknownWordError
 from evalkit.interop.tables.table import read_table
 
-_MOST_ROWS: Final = 2000
+MOST_ROWS: Final = 2000
 """The rows from the beginning of a table with which answers are tried."""
 _MOST_COLUMNS: Final = 12
 _MOST_ANSWERS: Final = 4
@@ -38,20 +38,19 @@ def with_commands(
 
     Args:
         error: A question about a table, or its refusal.
-        rows: The rows of the table.
+        rows: The first rows of the table, at most `MOST_ROWS`.
         where: Its name.
         choices: The user's choices.
     """
     is_open = isinstance(error, OpenTableError | UnreadColumnsError)
     if not is_open or choices.reading is not None or choices.answers:
         return error
-    sample = rows[:_MOST_ROWS]
     offered = error.answers if isinstance(error, OpenTableError) else ()
     try:
-        answers = _tried(offered, error, sample, where, choices)
+        answers = _tried(offered, error, rows, where, choices)
         if not answers:
-            likely = _likely_answers(typed_columns(columns_of(sample)), choices)
-            answers = _tried(likely, error, sample, where, choices)[:_MOST_ANSWERS]
+            likely = _likely_answers(typed_columns(columns_of(rows)), choices)
+            answers = _tried(likely, error, rows, where, choices)[:_MOST_ANSWERS]
     except UnknownWordError as unknown:
         return unknown
     if not answers:

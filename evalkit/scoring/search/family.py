@@ -128,7 +128,7 @@ def compare_slices(
     return FamilyTest(enough, units, by_slice, p, float(critical))
 
 
-def _sums(members: Bools, values: Floats) -> Floats:
+def _sums(members: Bools, values: Floats, levels: Floats | None = None) -> Floats:
     """Return the sums of the values of the rows of each hypothesis or slice, in blocks of rows.
 
     Dense sums need no SciPy, whose import takes as long as the whole search of a small table.
@@ -136,6 +136,7 @@ def _sums(members: Bools, values: Floats) -> Floats:
     Args:
         members: (hypotheses, rows) the rows of each.
         values: (rows,) or (rows, columns) the values.
+        levels: the different values, if `values` has the index of each.
     """
     sums = np.zeros((len(members), *values.shape[1:]))
     hypotheses, rows = members.shape
@@ -143,7 +144,10 @@ def _sums(members: Bools, values: Floats) -> Floats:
     for start in range(0, rows, step):
         block = slice(start, start + step)
         inside = members[:, block].astype(np.float64)
-        sums += inside @ values[block]
+        rows_of_block = values[block]
+        if levels is not None:
+            rows_of_block = levels[rows_of_block]
+        sums += inside @ rows_of_block
     return sums
 
 
@@ -284,17 +288,25 @@ def _permuted(
             inside_share = inside / len(rows)
             outside_share = 1 - inside_share
             variance += spread * inside * outside_share
+    # Few residuals with one label differ: what is permuted is the index of each, a byte.
+    different = [_different(residuals[rows]) for rows in strata]
     blocks = []
     step = max(1, CHUNK // max(len(residuals), len(tested.slices)))
     for start in range(0, draws, step):
         width = min(step, draws - start)
-        shuffled = np.empty((len(residuals), width))
-        for rows in strata:
-            copies = np.broadcast_to(residuals[rows], (width, len(rows)))
+        totals = np.zeros((len(tested.slices), width))
+        for rows, (levels, indices) in zip(strata, different, strict=True):
+            copies = np.broadcast_to(indices, (width, len(rows)))
             permuted = generator.permuted(copies, axis=1)
-            shuffled[rows] = permuted.T
-        blocks.append(_sums(tested.members, shuffled))
+            totals += _sums(tested.members[:, rows], permuted.T, levels)
+        blocks.append(totals)
     return blocks, variance
+
+
+def _different(values: Floats) -> tuple[Floats, Ints]:
+    """Return the different values, and the index of each value among them."""
+    levels, indices = np.unique(values, return_inverse=True)
+    return levels, indices.astype(np.min_scalar_type(len(levels)))
 
 
 def _flipped(
