@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom, permutation_test
 
-from evalkit.config import GateConfig, ScoringConfig
+from evalkit.config import GateConfig, RunConfig, ScoringConfig
 from evalkit.core.checklists import read_items
 from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
@@ -18,6 +18,7 @@ from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import sentence
 from evalkit.report.findings.places import places_text
 from evalkit.scoring.decision import SCORES, Decision, Where, decide
+from evalkit.scoring.decision.where import places as places_not_trusted
 from evalkit.scoring.gate_rules import Gate, judge_decision
 from evalkit.scoring.labels import LabelWeights
 from evalkit.scoring.pipeline import score_run
@@ -44,6 +45,7 @@ from evalkit.scoring.search.missing import log_upper_tail, missing_in
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
 from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.search.unlabeled import unlabeled_slices
 from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values
 from evalkit.scoring.stats.agreement_formulas import kappa
@@ -1137,6 +1139,102 @@ def test_a_slice_in_which_answers_are_missing_is_named():
     assert re.search(r"where language is de, \d\d% \[.*\] of 100 labeled responses", english)
     assert "language 为 de" in chinese
     assert "没有结论" in chinese
+
+
+def labels_elsewhere(labeled, values=None, lost=None):
+    """Return what is found about a judge that is right in 400 cases, of which these have labels."""
+    rows = np.flatnonzero(labeled)
+    codes = rows % 2
+    every = np.ones(len(rows), dtype=bool)
+    unread = ~every if lost is None else lost[rows]
+    tally = Tally(rows, 400)
+    table = Confusion.of(tally, codes, codes, every & ~unread, unread, (0, 1))
+    statistics = {"agreement/kappa": table.statistic("agreement/kappa", kappa)}
+    if unread.any():
+        columns = np.zeros((4, 400))
+        columns[1, rows] = ~unread
+        columns[3, rows] = 1
+        name = "decision/lean/class/a"
+        statistics[name] = Statistic(name, [*columns], lambda totals: totals[:, 0], n=400)
+    if values is None:
+        values = ["de" if number % 4 == 1 else "en" for number in range(400)]
+    topics = SearchedColumns((column(values, "language"),))
+    found = search_slices(SCORING, topics, statistics, TRUSTED, Clusters.each(400))
+    return {name: one for name, one in found.items() if name.startswith("decision/where/")}
+
+
+def test_a_slice_without_labels_is_named_whatever_the_judge_is_like_elsewhere():
+    number = np.arange(400)
+    german = number % 4 == 1
+    few = german & (number < 20)
+    found = labels_elsewhere(~german | few)
+    share = found["decision/where/language/de"]
+    assert (share.value, share.n) == (0.05, 100)
+    decision = replace(TRUSTED, where=tuple(places_not_trusted(found, "single")))
+    assert [where.allows for where in decision.where] == ["unknown"]
+    english, chinese = in_every_language(places_text(decision))
+    assert english == "not where language is de: 5 of 100 have a label"
+    assert "100 条中只有 5 条有标注" in chinese
+    # Labels of all cases, of a random part, or without a verdict.
+    everywhere = np.ones(400, dtype=bool)
+    assert labels_elsewhere(everywhere) == labels_elsewhere(number % 3 == 0) == {}
+    assert labels_elsewhere(everywhere, lost=german) == {}
+
+
+@given(st.data())
+def test_a_slice_without_labels_has_fewer_than_chance_explains(data):
+    size = data.draw(st.integers(20, 60))
+    labeled = np.array(data.draw(st.lists(st.booleans(), min_size=120, max_size=120)))
+    labeled[:size] &= data.draw(st.booleans())
+    in_rows = np.arange(120) < size
+    # Not one after the other, as rows that a column numbers are.
+    order = np.random.default_rng(1).permutation(120)
+    members = np.stack([in_rows[order], ~in_rows[order]], axis=1)
+    has_label = labeled[order]
+    slices = Slices("language", ("de", "en"), members)
+    rows = np.flatnonzero(has_label)
+    found = list(unlabeled_slices([slices], rows, Clusters.each(120), 0.95))
+    expected = [
+        int(inside.sum())
+        for inside in members.T
+        if inside.sum() >= 30
+        and (inside & has_label).sum() < 10
+        and hypergeom.cdf((inside & has_label).sum(), 120, has_label.sum(), inside.sum()) <= 0.025
+    ]
+    assert [one.cases for one in found] == sorted(expected, reverse=True)
+    # Of cases that are all one cluster or another, only clusters are counted.
+    halves = Clusters(120, 2, (np.arange(120) % 2).astype(np.int64))
+    assert not list(unlabeled_slices([slices], rows, halves, 0.95))
+
+
+def test_bins_of_numbers_that_count_the_rows_may_have_no_labels():
+    number = np.arange(400)
+    halves = np.stack([number < 200, number >= 200], axis=1)
+    counted_rows = Slices("row", ("0..199", "200..399"), halves, ((None, 200), (200, None)))
+    mixed = np.random.default_rng(2).permutation(400)
+    price = replace(counted_rows, column="price", members=halves[mixed])
+    for slices, count in ((counted_rows, 0), (price, 1)):
+        labeled = np.flatnonzero(slices.members[:, 0])
+        found = [*unlabeled_slices([slices], labeled, Clusters.each(400), 0.95)]
+        assert len(found) == count
+
+
+@pytest.mark.parametrize("responses", [60, 200])
+def test_scores_of_several_systems_are_not_missing(responses):
+    generator = np.random.default_rng(responses)
+    cases = []
+    judgments = []
+    for number in range(responses):
+        grade = float(generator.integers(1, 6))
+        score = float(np.clip(grade + generator.integers(-1, 2), 1, 5))
+        response = Response(f"answer {number}", "wxyz"[number % 4], grade=grade)
+        cases.append(Case(f"c{number}", f"question {number}", (response,)))
+        judged = Judgment(f"c{number}", (0,), (0,), 0, "m", "ok", criteria={"quality": score})
+        judgments.append(judged)
+    single = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+    config = {**single, "judge": {"model": "m"}, "criteria": [{"name": "quality"}]}
+    metrics = score_run(RunConfig.model_validate(config), cases, judgments).metrics
+    assert not [name for name in metrics if name.startswith("decision/missing_where/")]
 
 
 def test_the_place_in_which_answers_are_missing_is_cut_by_labeled_cases():

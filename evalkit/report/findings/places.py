@@ -16,7 +16,15 @@ from evalkit.core.translation import (
 )
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import Finding, finding
-from evalkit.scoring.decision import Decision, Metrics, Where, known, searched, stratum
+from evalkit.scoring.decision import (
+    LABELED_SHARE,
+    Decision,
+    Metrics,
+    Where,
+    known,
+    searched,
+    stratum,
+)
 from evalkit.scoring.search import BOTH, CROSS, PLACE
 from evalkit.scoring.slices import NO_VALUE
 
@@ -73,6 +81,14 @@ def places_text(decision: Decision) -> Text:
 
 
 def _place(where: Where) -> Text:
+    if where.shown_by == LABELED_SHARE:
+        share = where.metric.value or 0.0
+        return gettext(
+            "{slice}: {labeled:,} of {n:,} have a label",
+            slice=slice_text(where.column, where.value),
+            labeled=round(share * where.metric.n),
+            n=where.metric.n,
+        )
     return gettext(
         "{slice}: {evidence} of {n:,}",
         slice=slice_text(where.column, where.value),

@@ -83,6 +83,7 @@ from evalkit.scoring.decision.thresholds import (
 )
 from evalkit.scoring.decision.where import (
     FOLLOWS,
+    LABELED_SHARE,
     LEAN_WHERE,
     MISSING_WHERE,
     SPREAD_WHERE,
@@ -119,6 +120,7 @@ __all__ = [
     "ITEM_KAPPA",
     "KAPPA",
     "LABELED_GAP",
+    "LABELED_SHARE",
     "LABELS_NEEDED",
     "LABEL_RATE",
     "LEAN",

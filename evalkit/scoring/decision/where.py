@@ -20,6 +20,8 @@ MISSING_WHERE: Final = "decision/missing_where/"
 """Prefix of the share of missing answers in the slice that has far more of them than
 other cases.
 """
+LABELED_SHARE: Final = "labels/share"
+"""What shows that a slice has hardly any labels: the share of its cases that have one."""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
 LONGER: Final = "longer_response"

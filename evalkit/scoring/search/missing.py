@@ -15,6 +15,8 @@ from evalkit.scoring.stats.statistic import Statistic
 
 MATERIAL: Final = 0.1
 """A slice is named if so much more of it is missing than of the other cases."""
+OF_ALL: Final = tuple(f"{LEAN}{subject}" for subject in ("a", "class/", "met", "score"))
+"""Leans of all units. That of a system compares its units with those of the others."""
 
 
 def missing_in(
@@ -102,8 +104,8 @@ def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:
 
 
 def cases_to_answer(statistics: Mapping[str, Statistic]) -> Ints | None:
-    """Return the numbers of the labeled cases, answered or not; `None` if that is not known."""
-    counted = _counts(statistics)
+    """Return the numbers of the labeled cases, answered or not; `None` if no answer is missing."""
+    counted = _labeled_and_read(statistics)
     if counted is None:
         return None
     labeled, _ = counted
@@ -114,11 +116,24 @@ def _counts(statistics: Mapping[str, Statistic]) -> tuple[Floats, Floats] | None
     """Return the labeled units of each case, and those without a verdict; `None` if a
     case has several of them.
     """
+    counted = _labeled_and_read(statistics)
+    if counted is None:
+        return None
+    labeled, read = counted
+    if labeled.max(initial=0) > 1:
+        return None
+    return labeled, labeled - read
+
+
+def _labeled_and_read(
+    statistics: Mapping[str, Statistic],
+) -> tuple[Floats, Floats] | None:
+    """Return the labeled units of each case, and those with a verdict; `None` if no
+    labeled unit lacks one.
+    """
     for name, statistic in statistics.items():
         # Verdicts, their number, labels, and their number: a lean where some verdict is missing.
-        if name.startswith(LEAN) and len(statistic.table.columns) == 4:
+        if name.startswith(OF_ALL) and len(statistic.table.columns) == 4:
             _, read, _, labeled = columns_of(statistic).T
-            if labeled.max(initial=0) > 1:
-                return None
-            return labeled, labeled - read
+            return labeled, read
     return None

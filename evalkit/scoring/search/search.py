@@ -17,6 +17,7 @@ from evalkit.scoring.decision import (
     FEW,
     FLOOR,
     FOLLOWS,
+    LABELED_SHARE,
     LEAN_WHERE,
     SLOPE,
     SLOPES,
@@ -37,10 +38,11 @@ from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_
 from evalkit.scoring.search.places import places, runs_of_parts
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
+from evalkit.scoring.search.unlabeled import unlabeled_slices
 from evalkit.scoring.search.variation import Groups, varying
 from evalkit.scoring.slice_metrics import part_of
 from evalkit.scoring.slices import Slices, slice_name
-from evalkit.scoring.stats.arrays import Bools
+from evalkit.scoring.stats.arrays import Bools, round_metric
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Statistic
@@ -184,6 +186,11 @@ def _flat(
 def _facts(slices: _FlatSlices, index: int) -> JsonObject:
     """Return which cases are in a slice."""
     column, number = slices.of[index]
+    return _facts_of(column, number)
+
+
+def _facts_of(column: Slices, number: int) -> JsonObject:
+    """Return which cases are in a slice of a column."""
     facts: JsonObject = {"column": column.column, "value": column.values[number]}
     if column.ends:
         start, end = column.ends[number]
@@ -197,7 +204,12 @@ def _facts(slices: _FlatSlices, index: int) -> JsonObject:
 def _name(slices: _FlatSlices, index: int) -> str:
     """Return a slice as names of metrics have it."""
     column, number = slices.of[index]
-    name = slice_name(column.column, column.values[number], "")
+    return _named(column.column, column.values[number])
+
+
+def _named(column: str, value: str) -> str:
+    """Return a value of a column as names of metrics have it."""
+    name = slice_name(column, value, "")
     return name.removeprefix("slice/").rstrip("/")
 
 
@@ -323,10 +335,31 @@ class _Judge:
             metrics[metric.name] = metric
             remaining &= ~slices.members[:, index]
             tested = self._test(slices, remaining)
+        metrics |= self.unlabeled(slices)
         if decision.use == "rates_corrected":
             metrics |= self._shifted(slices, tested, remaining)
         if decision.use != "single":
             metrics |= self._rescaled(slices, tested, remaining)
+        return metrics
+
+    def unlabeled(self, slices: _FlatSlices) -> dict[str, Metric]:
+        """Return the slices about which the labels say nothing, as they are of other cases."""
+        to_answer = cases_to_answer(self.statistics)
+        labeled = np.unique(self.outcomes.case)
+        if to_answer is not None:
+            labeled = np.union1d(labeled, to_answer)
+        metrics = {}
+        confidence = self.scoring.confidence
+        for unlabeled in unlabeled_slices(
+            slices.columns, labeled, self.clusters, confidence
+        ):
+            facts = _facts_of(unlabeled.slices, unlabeled.number)
+            facts |= {"allows": "unknown", "metric": LABELED_SHARE}
+            value = unlabeled.slices.values[unlabeled.number]
+            name = WHERE + _named(unlabeled.slices.column, value)
+            share = round_metric(unlabeled.labeled / unlabeled.cases)
+            note = json.dumps(facts, ensure_ascii=False)
+            metrics[name] = Metric(name, share, n=unlabeled.cases, note=note)
         return metrics
 
     def unanswered(self, slices: _FlatSlices) -> dict[str, Metric]:
