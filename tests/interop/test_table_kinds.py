@@ -137,6 +137,29 @@ def test_thumbs_in_few_rows_correct_no_scores():
     assert _of_role(table, "label") == ["user_feedback"]
 
 
+@pytest.mark.parametrize("true", ["true", "actual", "correct"])
+@pytest.mark.parametrize("predicted", ["pred", "predicted"])
+def test_true_classes_are_the_labels_of_predicted_ones(true, predicted):
+    words = ("billing", "refund", "login", "other")
+    given = [words[i * 7 % 4] for i in range(ROWS)]
+    said = [word if i % 6 else words[(i + 1) % 4] for i, word in enumerate(given)]
+    table = _read({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
+    assert _of_role(table, "judge") == [f"{predicted}_intent"]
+    assert _of_role(table, "label") == [f"{true}_intent"]
+
+
+@pytest.mark.parametrize("decimals", [1, 3])
+def test_criteria_of_a_tool_are_those_of_one_judge(decimals):
+    names = ("Groundedness", "Answer Relevance", "Context Relevance")
+    cells = {
+        name: [round((i * step % ROWS) / ROWS, decimals) for i in range(ROWS)]
+        for name, step in zip(names, (7, 11, 13), strict=True)
+    }
+    table = _read({"input": TEXTS, "output": TEXTS[::-1], **cells})
+    assert _of_role(table, "criterion's score") == [*names]
+    assert not _of_role(table, "label")
+
+
 def test_ids_of_conversations_are_no_responses():
     texts = {"user_message": TEXTS, "assistant_message": TEXTS[::-1]}
     cells = {"conversation_id": [f"{i:08x}" for i in range(ROWS)], **texts}

@@ -4,7 +4,7 @@ or a label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
@@ -24,6 +24,8 @@ _PAIR: Final = 2
 _WORDS_OF_SENTENCE: Final = 4
 _SUBMITTED: Final = word_group("submitted")
 """Names of the column of a form with the time of each answer."""
+_TRUE: Final = word_group("true_class")
+_PREDICTED: Final = word_group("predicted_class")
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
@@ -192,6 +194,21 @@ def is_form(typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether a table is the export of a form: its first column is when people answered."""
     first = next(iter(typed), "")
     return fold(first) in _SUBMITTED and typed[first].kind == "time"
+
+
+def is_true_class(name: str, names: Iterable[str]) -> bool:
+    """Return whether a column is named as what another one predicts: `true_intent` next to
+    `predicted_intent`.
+    """
+    first, *what = tokens(name) or ("",)
+    if first not in _TRUE or not what:
+        return False
+    return any(
+        tokens(other)[:1] != ()
+        and tokens(other)[0] in _PREDICTED
+        and [*tokens(other)[1:]] == what
+        for other in names
+    )
 
 
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:

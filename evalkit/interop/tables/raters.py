@@ -37,6 +37,7 @@ from evalkit.interop.tables.likely_raters import (
     is_form,
     is_question,
     is_score,
+    is_true_class,
     judges_like,
     same_words,
     tells_a_fault,
@@ -134,6 +135,7 @@ def find_raters(
         for name in free
         if name not in raters.judges
         and name not in raters.labels
+        and name not in raters.criteria
         and name not in raters.unused
     ]
     _assign_unknown(unknown, typed, raters, choices, {*taken}, where)
@@ -172,7 +174,7 @@ def _assign(
         role, clear = strength(name)
         if clear > 1:
             by_role[role].append((clear, name))
-        elif clear == 1 or has_human_twin(name, typed):
+        elif clear == 1 or has_human_twin(name, typed) or is_true_class(name, names):
             weak.append(name)
     humans = [name for clear, name in by_role["label"] if clear > 2]
     plain = [name for clear, name in by_role["label"] if clear == 2]
@@ -290,6 +292,7 @@ def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None
             (base_name and base_name in machines)
             or _is_vote(name, raters.judges)
             or _is_judged(base_name, [*raters.judges])
+            or is_true_class(name, raters.judges)
         ):
             raters.labels[name] = "the same name as the judge"
 
