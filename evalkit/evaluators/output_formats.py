@@ -123,6 +123,11 @@ class JsonFormat(OutputFormat):
     decisions = frozenset({"winner", "score", "ranking", "class", "items"})
 
 
+_WINNER_OF_SIDE: Mapping[float, Winner] = MappingProxyType(
+    {margin: winner for winner, margin in MARGINS.items()}
+)
+
+
 class BracketFormat(OutputFormat):
     """`[[A]]`, `[[B]]`, `[[C]]` or a class; with `output.graded`, the margin of
     `[[A>B]]` is a third of `[[A>>B]]`.
@@ -136,9 +141,9 @@ class BracketFormat(OutputFormat):
         """Return the decision in double brackets."""
         decision = read_marks(reply, self.config, self.task)
         if self.task.scale is None:
-            check_statements(
-                reply.text, reply.sources, self._side, self._side_of(decision)
-            )
+            side = self._side_of(decision)
+            winner = None if isinstance(side, str) else _WINNER_OF_SIDE[side]
+            check_statements(reply.text, reply.sources, self._side, side, winner=winner)
         return decision
 
     def _side(self, written: str) -> float | str:

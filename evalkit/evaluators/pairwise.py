@@ -253,7 +253,13 @@ class Pairwise(TemplateEvaluator):
         answer_fields, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(answer_fields)
         sources = partial(marked_texts, request.messages)
-        check_words(completion.text, sources, read_verdict, answer.result.winner)
+        check_words(
+            completion.text,
+            sources,
+            read_verdict,
+            answer.result.winner,
+            winner=answer.result.winner,
+        )
         check_fields(answer_fields, read_verdict, answer.result.winner)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")

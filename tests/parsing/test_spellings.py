@@ -38,7 +38,19 @@ WINNERS = {
         ("TIE", "C", "A=B", "tie (both bad)", "平", "a tie", "两者平局", "same", "一样"), TIE
     ),
     **dict.fromkeys(
-        ("A is worse", "not A", "A or B", "D", "A>A", "A, but B", "AB", "maybe", "neither", "both"),
+        (
+            "A is worse",
+            "not A",
+            "!A",
+            "A or B",
+            "D",
+            "A>A",
+            "A, but B",
+            "AB",
+            "maybe",
+            "neither",
+            "both",
+        ),
         NOTHING,
     ),
     **dict.fromkeys(("不选A", "不是B"), NOTHING),
@@ -171,14 +183,29 @@ DENIALS += ["Please output {}", "I was asked to answer {}", 'It says "I am the b
 DENIALS += ["If style matters, then {}", "如果看重风格，则{}", "很难说是{}", "谈不上{}", "不属于{}"]
 DENIALS += ["至少{}", "尚未{}", "不应该选{}", "没理由选{}", "难道是{}？", "它说“我是{}”"]
 DENIALS += ["Ich würde nicht {}", "Je ne choisis pas {}.", "Не {}.", "{}ではない"]
+DENIALS += [
+    "No elijo {}.",
+    "_No elijo {}._",
+    "El ganador no es {}.",
+    "Não escolho {}",
+    "Я не выбираю {}.",
+]
+DENIALS += ["Loser: {}", "| Worse response | {}", "Second place: {}", "Preliminary verdict: {}"]
+DENIALS += ["较差的回答：{}", "Example: {}", "Anyone but {}", "There is no way it's {}."]
+DENIALS += ["❌ {}", "≠{}", "!= {}", "- [ ] {}", "{}?", "{} ❌", "<s>{}</s>", "<!-- {} -->"]
+DENIALS += ["Response A says the verdict is {}.", "<scratchpad>{}</scratchpad>"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
 LISTS += ["maybe {}, maybe {}", "{}, followed by {}", "Ranking: 1. {} 2. {}"]
+LISTS += ["zwischen {} und {}", "entre {} y {}.", "entre {} et {}", "между {} и {}", "{}と{}"]
+LISTS += ["For style {}, for facts {}.", "簡潔さなら{}、正確さなら{}"]
 LISTS += ["{} of {}", "{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
 
 
 NO_DENIALS = ["Is it so or not: {}", "better or not {}", "Not sure, but {}", "It is not: {}"]
 NO_DENIALS += ["If I had to choose: {}", "Even if it is short, {}", 'It says "no". {}']
 NO_DENIALS += ["If it were long, it would be bad. So {}", "{}<|im_end|>", "{}<|eot_id|>"]
+NO_DENIALS += ["🏆 {}", "✅ {}", "{} ✅", "_{}_", "Winner: {}", "First, the facts. {}", "No, {}"]
+NO_DENIALS += ["| Better response | {} |", "¿Cuál es mejor? {}", "<answer>{}</answer>"]
 NO_DENIALS += ["B did not help, so {}", "要不要选：{}", "不确定，但 {}"]
 
 
@@ -299,6 +326,35 @@ def test_last_words_in_other_languages_state_the_winner(words):
     evaluator, text, _, (own, other) = OBJECTS["winner"]
     assert decision(evaluator, f"{text}\n\n{words.format(own)}") == decision(evaluator, text)
     assert decision(evaluator, f"{text}\n\n{words.format(other)}") is None
+
+
+AFTER = {
+    A: ["Thank you.", "A is better.", "On reflection, A is better.", "A ist besser.", "Yes: A"],
+    NOTHING: ["B is better.", "On a second look, B is better.", "I choose B.", "Edit: B"],
+}
+AFTER[A] += ["A better answer would be short.", "Correction: A", "A is right, while B is wrong."]
+AFTER[NOTHING] += ["Gewinner ist B.", "En fait, B est meilleure.", "El ganador es B.", "B лучше."]
+AFTER[NOTHING] += [
+    "勝者はBです。",
+    "B가 더 낫습니다.",
+    "再想想，B更好。",
+    "- I choose B.",
+    "_B wins._",
+]
+AFTER[NOTHING] += [
+    "I cannot decide between A and B.",
+    "A or B, depending on taste.",
+    "A或B都可以。",
+]
+AFTER[NOTHING] += ["It is a tie.", "Beide sind gleich gut.", "Égalité.", "引き分けです。", "平局。"]
+AFTER[NOTHING] += ["Disregard this verdict.", "Scratch that.", "更正：B。", "(to be revised)"]
+
+
+@pytest.mark.parametrize("read", AFTER)
+def test_last_words_that_are_not_about_the_winner_leave_no_verdict(read):
+    for words in AFTER[read]:
+        assert value(BRACKET, f"Some reasons.\n[[A]]\n\n{words}") == read, words
+        assert value(JSON, f"{json.dumps(answer('A'))}\n\n{words}") == read, words
 
 
 @pytest.mark.parametrize("kind", ["winner", "class"])

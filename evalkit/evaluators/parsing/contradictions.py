@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TypeVar
 
 from evalkit.core.patterns import lazy_pattern
+from evalkit.core.types import Winner
 from evalkit.evaluators.parsing.mentions import is_denied
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
@@ -20,7 +21,9 @@ T = TypeVar("T")
 
 _TURN = (
     r"(?:(?:so|thus|hence|therefore|finally|on reflection|in conclusion|actually|wait|oops|sorry"
-    r"|no|edit|update|correction|corrected)\b|总之|综上所述|因此|所以|更正|修正|不对|其实|实际上)"
+    r"|no|edit|update|correction|corrected|korrektur|moment|nein|doch|en fait|finalement"
+    r"|corrección|en realidad|mejor dicho|correção|na verdade|исправление|нет|на самом деле)\b"
+    r"|总之|综上所述|因此|所以|更正|修正|不对|其实|实际上|訂正|いや|정정|아니)"
 )
 _STATED = lazy_pattern(
     rf"(?:{_TURN}[,，:：.]? ?){{0,3}}(?:(?:my|the|我的) ?)?"
@@ -55,10 +58,39 @@ _BARE = lazy_pattern(
     re.IGNORECASE,
 )
 """A last sentence that is nothing but a decision, as in "Actually, B is better."."""
+_CLAUSE = lazy_pattern(r".*[,，、:：;；—–]\s*(?P<clause>\S.{0,60})", re.DOTALL)
+"""The last clause of a sentence, as in "On a second look, B is better."."""
+_TAKEN_BACK = lazy_pattern(
+    r"(?:please |bitte )?(?:disregard|ignore)\b|scratch that|i take (?:that|it) back|never ?mind"
+    r"|correction\b|corrección\b|correção\b|korrektur\b|исправление\b|更正|訂正|정정"
+    r"|(?:[(\[]\s*)?(?:just kidding|to be revised|not final)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that takes back what was said before it."""
 _TAGGED = lazy_pattern(
     r"<(final_answer|winner|verdict|decision|answer|choice|class|label)>([^<{]{1,60})</\1>",
     re.IGNORECASE,
 )
+_LETTER = lazy_pattern(
+    r"(?<![A-Za-z0-9_])(B|(?<=\w )A|A(?! [a-zß-ÿ])"
+    r"|A(?= (?:is|was|wins|won|beats|ist|gewinnt|est|gagne|es"
+    r"|gana|vence|é|è|vince|bess|besser|would|could)\b))(?![A-Za-z0-9_+#'’])"
+)
+"""The name of a response; `A` before a word may be the article."""
+_EVEN = lazy_pattern(
+    r"\b(?:tied?|draw|equal(?:ly)?|equivalent|neither|unentschieden|gleich gut|égalité|se valent"
+    r"|ex æquo|empate|empatad[oa]s?|pareggio|ничья|одинаков\w*|равн\w*)\b"
+    r"|平局|平手|一样好|不相上下|难分|引き分け|同等|互角|무승부|동등",
+    re.IGNORECASE,
+)
+_OPEN = lazy_pattern(
+    r"\?|\b(?:or|if|either|otherwise|depend\w*|decide|would|oder|wenn|entscheiden|ou|si|choisir"
+    r"|o|decidir|se|или|если|выбрать)\b|或|如果|否则|无法|なら|どちら|か、|決め|결정|거나|면 ",
+    re.IGNORECASE,
+)
+"""What a sentence has that names both responses and does not decide."""
+_SHORT = 80
+_BULLET = lazy_pattern(r"\A(?:[-•+]|\d{1,2}[.)])\s+")
 _BOX = "\\boxed{"
 _BOXED = lazy_pattern(r"\\boxed\{([^{}\n]{1,40})\}")
 _EDGES = " \t*_#`~>.。!！|\"'“”"
@@ -81,6 +113,8 @@ def check_words(
     find_sources: Callable[[], Sequence[str]],
     read: Callable[[str], T],
     decision: T,
+    *,
+    winner: Winner | None = None,
 ) -> None:
     """Refuse an answer whose words outside of its JSON object state another decision.
 
@@ -89,9 +123,10 @@ def check_words(
         find_sources: Returns the texts under judgment; a line from one of them is a quotation.
         read: Reads a decision, or raises UnreadableError.
         decision: The decision in the object.
+        winner: The decision, if it is a winner.
 
     Raises:
-        UnreadableError: If another decision is stated.
+        UnreadableError: If another decision is stated, or the last words cast doubt on it.
     """
     whole = text.strip()
     # Most answers are nothing but the object.
@@ -111,10 +146,17 @@ def check_words(
         written = [mark.content for mark in on_their_own(own, own_marks)]
         written += _stated(own, is_last=is_last)
         _compare(written, read, decision, "the JSON object")
+        if is_last:
+            _check_last_words(own, read, decision, winner, "the JSON object")
 
 
 def check_statements(
-    text: str, sources: Sequence[str], read: Callable[[str], T], decision: T
+    text: str,
+    sources: Sequence[str],
+    read: Callable[[str], T],
+    decision: T,
+    *,
+    winner: Winner | None = None,
 ) -> None:
     """Refuse an answer with a verdict in brackets whose lines state another one after its name.
 
@@ -123,13 +165,53 @@ def check_statements(
         sources: The texts under judgment.
         read: Reads a decision, or raises UnreadableError.
         decision: The decision in brackets.
+        winner: The decision, if it is a winner.
 
     Raises:
-        UnreadableError: If another decision is stated.
+        UnreadableError: If another decision is stated, or the last words cast doubt on it.
     """
     own = _own_lines(to_half_width(drop_thinking(text, sources)), sources)
     named = [written for written in _named(own, is_last=False) if "[[" not in written]
     _compare(named, read, decision, "the mark")
+    own_marks = marks(own)
+    if not own_marks:
+        return
+    after = own[own_marks[-1].end :]
+    _compare(_stated(after, is_last=True), read, decision, "the mark")
+    _check_last_words(after, read, decision, winner, "the mark")
+
+
+def _check_last_words(
+    own: str, read: Callable[[str], T], decision: T, winner: Winner | None, holder: str
+) -> None:
+    """Refuse words after a verdict that take it back, or end with something else about the winner.
+
+    A short last sentence that names only the other response, that names both without deciding, or
+    that has a word for a tie, is read strictly: it must state the same decision.
+
+    Raises:
+        UnreadableError: If they do.
+    """
+    sentences = _sentences(own)
+    for sentence in sentences:
+        if _TAKEN_BACK.match(sentence) and not _says(sentence, read, decision):
+            raise UnreadableError("ambiguous", f"the words after {holder} take it back")
+    if winner is None or not sentences or len(sentences[-1]) > _SHORT:
+        return
+    last = sentences[-1]
+    if _casts_doubt(last, winner) and not _says(last, read, decision):
+        problem = f"{holder} says {winner} and the last words do not: '{last}'"
+        raise UnreadableError("ambiguous", problem)
+
+
+def _casts_doubt(sentence: str, winner: Winner) -> bool:
+    """Return whether a sentence is about another end of the comparison than this winner."""
+    named = {match[1] for match in _LETTER.finditer(sentence)}
+    if winner != "TIE" and _EVEN.search(sentence):
+        return True
+    if len(named) == 2:
+        return _OPEN.search(sentence) is not None
+    return bool(named) and named != {winner}
 
 
 def check_fields(
@@ -166,6 +248,17 @@ def _compare(
             raise UnreadableError("ambiguous", problem)
 
 
+def _says(sentence: str, read: Callable[[str], T], decision: T) -> bool:
+    """Return whether a sentence states this decision."""
+    for words in _stated(sentence, is_last=True):
+        try:
+            if read(words) == decision:
+                return True
+        except UnreadableError:
+            continue
+    return False
+
+
 def _own_lines(part: str, sources: Collection[str]) -> str:
     """Return the lines of a part of an answer that are not from a text under judgment."""
     if not part.strip(_EDGES):
@@ -188,8 +281,19 @@ def _stated(own: str, *, is_last: bool) -> Iterator[str]:
     yield from (tagged[2].strip(_EDGES) for tagged in _TAGGED.finditer(own))
     yield from _named(own, is_last=is_last)
     sentences = _sentences(own)
-    if is_last and sentences and (bare := _BARE.fullmatch(sentences[-1])):
+    if is_last and sentences:
+        yield from _bare(sentences[-1])
+
+
+def _bare(sentence: str) -> Iterator[str]:
+    """Yield what a sentence may state as a decision: all of it, its last clause, or who has won."""
+    if (bare := _BARE.fullmatch(sentence)) is not None:
         yield bare["decision"].strip(_EDGES)
+    clause = _CLAUSE.fullmatch(sentence)
+    last = sentence if clause is None else clause["clause"]
+    yield last.strip(_EDGES)
+    if (won := _WON.fullmatch(last.strip(_EDGES))) is not None:
+        yield won["first"] or won["last"]
 
 
 def _named(own: str, *, is_last: bool) -> Iterator[str]:
@@ -216,4 +320,5 @@ def _named(own: str, *, is_last: bool) -> Iterator[str]:
 
 def _sentences(own: str) -> list[str]:
     parts = (part for line in own.splitlines() for part in _SENTENCE.split(line))
-    return [part for sentence in parts if (part := sentence.strip(_EDGES))]
+    bare = (_BULLET.sub("", sentence.strip(_EDGES)) for sentence in parts)
+    return [part for sentence in bare if (part := sentence.strip(_EDGES))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from evalkit.core.patterns import lazy_pattern
@@ -21,6 +22,11 @@ _NO = (
     r"|(?:不能|不可|很难|难以)(?:说是?|判为|评为|选择?)?|没有?理由选?择?|难道是?"
     r"|[谈算称说够]不上|不属于|远非|未达到|尚?未|部分|基本|不[到值足]|[给达]不到"
     r"|\b(?:nicht|kein(?:e[nrsm]?)?|kaum|pas|jamais|nunca|não|mai|не|никогда|нельзя|вряд ли)"
+    r"|(?:\b|(?<=_))(?:no|nunca|tampoco|não|nem|non|не)"
+    r" (?:es|sería|elijo|elegiría|escojo|escogería|prefiero|gana|é|seria|escolho|escolheria"
+    r"|prefiro|vence|è|sarebbe|scelgo|sceglierei|vince|выбираю|выберу|выбрал бы|считаю)"
+    r"|\b(?:(?:any(?:one|thing|body)|every(?:one|thing)|all) but|opposite of|against|no way it['’]s"
+    r"|example|e\.g\.|claims?|rejected|eliminated|disqualified|tentative(?:ly)?)[:：]?"
     r"|大约|约|接近|将近|至少|最多|超过|[低高少多]于|不"
 )
 _FILLERS = (
@@ -32,6 +38,37 @@ _FILLERS = (
 _DENIED = lazy_pattern(
     rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
 )
+_NOT_THE_VERDICT = lazy_pattern(
+    r"(?:\A|[^\w\s])\W*(?:the )?(?:(?:loser|worse|worst|weaker|weakest|rejected|eliminated|inferior"
+    r"|runner.up|second.(?:place|best)|2nd(?: place)?|preliminary|initial|tentative|draft"
+    r"|provisional|verlierer|schlechter(?:e[rs]?)?|perdant|moins bonne|perdedor|peor|pior"
+    r"|проигравший|хуже|败者|输家|较差|更差|敗者|패자|初步)"
+    r"(?: ?(?:response|answer|verdict|impression|guess|judgment|decision|option|one|place"
+    r"|antwort|réponse|respuesta|resposta|ответ|的?回答|判断|裁决))?)[\s*_]*[:：=|][\s*_`]*\Z",
+    re.IGNORECASE,
+)
+"""A label before a mark that is about something else than who has won."""
+_ANOTHER_SAYS = lazy_pattern(
+    r"\b(?:response|assistant|answer|model) (?-i:[AB]) "
+    r"(?:says|said|claims|states|asks|writes|wrote)\b[^.!?\n]*\Z",
+    re.IGNORECASE,
+)
+"""Words before a mark that somebody else says."""
+_SYMBOLS = frozenset(
+    "|<>+=~→⇒➡▶►∴●○◆◇■▪▫★☆✅✔☑✓🏆🥇🏅🎖👑⭐🌟✨🎯🎉👍👉🔹🔸🔷🔶🟢📌📝💡🔍🔥⚖🤖"
+)
+"""The symbols that may be directly before a mark; others may negate it."""
+_UNSAID = ("!=", "≠", "[ ]", "[]", "/=", "=/=")
+_STRUCK = (
+    ("~~", "~~"),
+    ("<s>", "</s>"),
+    ("<del>", "</del>"),
+    ("<strike>", "</strike>"),
+    ("<!--", "-->"),
+)
+_DOUBT = frozenset("?？❌✗✘✖🚫👎❎⛔")
+_NEAR = 12
+_EMOJI_STYLE = "\ufe0f"
 _LONGEST = 60
 _LONGEST_LINE = 300
 _IF = lazy_pattern(
@@ -45,7 +82,8 @@ _CLOSING = ("”", "」", "』", "»")
 _LISTED = lazy_pattern(
     r"[^\S\n]*(?:(?:[*_`,，、;；/|&+~–—<>=→-]+"
     r"|and|or|to|(?:out )?of|through|versus|vs\.?|maybe|perhaps|possibly|followed by"
-    r"|ahead of|\d[.)]|和|或者?|与|比|到|至)[^\S\n]*)*",
+    r"|ahead of|\d[.)]|和|或者?|与|比|到|至"
+    r"|und|oder|et|ou|y|e|o|u|и|или|と|か|または|와|과|또는)[^\S\n]*)*",
     re.IGNORECASE,
 )
 """What is between the parts of a list."""
@@ -62,7 +100,9 @@ def is_denied(text: str, start: int) -> bool:
 @lru_cache(maxsize=256)
 def _denies(lead: str) -> bool:
     """Return whether the words before a mark deny it; an answer has the same ones many times."""
-    if _DENIED.search(lead[-_LONGEST:]):
+    if _DENIED.search(lead[-_LONGEST:]) or _NOT_THE_VERDICT.search(lead[-_LONGEST:]):
+        return True
+    if _ANOTHER_SAYS.search(lead) or _has_a_foreign_symbol(lead[-_NEAR:].rstrip()):
         return True
     if len(lead) > _LONGEST_LINE:
         return False
@@ -78,9 +118,33 @@ def _is_in_a_quotation(lead: str) -> bool:
     return any(re.search(r"\w", lead[start:]) for start in begun)
 
 
+def _has_a_foreign_symbol(near: str) -> bool:
+    """Return whether the last characters before a mark are a symbol that may negate it."""
+    shown = near.rstrip(_EMOJI_STYLE)
+    if shown.endswith(_UNSAID):
+        return True
+    last = shown[-1:]
+    return (
+        bool(last)
+        and last not in _SYMBOLS
+        and unicodedata.category(last) in ("So", "Sm")
+    )
+
+
 def is_struck(text: str, start: int, end: int) -> bool:
-    """Return whether a mark is struck through, as in `~~[[A]]~~`."""
-    return text[:start].endswith("~~") and text.startswith("~~", end)
+    """Return whether a mark is struck through, as in `~~[[A]]~~`, or in a comment."""
+    before = text[max(0, start - _NEAR) : start].rstrip()
+    after = text[end : end + _NEAR].lstrip()
+    return any(
+        before.endswith(opening) and after.startswith(closing)
+        for opening, closing in _STRUCK
+    )
+
+
+def is_doubted(text: str, end: int) -> bool:
+    """Return whether the sign after a mark says that it may not be the verdict, as in `[[A]]?`."""
+    after = text[end : end + _NEAR].lstrip(" \t*_`")[:1]
+    return after in _DOUBT if after else False
 
 
 def is_list(text: str, end: int, start: int) -> bool:

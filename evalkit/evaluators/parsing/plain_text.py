@@ -16,7 +16,9 @@ from evalkit.core.patterns import lazy_pattern
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import Winner
 
-_TAG = lazy_pattern(r"<(/?)(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_TAG = lazy_pattern(
+    r"<(/?)(think|thinking|thought|reasoning|scratchpad)>", re.IGNORECASE
+)
 
 _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord("【"): "[",
@@ -527,7 +529,9 @@ def read_verdict(text: str) -> Winner:
     Raises:
         UnreadableError: If it names none, or both.
     """
-    spelt = to_half_width(text).replace("_", " ").strip().strip("\"'`*.。!;").strip()
+    # A sign of exclamation ends a verdict; before a name it is a denial.
+    spelt = to_half_width(text).replace("_", " ").strip()
+    spelt = spelt.strip("\"'`*.。;").rstrip("!\"'`*.。;").strip()
     spelt = " ".join(spelt.upper().split())
     if _TIE.fullmatch(spelt):
         return "TIE"

@@ -14,7 +14,12 @@ from evalkit.core.patterns import lazy_pattern
 from evalkit.core.scale import Classes, Scale
 from evalkit.core.types import Winner
 from evalkit.core.values import frozen
-from evalkit.evaluators.parsing.mentions import is_denied, is_list, is_struck
+from evalkit.evaluators.parsing.mentions import (
+    is_denied,
+    is_doubted,
+    is_list,
+    is_struck,
+)
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
     drop_thinking,
@@ -38,11 +43,12 @@ DECORATION = " \t*_#`~.。"
 _QUOTES = "[\"'“”‘’「」『』«»]"
 _LABEL = lazy_pattern(rf"(?:(?!{_QUOTES})[^\[\]>]){{1,40}}[:：]")
 _REST = lazy_pattern(
-    r"(?:</\w+>|[^\w\n])*(?:分|星|points?|stars?|です|である|입니다)?"
+    r"(?:</\w+>|[^\w\n]|_)*(?:分|星|points?|stars?|です|である|입니다)?"
     r"(?:[^\w\n]*confidence\b[^\n]{0,20})?[^\w\n]*(?:\n|\Z)",
     re.IGNORECASE,
 )
 """What may follow a verdict on its line."""
+_SENTENCE_END = lazy_pattern(r"\n|[.!?;](?=\s)|[。！？；]")
 _CONTEXT = 8
 _MOST = 500
 
@@ -138,7 +144,11 @@ def choose_mark(
         raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
     marks = every_mark
     if alone:
-        marks = [mark for mark in every_mark if not is_denied(text, mark.start)]
+        marks = [
+            mark
+            for mark in every_mark
+            if not is_denied(text, mark.start) and not is_doubted(text, mark.end)
+        ]
     if not marks:
         problem = f"the only verdict is denied: write {form} for the one that you mean"
         raise UnreadableError("no_answer", problem)
@@ -177,6 +187,7 @@ def choose_mark(
             after = [mark for mark in every_mark if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
             _agree(_values(on_their_own(text, marks), read))
+            _agree(_values(_in_its_sentence(text, marks, ends[-1]), read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
     if alone:
@@ -197,6 +208,13 @@ def _listed(text: str, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
             listed = []
         listed.append(candidate)
     return listed
+
+
+def _in_its_sentence(text: str, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
+    """Return the marks in a mark's sentence up to it, itself included."""
+    before = [end.end() for end in _SENTENCE_END.finditer(text, 0, mark.start)]
+    begin = before[-1] if before else 0
+    return [other for other in marks if begin <= other.start <= mark.start]
 
 
 def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
