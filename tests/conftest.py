@@ -23,6 +23,7 @@ from tests.support.command_line import call_main
 from tests.support.fake_provider import serving
 from tests.support.postgres import binaries, postgres_server
 from tests.support.report_tables import summarise
+from tests.support.scoring_coverage import ScoringCoverage
 
 if sys.dont_write_bytecode:
     # Else each process that a test starts would compile all of LiteLLM and MLflow for itself, in
@@ -92,12 +93,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="more examples, simulations and kills, and every variant",
     )
+    parser.addoption(
+        "--scoring-coverage",
+        action="store_true",
+        help="fail if the tests of scoring and gating do not execute every branch of scoring",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for profile in ("quick", "thorough"):
         if config.getoption(f"--{profile}"):
             settings.load_profile(profile)
+    if config.getoption("--scoring-coverage"):
+        coverage = ScoringCoverage(config)
+        config.pluginmanager.register(coverage)
+        coverage.measure(True)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
