@@ -21,6 +21,8 @@ _LARGEST: Final = 2**30
 _PIECE: Final = 2**20
 _OVERLAP: Final = 200
 _SHEET: Final = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
+_TEXTS: Final = re.compile(r"xl/sharedStrings\.xml", re.IGNORECASE)
+"""The part with the texts of cells."""
 _CELL: Final = re.compile(
     rb"<(?:\w+:)?c\s[^<>]*?\br=[\"']([A-Za-z]{1,8})(\d{1,12})[\"']"
 )
@@ -39,6 +41,10 @@ def check_bounds(path: Path) -> None:
         size = sum(part.file_size for part in parts.infolist())
         if size > _LARGEST:  # declared sizes; no reader reads more than them
             raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
+        for name in filter(_TEXTS.fullmatch, parts.namelist()):
+            with parts.open(name) as texts:
+                while piece := texts.read(_PIECE):
+                    _check_text(piece)
         sheets = sorted(filter(_SHEET.fullmatch, parts.namelist()), key=_number)
         total = 0
         for index, sheet in enumerate(sheets):
@@ -63,6 +69,16 @@ def check_bounds(path: Path) -> None:
                 )
 
 
+def _check_text(piece: bytes) -> None:
+    """Refuse a cell that is longer than a piece: a cell of Excel has at most 32,767 characters.
+
+    Raises:
+        ValueError: If a whole piece has no tag.
+    """
+    if len(piece) == _PIECE and b"<" not in piece:
+        raise ValueError(f"a cell has more than {_PIECE:,} characters")
+
+
 def _number(sheet: str) -> tuple[int, str]:
     digits = "".join(filter(str.isdecimal, sheet))
     return int(digits[:9] or 0), sheet
@@ -82,6 +98,7 @@ def _extent(parts: ZipFile, sheet: str) -> tuple[int, int, int]:
     used = 0
     with parts.open(sheet) as file:
         while piece := file.read(_PIECE):
+            _check_text(piece)
             text = held + piece
             for match in _CELL.finditer(text):
                 _widen(first, last, int(match[2]), _column(match[1]))

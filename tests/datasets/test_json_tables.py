@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import zipfile
 from io import StringIO
 from pathlib import Path
 
@@ -118,6 +119,19 @@ def test_a_sheet_of_mostly_empty_cells_is_refused(tmp_path):
     path = sheet(tmp_path / "sparse.xlsx", {"A1": "judge", "B1": "human", "B1048576": "x"})
     match = r"'Votes' spans 1,048,576 rows and 2 columns, and 3 of its 2,097,152 cells are used"
     with pytest.raises(DatasetError, match=match):
+        list(reader_for(None, path)(path))
+
+
+@pytest.mark.parametrize("part", ["xl/sharedStrings.xml", "xl/worksheets/sheet1.xml"])
+def test_a_sheet_with_an_endless_text_is_refused(part, tmp_path):
+    path = sheet(tmp_path / "near.xlsx", {"A1": "judge", "B1": "human", "A2": "x", "B2": "y"})
+    with zipfile.ZipFile(path) as book:
+        contents = {name: book.read(name) for name in book.namelist()}
+    contents[part] = contents[part].replace(b"</", b"y" * 4_000_000 + b"</", 1)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+        for name, content in contents.items():
+            book.writestr(name, content)
+    with pytest.raises(DatasetError, match=r"a cell has more than 1,048,576 characters"):
         list(reader_for(None, path)(path))
 
 

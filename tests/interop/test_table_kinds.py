@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.table import Table, read_table
@@ -146,6 +147,12 @@ def test_true_classes_are_the_labels_of_predicted_ones(true, predicted):
     table = _read({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
     assert _of_role(table, "judge") == [f"{predicted}_intent"]
     assert _of_role(table, "label") == [f"{true}_intent"]
+
+
+def test_objects_with_too_many_keys_are_one_line():
+    cells = [{f"k{i}_{j}": 1 for j in range(300)} for i in range(ROWS)]
+    with pytest.raises(DatasetError, match="has more than 10,000 columns"):
+        _read({"judge": FLAGS, "human": OTHER_FLAGS, "meta": cells})
 
 
 @pytest.mark.parametrize("decimals", [1, 3])

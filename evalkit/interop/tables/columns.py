@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
-from evalkit.datasets.rows import Placed
+from evalkit.datasets.rows import MOST_COLUMNS, Placed, too_wide
 from evalkit.datasets.text import written_value
 from evalkit.interop.tables.named_lists import (
     by_name,
@@ -101,6 +101,7 @@ def columns_of(rows: Rows) -> Columns:
         name: [_value(row.get(name)) for _, row in rows] for name in names
     }
     locations = [location for location, _ in rows]
+    where = next(iter(locations), "").rpartition(":")[0]
     _check_lengths(cells, locations)
     columns = Columns(cells, locations)
     if by_case is not None:
@@ -111,11 +112,11 @@ def columns_of(rows: Rows) -> Columns:
     _drop_sums_between(columns)
     _unmix(columns)
     _keep_first_lines(columns)
-    opened = dict(_opened(columns.cells, 0))
+    opened = _all_opened(columns.cells, where)
     units = list_of_units(opened)
     if units is not None:
         opened, sources = rows_by_item(opened, units)
-        opened = dict(_opened(opened, 0))
+        opened = _all_opened(opened, where)
         columns.places[:] = [columns.places[row] for row in sources]
         columns.notes.append(f"read as a row for each object in '{units}'")
     # A header may have a line break, which would begin a line of its own in what is printed.
@@ -393,8 +394,22 @@ def _is_figure(cell: Any) -> bool:
     return digits.lstrip("-").isdigit()
 
 
+def _all_opened(cells: Mapping[str, list[Any]], where: str) -> dict[str, list[Any]]:
+    """Return columns without objects and lists in them.
+
+    Raises:
+        DatasetError: If there are more columns than a table may have.
+    """
+    opened: dict[str, list[Any]] = {}
+    for name, column in _opened(cells, 0, where):
+        opened[name] = column
+        if len(opened) > MOST_COLUMNS:
+            raise too_wide(where, len(opened))
+    return opened
+
+
 def _opened(
-    cells: Mapping[str, list[Any]], depth: int
+    cells: Mapping[str, list[Any]], depth: int, where: str
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield columns; one of objects as a column for each path, one of lists of words as
     a column for each position.
@@ -411,7 +426,8 @@ def _opened(
             object_count = sum(value is not None for value in objects)
             # Most cells are objects: each key becomes a column, as deep as they go.
             if object_count and object_count >= _MOSTLY * filled:
-                yield from _opened(_paths(name, named, objects), depth + 1)
+                paths = _paths(name, named, objects, where)
+                yield from _opened(paths, depth + 1, where)
                 continue
             if lists is not None and named is not column:
                 # Lists of objects that were no more than words.
@@ -424,9 +440,14 @@ def _opened(
 
 
 def _paths(
-    name: str, column: Sequence[Any], objects: Sequence[dict[str, Any] | None]
+    name: str,
+    column: Sequence[Any],
+    objects: Sequence[dict[str, Any] | None],
+    where: str,
 ) -> dict[str, list[Any]]:
     keys = dict.fromkeys(key for value in objects for key in value or {})
+    if len(keys) > MOST_COLUMNS:
+        raise too_wide(where, len(keys))
     paths: dict[str, list[Any]] = {}
     for key in keys:
         paths[f"{name}.{key}"] = [
