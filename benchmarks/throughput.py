@@ -164,7 +164,12 @@ def dataset(folder: Path, requests: int, mode: str = "pointwise") -> None:
 
 
 def words(
-    base: str, folder: Path, at_once: int, transport: str, tracked: bool
+    base: str,
+    folder: Path,
+    at_once: int,
+    transport: str,
+    tracked: bool,
+    runs: str = "mlflow.db",
 ) -> list[str]:
     mode = (
         "pairwise"
@@ -191,7 +196,7 @@ def words(
             f"store.url={folder / 'store.db'}",
         ),
         *(
-            (f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",)
+            (f"tracking.uri=sqlite:///{folder / runs}",)
             if tracked
             else ("tracking=none",)
         ),
@@ -239,6 +244,7 @@ def evalkit(
     *,
     tracked: bool,
     kept: bool,
+    runs: str = "mlflow.db",
 ) -> None:
     for name in () if kept else ("store.db", "store.db-wal", "store.db-shm"):
         (folder / name).unlink(missing_ok=True)
@@ -246,7 +252,7 @@ def evalkit(
         sys.executable,
         "-m",
         "evalkit",
-        *words(base, folder, at_once, transport, tracked),
+        *words(base, folder, at_once, transport, tracked, runs),
     ]
     times.run(command, folder)
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
@@ -310,6 +316,18 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
                     tracked=tracked,
                     kept=kept,
                 )
+            if limit <= LONG:
+                (folder / "new.db").unlink(missing_ok=True)
+                evalkit(
+                    base,
+                    folder,
+                    at_once,
+                    "direct",
+                    times.setdefault("direct, new MLflow store", Times()),
+                    tracked=True,
+                    kept=False,
+                    runs="new.db",
+                )
             plain = times.setdefault("plain litellm.acompletion", Times())
             imports.append(script(PLAIN_LITELLM, base, requests, at_once, plain))
             if limit <= LONG:
@@ -336,13 +354,13 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
         f"median of {given.runs}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
     )
     print(
-        "| | phase | a second | of limit | whole | processor |\n| --- | --- | --- | --- | --- |"
-        " --- |"
+        "| | phase | a second | of limit | whole | processor | times bare aiohttp |\n| --- | --- |"
+        " --- | --- | --- | --- | --- |"
     )
+    bare = median(times["bare aiohttp"].whole)
     for name, found in times.items():
-        print(
-            f"| {name} | {row(found, requests, None if 'stored' in name else limit)} |"
-        )
+        cells = row(found, requests, None if "stored" in name else limit)
+        print(f"| {name} | {cells} | {median(found.whole) / bare:.1f} |")
     reached = (
         long_targets(times, limit)
         if limit > LONG
