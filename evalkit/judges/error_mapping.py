@@ -313,7 +313,8 @@ _NO_ACCESS_CODES = _names(
 _LIMIT_CODES = _names(
     *("rate_limit_exceeded", "rate_limit_error", "throttlingexception", "throttling"),
     *("toomanyrequestsexception", "too_many_requests", "rate_limited", "rate_limit"),
-    *("requests_limit_exceeded", "throttling.ratequota", "1302", "1303", "1305"),
+    *("requests_limit_exceeded", "request_limit_exceeded", "throttling.ratequota"),
+    *("1302", "1303", "1305"),
 )
 _LIMIT = _words(
     r"too many (?:concurrent )?requests",
@@ -447,7 +448,7 @@ _RULES = (
     _Rule("connection", True, "server", classes=_CONNECTION_ERRORS),
     _Rule("server", True, "loading", (400, 500, 503), text=_LOADING),
     _Rule("server", True, "server", (400,), text=_CRASHED),
-    _Rule("server", True, "server", (409, 424, 425, 498, 499)),
+    _Rule("server", True, "server", (409, 421, 424, 425, 498, 499)),
     _Rule("server", True, "server", (502, 503, 504)),
     _Rule("server", True, "server", range(500, 2**63)),
     _Rule("bad_request", False, "request", range(400, 500)),

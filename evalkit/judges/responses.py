@@ -89,8 +89,10 @@ def answer_of(
         choices = [choices]  # as SGLang writes its only choice
     if not _is_list(choices) or not choices:
         raise _blocked(response) or bad_response("the answer has no choices")
-    # evalkit never asks for more than one choice, so index 0 is the answer.
-    choice = choices[0]
+    # evalkit never asks for more than one choice: if there are more, the answer has index 0.
+    choice = next(
+        (choice for choice in choices if _get(choice, "index") == 0), choices[0]
+    )
     _check_choice(choice)
     message = _get(choice, "message")
     if message is None and isinstance(_get(choice, "text"), str):
@@ -371,6 +373,18 @@ def _raw(values: object, token: str) -> tuple[int, ...] | None:
     return tuple(values)
 
 
+def _parsed(body: bytes) -> Any:
+    """Return the JSON of a body; a byte that is no text costs one character, not the answer.
+
+    Raises:
+        ValueError: If it is not JSON.
+    """
+    try:
+        return json.loads(body)
+    except UnicodeDecodeError:
+        return json.loads(body.decode("utf-8", "replace"))
+
+
 def answer_in(
     status: int,
     body: bytes,
@@ -389,7 +403,7 @@ def answer_in(
         CallError: If the response is an error or not an answer.
     """
     try:
-        parsed = json.loads(_COMMENTS.sub(b"", body, count=1))
+        parsed = _parsed(_COMMENTS.sub(b"", body, count=1))
     except (ValueError, RecursionError):
         parsed = completion_in(body) if read is None else None
     return _answer_from(status, parsed, body, headers, read)

@@ -383,6 +383,14 @@ _ABOUT_FORMAT = lazy_pattern(
 )
 _ABOUT_LIMIT = lazy_pattern("|".join((*LIMITS, "maximum tokens")))
 _ABOUT_TEMPLATE = lazy_pattern("chat.?template", re.IGNORECASE)
+_ABOUT_REGION = lazy_pattern(
+    r"(?:country|region|territory|location)\b.{0,40}not supported|unsupported (?:countr|region)",
+    re.IGNORECASE,
+)
+_ABOUT_CLOSED = lazy_pattern(
+    r"\b(?:account|organi[sz]ation)\b.{0,60}\b(?:disabled|deactivated|restricted|terminated)\b",
+    re.IGNORECASE,
+)
 _RESPONSES_ONLY = lazy_pattern(
     r"v1/responses|not a chat model|responses api", re.IGNORECASE
 )
@@ -409,8 +417,21 @@ def setup_error(
         problem = f"{target.model}: access denied ({error.message})"
         remedy = "a gateway before the server says this: check judge.api_base, and the network"
         return AccessError(problem, remedy=remedy)
+    if error.kind == "auth" and _ABOUT_REGION.search(error.message):
+        return AccessError(
+            f"{target.model}: access denied ({error.message})",
+            remedy="the provider does not serve where this runs: use another network or provider",
+        )
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
+    if error.kind == "account" and _ABOUT_CLOSED.search(error.message):
+        return AccessError(
+            f"{target.model}: the account is closed ({error.message})",
+            remedy=(
+                "ask the provider to open it, or use another key, and run again: stored answers are"
+                " kept"
+            ),
+        )
     if error.kind == "account":
         return AccessError(
             f"{target.model}: the account or its budget is used up ({error.message})",

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from evalkit.core.errors import CallError
 from evalkit.judges.adaptations import names_parameter, refuses_parameter
 from evalkit.judges.responses import answer_in, error_in
 from tests.support.fake_provider import completion
@@ -40,6 +41,8 @@ PASSING = [
     (429, coded("limit_requests", "You have exceeded your current request limit.")),
     (429, coded("engine_overloaded_error", "The engine is currently overloaded")),
     (429, flat("Exceeded workspace input tokens per minute", error_code="REQUEST_LIMIT_EXCEEDED")),
+    (403, flat("Exceeded workspace input tokens per minute", error_code="REQUEST_LIMIT_EXCEEDED")),
+    (421, flat("Misdirected Request")),
     (429, {"errors": [{"code": "rate_limit_reached_requests", "message": "8 per second"}]}),
     (429, said("Model is overloaded")),
     (424, said("Request failed during generation: out of memory")),
@@ -287,6 +290,20 @@ def test_the_text_of_an_answer_is_found(message):
     choice = {"finish_reason": "stop", "message": message}
     answer = answer_in(200, json.dumps(completion([choice])).encode(), {})
     assert (answer.content or answer.arguments) == ANSWER
+
+
+def test_the_first_of_several_choices_is_the_one_with_index_0():
+    texts = {1: "[[B]]", 0: ANSWER}
+    choices = [{"index": index, "message": {"content": text}} for index, text in texts.items()]
+    assert answer_in(200, json.dumps(completion(choices)).encode(), {}).content == ANSWER
+
+
+def test_a_byte_that_is_no_text_costs_no_answer():
+    choice = {"finish_reason": "stop", "message": {"content": f"caf\xe9 {ANSWER}"}}
+    body = json.dumps(completion([choice]), ensure_ascii=False).encode("latin-1")
+    assert answer_in(200, body, {}).content == f"caf\ufffd {ANSWER}"
+    with pytest.raises(CallError):
+        answer_in(200, b"\xff\x00{\x00", {})
 
 
 @pytest.mark.parametrize("before", [b"\n\n", b": PROCESSING\n\n: PROCESSING\n\n", b"\xef\xbb\xbf"])

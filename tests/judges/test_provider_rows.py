@@ -261,6 +261,14 @@ ENDS = {
     "no credit": (refused(402, "Insufficient Balance"), {}, 1, "add credit"),
     "no credit, as a bad request": (refused(400, LOW), {}, 1, "add credit"),
     "a suspended account": (refused(412, "Account x is suspended"), {}, 1, "add credit"),
+    "a disabled account": (
+        refused(400, "This organization has been disabled."),
+        *({}, 1, "ask the provider to open it"),
+    ),
+    "a region": (
+        refused(403, "Country, region, or territory not supported"),
+        *({}, 1, "use another network or provider"),
+    ),
     "a wrong key": (refused(401, "Incorrect API key"), {}, 1, "OPENAI_API_KEY"),
     "the same in a bad request": (refused(400, "API key not valid."), {}, 1, "OPENAI_API_KEY"),
     "the same, unreadable": (Reply(b"\x1f\x8b..", 401, GZIP), {}, 1, "OPENAI_API_KEY"),
