@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import Any
 
 import pytest
 
 from evalkit.core.errors import DatasetError
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.table import Table, read_table
@@ -147,6 +149,35 @@ def test_true_classes_are_the_labels_of_predicted_ones(true, predicted):
     table = _read({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
     assert _of_role(table, "judge") == [f"{predicted}_intent"]
     assert _of_role(table, "label") == [f"{true}_intent"]
+
+
+@pytest.mark.parametrize("people", ["human", "expert", "annotator"])
+@pytest.mark.parametrize("judge", ["gpt4", "llm", "claude"])
+def test_levels_of_agreement_with_a_statement_are_verdicts(people, judge):
+    words = ("Disagree", "Neutral", "Agree")
+    given = [words[score % 3] for score in SCORES]
+    said = [words[score % 3] for score in NEAR]
+    table = _read({"statement": TEXTS, f"{people}_agree": given, f"{judge}_agree": said})
+    assert _of_role(table, "judge") == [f"{judge}_agree"]
+    assert _of_role(table, "label") == [f"{people}_agree"]
+    assert table.settings["rubric"]["ordered"]
+
+
+@pytest.mark.parametrize("raters", [("human", "gpt4"), ("expert", "llm")])
+def test_fields_and_responses_are_argillas_only_if_they_are_lists(raters, tmp_path):
+    given = dict.fromkeys(raters, "good")
+    rows = [{"fields": {"prompt": text}, "responses": given} for text in TEXTS]
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert recognize_format(path) is None
+    answers = {"quality": [{"value": "good", "status": "submitted"}]}
+    path.write_text("".join(f"{json.dumps({**row, 'responses': answers})}\n" for row in rows))
+    assert recognize_format(path) == "argilla"
+
+
+def test_a_list_around_each_list_is_none():
+    table = _read({"text": TEXTS, "human": [[[str(score)]] for score in SCORES], "llm": NEAR})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["llm"], ["human"])
 
 
 def test_objects_with_too_many_keys_are_one_line():

@@ -49,13 +49,25 @@ _OWN: Final = frozenset(
 def _sniff(start: Peek) -> bool:
     row = start.row
     if isinstance(row.get("fields"), Mapping):
-        return "responses" in row or "suggestions" in row
+        given = [row[name] for name in ("responses", "suggestions") if name in row]
+        return bool(given) and all(map(_are_answers, given))
     if row.keys() >= _OF_OLD_RECORDS:
         return True
     return any(
         key.endswith((_RESPONSES, ".responses.users"))
         or (key.endswith(_OLD_SUGGESTION) and f"{key}-metadata" in row)
         for key in map(str, row)
+    )
+
+
+def _are_answers(given: Any) -> bool:
+    """Return whether responses or suggestions are lists, or objects by question, as Argilla
+    writes them: `{"human": "good"}` is of another tool.
+    """
+    if given is None or isinstance(given, list):
+        return True
+    return isinstance(given, Mapping) and all(
+        isinstance(answers, list | Mapping | None) for answers in given.values()
     )
 
 

@@ -470,7 +470,18 @@ def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
         if not isinstance(value, list | None):
             return None
         lists.append(value)
-    return lists if any(value is not None for value in lists) else None
+    if not any(value is not None for value in lists):
+        return None
+    return _unwrapped(lists)
+
+
+def _unwrapped(lists: list[list[Any] | None]) -> list[list[Any] | None]:
+    """Return lists without a list around each, as in `[["4"]]` of Scale."""
+    filled = [cell for cell in lists if cell is not None]
+    is_wrapped = all(len(cell) == 1 and isinstance(cell[0], list) for cell in filled)
+    if not is_wrapped:
+        return lists
+    return [None if cell is None else cell[0] for cell in lists]
 
 
 def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[Any]]:

@@ -162,6 +162,20 @@ def strength(name: str) -> tuple[str, int]:
     return "", 0
 
 
+def strength_of_column(column: TypedColumn) -> tuple[str, int]:
+    """Return whose verdicts a column has, as `strength` does; levels of agreement with a
+    statement are verdicts, and `agrees: yes` compares some.
+    """
+    if (
+        column.kind == "ordered"
+        and len(column.words) > 2
+        and says_agreement(column.name)
+    ):
+        words = [part for part in tokens(column.name) if not matches(part, "agreement")]
+        return strength(" ".join(words))
+    return strength(column.name)
+
+
 def _is_machine_in_role(name: str) -> bool:
     """Return whether a name says that a machine does what people do, such as `AI质检`."""
     parts = tokens(name)

@@ -24,6 +24,7 @@ from evalkit.interop.tables.fixed_roles import (
     PATH,
     Choices,
     strength,
+    strength_of_column,
 )
 from evalkit.interop.tables.likely_raters import (
     answers_a_form,
@@ -171,7 +172,7 @@ def _assign(
     weak: list[str] = []
     # Clearness: 4 and 3 name a rater, 2 is a general word, 1 a weak one, 0 none.
     for name in names:
-        role, clear = strength(name)
+        role, clear = strength_of_column(typed[name])
         if clear > 1:
             by_role[role].append((clear, name))
         elif clear == 1 or has_human_twin(name, typed) or is_true_class(name, names):
