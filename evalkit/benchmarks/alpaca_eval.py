@@ -31,6 +31,7 @@ from evalkit.benchmarks.shared.benchmark import (
     published_rows,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, mean
+from evalkit.core.display import relative
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
@@ -96,6 +97,12 @@ _LEAST = 1e-15
 _DRAW = 0.0
 
 _UNNAMED: Final = "annotator"
+_JUDGE_IT: Final = (
+    "have its answers judged: evalkit run mode=pairwise dataset=file dataset.path={path}"
+    " dataset.fields.prompt=instruction dataset.fields.response_a=output_1"
+    " dataset.fields.response_b=output_2"
+)
+"""The remedy for a file of people's annotations."""
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
@@ -509,7 +516,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         raise DatasetError(
             "has labels and not a judge's verdicts",
             where=str(path),
-            remedy=f"read people as a judge: --judge {shlex.quote(sorted(people)[0])}",
+            remedy=_JUDGE_IT.format(path=shlex.quote(str(relative(path)))),
         )
     # {(instruction, first output, second output): cells of labels by annotator}
     labels: dict[tuple[str, ...], Cells] = {}
@@ -566,7 +573,8 @@ def _is_person(annotator: str) -> bool:
 
 
 def _annotator_of(row: Row) -> str:
-    annotator = row.get("annotator")
+    # AlpacaFarm numbers people.
+    annotator = row.get("annotator", row.get("annotator_index"))
     return _UNNAMED if annotator in (None, "") else str(annotator)
 
 

@@ -7,6 +7,7 @@ orders.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +25,7 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, with_all
 from evalkit.core.annotations import choice_for
-from evalkit.core.display import slug
+from evalkit.core.display import relative, slug
 from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
 from evalkit.core.types import Annotation
@@ -372,8 +373,8 @@ def _is_joined(row: Json) -> bool:
     """
     if not all(key in row for key in _HUGGING_FACE):
         return False
-    # A judge in this file is a model; people's names begin with a known prefix.
-    return not _is_voter(row)
+    # Files of users' votes are LMArena's. Rows of other people may be the first.
+    return not _judge_name(row.get("judge")).startswith(USERS)
 
 
 def _is_voter(row: Json) -> bool:
@@ -396,6 +397,16 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         voted = [row for row in rows if _is_voter(row) and row.get("winner") in _VOTES]
         by_pair = {_pair(group[0]): _votes(group) for group in grouped(voted, _pair)}
         by_models = [row for row in rows if not _is_voter(row)]
+        if not by_models:
+            quoted_path = shlex.quote(str(relative(path)))
+            command = (
+                f"evalkit run mode=pairwise dataset={NAME} dataset.path={quoted_path}"
+            )
+            raise DatasetError(
+                "has labels and not a judge's verdicts",
+                where=str(path),
+                remedy=f"have its answers judged: {command}",
+            )
         return ParsedFile(
             records_of(by_models, lambda row: _joined(row, by_pair), "pair", options),
             benchmark=NAME,

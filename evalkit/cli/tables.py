@@ -38,6 +38,7 @@ def read_judgments(
     from evalkit.config.table_reading import load_reading
     from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import GENERIC
+    from evalkit.interop.layouts.criteria import OpenCriterionError
     from evalkit.interop.layouts.judgment_files import peek
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
@@ -47,6 +48,8 @@ def read_judgments(
         return _read_table(path, choices_of(load_reading(reading)))
     try:
         return import_judgments(name, path, options)
+    except OpenCriterionError as question:
+        raise question.for_import(name) from None
     except ConfigError as unmapped:
         if name != GENERIC or options.fields or not path.is_file():
             raise

@@ -35,6 +35,9 @@ _ONLY_KEYS: Final = (
     *("columns", "ratings", "pairs", "tests", "test_cases"),
     *("conversations", "questions", "list", "docs", "tasks"),
     *("value", "nodes", "edges", "hits", "datasetRunItems", "events"),
+    *("request_states", "run_data", "predictions", "details"),
+    *("individual_results", "detailed_results", "eval_results"),
+    *("evaluation_results", "judgements", "per_instance"),
 )
 """Keys of rows in an object without other lists."""
 _INNER_KEYS: Final = (
@@ -171,7 +174,8 @@ def _rows_within(value: Json, path: str) -> list[JsonObject] | None:
     if not keys:
         # One list of objects, next to objects and single values about them.
         keys = [key for key in value if _is_rows(value[key])]
-        lists = sum(isinstance(part, list) for part in value.values())
+        # An empty list has no rows.
+        lists = sum(isinstance(part, list) and bool(part) for part in value.values())
         if lists != 1 or not keys or keys[0] not in _ONLY_KEYS:
             return None
     rows = value[keys[0]]

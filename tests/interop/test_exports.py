@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.compose import load_config
 from evalkit.core.errors import EvalkitError
 from evalkit.core.types import Case, Response
@@ -301,6 +302,17 @@ def test_an_open_criterion_is_asked_for_with_commands_that_run(name, tmp_path):
         assert len(found.judgments) == N
 
 
+def test_import_asks_with_commands_that_import(here, capsys):
+    Path("scores.json").write_text(json.dumps(ASKED["two criteria"]), encoding="utf-8")
+    assert main(["import", "langfuse", "scores.json"]) == 1
+    asked = capsys.readouterr().err.partition("choose one: ")[2]
+    commands = [split(command) for command in asked.split("; ")]
+    assert [command[:3] for command in commands] == [["evalkit", "import", "langfuse"]] * 2
+    for number, command in enumerate(commands):
+        settings = [f"hydra.run.dir=run{number}", "tracking=none", "scoring.bootstrap=0"]
+        assert main([*command[1:], *settings]) == 0
+
+
 def test_a_file_without_a_judge_names_the_command_that_has_its_answers_judged(tmp_path):
     rows = [{**one, "suggestions": {}} for one in SHAPES["argilla 2"]]
     path = tmp_path / "labels.json"
@@ -321,6 +333,102 @@ def test_votes_without_a_judge_name_the_command_that_has_the_pairs_judged(tmp_pa
     words = split(complaint(path, "lmarena").partition("evalkit run ")[2])
     cases = [*stream_cases(load_config(overrides=words))]
     assert [case.labels["votes"] for case in cases] == ["A" if h == "pass" else "B" for h in HUMAN]
+
+
+TALK = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+OF_PEOPLE: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "transcripts": (
+        "preferences",
+        [
+            {
+                "chosen": f"\n\nHuman: q{i}\n\nAssistant: yes{i}",
+                "rejected": f"\n\nHuman: q{i}\n\nAssistant: no{i}",
+            }
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "conversations": (
+        "preferences",
+        [{"chosen": TALK, "rejected": TALK[:1] + TALK, "source": "x"} for _ in range(N)],
+        "AB",
+    ),
+    "attributes": (
+        "helpsteer2",
+        [
+            {"prompt": f"q{i}", "response": "a", "helpfulness": 4, "correctness": i % 5}
+            | {"coherence": 4, "complexity": 1, "verbosity": 1}
+            for i in range(N)
+        ],
+        "",
+    ),
+    "strengths": (
+        "helpsteer3",
+        [
+            {"prompt": f"q{i}", "response_1": "x", "response_2": "y"}
+            | {"preference_strength": [-2, 3][i % 2]}
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "voters": (
+        "mt_bench",
+        [
+            {"question_id": i, "model_a": "x", "model_b": "y", "judge": f"{kind}_{i}", "turn": 1}
+            | {"winner": ["model_a", "model_b"][i % 2]}
+            | {"conversation_a": TALK, "conversation_b": TALK}
+            for i in range(N)
+            for kind in ("author", "expert")
+        ],
+        "",
+    ),
+    "numbered people": (
+        "alpaca_eval",
+        [
+            {"instruction": f"q{i}", "output_1": "x", "output_2": "y"}
+            | {"annotator_index": 3, "preference": 1 + i % 2}
+            for i in range(N)
+        ],
+        "",
+    ),
+}
+"""By name: the format, rows of people without a judge, and the labels of even and odd rows."""
+
+
+@pytest.mark.parametrize("name", OF_PEOPLE)
+def test_people_without_a_judge_name_the_command_that_has_their_answers_judged(name, tmp_path):
+    tool, rows, sides = OF_PEOPLE[name]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert recognize_format(path) == tool
+    fault = complaint(path, tool)
+    assert "has labels and not a judge's verdicts" in fault
+    words = split(fault.partition("evalkit run ")[2])
+    cases = [*stream_cases(load_config(overrides=words))]
+    assert len(cases) == N
+    if sides:
+        labels = [next(iter(case.labels.values())) for case in cases]
+        assert labels == [sides[i % 2] for i in range(N)]
+    if name == "transcripts":
+        assert cases[1].prompt == "\n\nHuman: q1\n\nAssistant:"
+        assert [response.text for response in cases[1].responses] == ["no1", "yes1"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"fields": {"q": "x"}, "responses": [{"by": "anna", "score": 3}]},
+        {"fields": {"q": "x"}, "suggestions": [{"text": "try again"}]},
+        {"prompt": "q", "chosen": "x", "rejected": "y", "gpt_margin": 1},
+        {"chosen": ["x"], "rejected": ["y", "z"]},
+        {"prompt": "q", "response": "a", "helpfulness": 4, "correctness": 3},
+    ],
+    ids=str,
+)
+def test_keys_of_a_format_with_other_contents_are_a_table(row, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(row)}\n" * 3, encoding="utf-8")
+    assert recognize_format(path) is None
 
 
 def test_criteria_in_the_data_are_those_of_the_annotators(tmp_path):

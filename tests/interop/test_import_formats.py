@@ -46,7 +46,7 @@ def test_every_format_has_a_file_whose_run_is_golden():
     exports = {format_of(name) for name in EXPORTS}
     assert {*SHAPES, *exports} == set(formats()) - {
         *("generic", "lm_eval", "otel_spans", "ultrafeedback"),
-        *("anthropic_batch", "gemini_batch", "bedrock_batch", "preferences"),
+        *("anthropic_batch", "gemini_batch", "bedrock_batch", "preferences", "helpsteer2"),
     }
     assert {f"import_{name}" for name in SHAPES} <= set(GOLDEN)
 

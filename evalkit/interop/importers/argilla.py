@@ -33,6 +33,10 @@ _OF_OLD_RECORDS: Final = {
     *("annotation", "annotation_agent"),
 }
 """Keys of records of text classification before feedback datasets."""
+_OF_ENTRY: Final = frozenset(
+    {"values", "status", "user_id", "question_name", "question"}
+)
+"""Keys of a response or a suggestion in a list, at least one of which it has."""
 _SUBMITTED: Final = (None, "submitted")
 _OMITTED: Final = "responses that are drafts or discarded, omitted"
 _UNREAD: Final = "responses that are not one word or number, omitted"
@@ -64,8 +68,11 @@ def _are_answers(given: Any) -> bool:
     """Return whether responses or suggestions are lists, or objects by question, as Argilla
     writes them: `{"human": "good"}` is of another tool.
     """
-    if given is None or isinstance(given, list):
+    if given is None:
         return True
+    if isinstance(given, list):
+        entries = [entry for entry in given if isinstance(entry, Mapping)]
+        return not any(_OF_ENTRY.isdisjoint(map(str, entry)) for entry in entries)
     return isinstance(given, Mapping) and all(
         isinstance(answers, list | Mapping | None) for answers in given.values()
     )

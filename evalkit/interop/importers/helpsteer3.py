@@ -1,10 +1,10 @@
-"""Import HelpSteer3's preferences: people's strengths from -3 to 3 are labels of pairs,
-other strengths judges'.
+"""Import preferences of HelpSteer2 and HelpSteer3: people's strengths from -3 to 3 are labels of
+pairs, other strengths judges'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +15,24 @@ from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
 from evalkit.interop.layouts.rater_names import is_judges
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
-_OVERALL: Final = "overall_preference"
-_INDIVIDUAL: Final = "individual_preference"
+_OVERALL: Final = ("overall_preference", "preference_strength")
+"""The strength of all annotators, in HelpSteer3 and in HelpSteer2."""
+_INDIVIDUAL: Final = {
+    "individual_preference": "score",
+    "all_preferences_unprocessed": "strength",
+}
+"""The key of each annotator's preference, with that of its strength."""
+_RESPONSES: Final = (("response1", "response2"), ("response_1", "response_2"))
 _CRITERION: Final = "preference"
 _STRONGEST: Final = 3
 _READ_AS: Final = "strengths of preferences, of which only the sign is read"
 
 
 def _sniff(start: Peek) -> bool:
-    return start.has("response1", "response2", _OVERALL)
+    return any(
+        start.has(first, second, overall)
+        for (first, second), overall in zip(_RESPONSES, _OVERALL, strict=True)
+    )
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:
@@ -55,7 +64,7 @@ def _judges(rows: Sequence[Json], options: Options) -> list[str]:
     return [
         name
         for name in names
-        if name != _OVERALL
+        if name not in _OVERALL
         and is_judges(name)
         and all(_winner(row[name]) for row in rows if row.get(name) is not None)
     ]
@@ -73,31 +82,45 @@ def _winner(value: Any) -> str | None:
 
 
 def _people(row: Json) -> Iterator[Assessment]:
-    individual = row.get(_INDIVIDUAL)
-    scores = [
-        part.get("score")
-        for part in (individual if isinstance(individual, list) else [])
-        if isinstance(part, Mapping)
+    strengths = [
+        part.get(key)
+        for name, key in _INDIVIDUAL.items()
+        for part in _objects(row.get(name))
     ]
-    if not scores:
-        yield assessment(_CRITERION, "annotators", PERSON, _winner(row.get(_OVERALL)))
-    for position, score in enumerate(scores, 1):
-        yield assessment(_CRITERION, f"annotator {position}", PERSON, _winner(score))
+    if not strengths:
+        overall = _first(row, _OVERALL)
+        yield assessment(_CRITERION, "annotators", PERSON, _winner(overall))
+    for position, strength in enumerate(strengths, 1):
+        annotator = f"annotator {position}"
+        yield assessment(_CRITERION, annotator, PERSON, _winner(strength))
+
+
+def _objects(value: Any) -> list[Json]:
+    listed = value if isinstance(value, list) else []
+    return [part for part in listed if isinstance(part, Mapping)]
+
+
+def _first(row: Json, keys: Iterable[str]) -> Any:
+    """Return the value of the first of the keys that the row has."""
+    return next((row[key] for key in keys if key in row), None)
 
 
 def _cells(row: Json, index: int) -> JsonObject:
+    response_a, response_b = (
+        _first(row, names) for names in zip(*_RESPONSES, strict=True)
+    )
     return {
         "id": str(row.get("id", index)),
-        "prompt": text(row.get("context")),
-        "response_a": text(row.get("response1")),
-        "response_b": text(row.get("response2")),
+        "prompt": text(_first(row, ("context", "prompt"))),
+        "response_a": text(response_a),
+        "response_b": text(response_b),
         "metadata": {key: row[key] for key in ("domain", "language") if key in row},
     }
 
 
 IMPORTER: Final = Importer(
     "helpsteer3",
-    "HelpSteer3's preferences: strengths by annotator, with columns of judges",
+    "preferences of HelpSteer2 and 3: strengths by annotator, with columns of judges",
     _sniff,
     _read_records,
     is_log=True,

@@ -5,6 +5,7 @@ both a judge of the pair.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,18 @@ from evalkit.interop.layouts.records import UNORDERED, Importer, Options, Parsed
 
 _CHOSEN: Final = "chosen"
 _REJECTED: Final = "rejected"
+_OF_PAIR: Final = frozenset(
+    {
+        *(_CHOSEN, _REJECTED, "chosen_model", "rejected_model"),
+        *("prompt", "instruction", "question", "input", "system", "history"),
+        *("id", "prompt_id", "source", "subset", "domain", "language", "category"),
+    }
+)
+"""Columns of a pair without verdicts."""
+_PROMPTS: Final = ("prompt", "instruction", "question", "input", "history")
+"""Columns of the prompt, in order."""
+_TURN: Final = "\n\nAssistant:"
+"""What is before each answer in a transcript, as in HH-RLHF."""
 _CRITERION: Final = "preference"
 _VERDICTS: Final = {
     **dict.fromkeys(("chosen", "good", "right"), 1),
@@ -56,9 +69,20 @@ def _sniff(start: Peek) -> bool:
         number(row[chosen]) is not None and number(row[rejected]) is not None
         for chosen, rejected in _score_columns([str(name) for name in row]).items()
     )
-    return is_scored or any(
+    is_judged = any(
         str(value).casefold() in (_CHOSEN, _REJECTED) for value in row.values()
     )
+    return is_scored or is_judged or _is_bare(row)
+
+
+def _is_bare(row: Json) -> bool:
+    """Return whether a row has both responses, and no column that could be a verdict."""
+    responses = (row.get(_CHOSEN), row.get(_REJECTED))
+    are_texts = all(
+        bool(response) and (isinstance(response, str) or is_conversation(response))
+        for response in responses
+    )
+    return are_texts and {*map(str, row)} <= _OF_PAIR
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:
@@ -160,9 +184,12 @@ def _cells(row: Json, index: int, verdicts: Set[str], *, turned: bool) -> JsonOb
         turned: Whether the chosen response is B instead: A would win each time.
     """
     responses = [_answer(row.get(_CHOSEN)), _answer(row.get(_REJECTED))]
+    prompt: Any = next((row[key] for key in _PROMPTS if key in row), None)
+    if prompt is None and (transcript := _shared_transcript(*responses)):
+        prompt = transcript
+        responses = [response[len(transcript) :].strip() for response in responses]
     if turned:
         responses.reverse()
-    prompt: Any = row.get("prompt", row.get("instruction"))
     # Without a prompt, it is what the chosen conversation has before its last message.
     messages = row.get(_CHOSEN)
     if prompt is None and is_conversation(messages) and isinstance(messages, list):
@@ -178,6 +205,14 @@ def _cells(row: Json, index: int, verdicts: Set[str], *, turned: bool) -> JsonOb
             if isinstance(value, str | int | float) and name not in verdicts
         },
     }
+
+
+def _shared_transcript(first: str, second: str) -> str:
+    """Return what two transcripts share before their last answers; "" for other texts."""
+    # What is after the last mark is an answer, equal or not.
+    turns = zip(first.split(_TURN)[:-1], second.split(_TURN)[:-1], strict=False)
+    shared = [turn for turn, other in takewhile(lambda pair: pair[0] == pair[1], turns)]
+    return "".join(turn + _TURN for turn in shared)
 
 
 def _answer(value: Any) -> str:

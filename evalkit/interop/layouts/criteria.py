@@ -168,16 +168,27 @@ class OpenCriterionError(ConfigError):
     """
 
     def __init__(
-        self, problem: str, path: Path, answers: Sequence[tuple[str, tuple[str, ...]]]
+        self,
+        problem: str,
+        path: Path,
+        answers: Sequence[tuple[str, tuple[str, ...]]],
+        *,
+        command: str = "evalkit check",
     ) -> None:
         quoted_path = quote(str(relative(path)))
         commands = [
-            f"evalkit check {quoted_path} {' '.join(map(quote, options))}"
+            f"{command} {quoted_path} {' '.join(map(quote, options))}"
             for _, options in answers
         ]
         remedy = f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}"
         super().__init__(problem, where=str(path), remedy=remedy)
+        self.path = path
         self.answers = tuple(answers)
+
+    def for_import(self, name: str) -> OpenCriterionError:
+        """Return the question with commands that import the format of this name."""
+        command = f"evalkit import {name}"
+        return OpenCriterionError(self.what, self.path, self.answers, command=command)
 
 
 def same_criterion(first: str, second: str) -> bool:

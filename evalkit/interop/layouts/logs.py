@@ -202,8 +202,9 @@ def read_log(
             f"judges with different criteria, each criterion read as a judge: {named}"
         )
         criteria = {}
-    if columns:
-        notes.append(f"read as labels: {', '.join(columns)}")
+    labeling = sorted(str(name) for name in people if name not in columns)
+    if read_as_labels := [*labeling, *columns]:
+        notes.append(f"read as labels: {', '.join(read_as_labels)}")
     differing = _differing_scales(present, columns)
     # Scores from 0 to 1 have that scale; for others none is assumed.
     if not differing and all(0 <= score <= 1 for score in present):
