@@ -18,21 +18,25 @@ TEMPLATES = [
     if "  source:" in (shipped("conf") / group / f"{option}.yaml").read_text("utf-8")
 ]
 """Those that ask with an author's template, which is not shipped."""
-APART = ("criteria", "dataset", "judge", "probe", "store", "tracking")
-"""The groups whose options go with each option of the others."""
+APART = (
+    ("criteria", "dataset", "judge", "store", "tracking"),
+    ("probe", "rubric", "runner"),
+)
+"""Groups whose options do not depend on each other, so one composition has an option of each."""
 
 
 def together() -> list[list[str]]:
     """Return every option once, those of groups that are apart in the same compositions."""
-    left = {
-        group: [
-            f"{g}={option}" for g, option in OPTIONS if g == group and (g, option) not in TEMPLATES
-        ]
-        for group in GROUPS
-    }
-    rows = zip_longest(*(left.pop(group) for group in APART))
-    combined = [[word for word in row if word] for row in rows]
-    return combined + [[word] for words in left.values() for word in words]
+    words: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for group, option in OPTIONS:
+        if (group, option) not in TEMPLATES:
+            words[group].append(f"{group}={option}")
+    combined = []
+    for groups in APART:
+        rows = zip_longest(*(words.pop(group) for group in groups))
+        combined += [[word for word in row if word] for row in rows]
+    alone = [[word] for left in words.values() for word in left]
+    return combined + alone
 
 
 SHIPPED = {
