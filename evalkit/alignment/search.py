@@ -17,7 +17,7 @@ from evalkit.core.splits import is_labeled
 from evalkit.core.types import Case, Judgment
 from evalkit.scoring.decision import PAIRS, SCORES, Kind
 from evalkit.scoring.pipeline import frontier_of, verdicts_of
-from evalkit.scoring.verdicts.objects import field_values
+from evalkit.scoring.verdicts.verdict_objects import field_values
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
 
 THRESHOLD, WEIGHTS, COMBINE, VOTE = (

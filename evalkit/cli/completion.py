@@ -15,8 +15,8 @@ from typing import Final
 from evalkit.cli.parser import COMMANDS, config_groups, option_names, subparsers
 from evalkit.core.resources import project, shipped
 
-AUDIT: Final = "audit"
-"""What may follow `evalkit plan`."""
+PLANNED: Final = ("audit", "watch", "align")
+"""What may follow `evalkit plan`: the command to plan."""
 _KEY: Final = re.compile(r"(?m)^`([a-z_]+\.[a-z_.]+)`(?: \(|$)")
 
 
@@ -76,8 +76,8 @@ def _for_overrides(typed: Sequence[str]) -> list[str] | None:
         return None
     if command == "plan":
         if len(remaining) == 1:
-            actions = [AUDIT]
-        elif remaining[0] == AUDIT:
+            actions = PLANNED
+        elif remaining[0] in PLANNED:
             remaining = remaining[1:]
     if actions is not None and len(remaining) == 1:
         _print(actions, remaining[0])

@@ -25,7 +25,7 @@ class UnboundedError(ValueError):
     """A text describes a value without bounds.
 
     Args:
-        what: What is wrong.
+        problem: What is wrong.
         line: The line, if it is known.
         remedy: What to do.
     """

@@ -63,7 +63,7 @@ class Guarded:
     Args:
         inner: The third-party object. Iterators that a method returns are guarded as well.
         kind: The type of the error to raise.
-        what: What fails.
+        problem: What fails.
     """
 
     def __init__(

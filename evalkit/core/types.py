@@ -1,7 +1,8 @@
 """The frozen values that pass between stages.
 
-Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric. This module does no IO and
-knows no provider.
+Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric: `datasets/case_reader.py`,
+`Evaluator.plan`, `judges/model_judge.py`, `engine/answer_reading.py`, `scoring/verdicts/`,
+`scoring/metrics/`. This module does no IO and knows no provider.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class AnswerFormat:
 
 @frozen
 class JudgeRequest:
-    """One call to a judge, as planned by an evaluator.
+    """One call to a judge, as an evaluator's `plan` returns it.
 
     Attributes:
         case_id: The case's id.

@@ -74,7 +74,7 @@ class UntrustedError(ConfigError):
     Args:
         host: The server.
         names: The credentials that it would get.
-        what: The problem, in one clause.
+        problem: The problem, in one clause.
         where: The key.
         remedy: How to trust it.
     """

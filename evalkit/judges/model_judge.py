@@ -152,7 +152,7 @@ class InProcess:
         self.model = config.model or ""
 
     def entry(self) -> Json:
-        """Return nothing."""
+        """Return an empty entry: the price list has none for a model in this process."""
         return {}
 
     async def close(self) -> None:

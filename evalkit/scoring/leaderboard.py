@@ -33,7 +33,7 @@ from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import resample
 from evalkit.scoring.twins import twin_groups
-from evalkit.scoring.verdicts.objects import Verdicts, field_values
+from evalkit.scoring.verdicts.verdict_objects import Verdicts, field_values
 
 ACCURACY, SPEARMAN, CONSISTENCY = (
     "agreement/accuracy",

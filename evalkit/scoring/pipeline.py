@@ -62,7 +62,7 @@ from evalkit.scoring.verdicts.checklists import (
     read_items,
     scored_judgments,
 )
-from evalkit.scoring.verdicts.objects import (
+from evalkit.scoring.verdicts.verdict_objects import (
     Verdicts,
 )
 from evalkit.scoring.verdicts.pairs import (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from evalkit.core.types import ItemVerdict, Verdict
-from evalkit.scoring.verdicts.objects import field_values
+from evalkit.scoring.verdicts.verdict_objects import field_values
 
 _OUTCOME: Final = (
     "case_id",

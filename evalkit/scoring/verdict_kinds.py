@@ -37,7 +37,7 @@ from evalkit.scoring.verdicts.cascade import (
     pair_vote,
 )
 from evalkit.scoring.verdicts.classes import labeled_responses, vote_panel, vote_samples
-from evalkit.scoring.verdicts.objects import (
+from evalkit.scoring.verdicts.verdict_objects import (
     Verdicts,
     class_verdict_objects,
     verdict_objects,

@@ -15,7 +15,7 @@ from evalkit.core.types import Case, Completion, Judgment, Response, Usage, Weig
 from evalkit.runs.records import encode_line, encode_lines
 from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.pipeline import verdicts_of
-from evalkit.scoring.verdicts.objects import number_alike
+from evalkit.scoring.verdicts.verdict_objects import number_alike
 
 CASES = [Case(f"c{number}", "prompt", (Response("text"),)) for number in range(40)]
 UNIT = (0,)

@@ -39,7 +39,7 @@ class _FaultError(Exception):
     """A line without an answer to store.
 
     Args:
-        what: What is wrong with it, as words after `3 lines`.
+        problem: What is wrong with it, as words after `3 lines`.
         detail: The provider's message.
         number: The number of the file that its request is in, if it has one.
         outcome: What the request came to, with its key.

@@ -1,4 +1,7 @@
-"""A decision about a judge: its use, the reason, and what limits trust in it."""
+"""A decision about a judge: its use, the reason, and what limits trust in it.
+
+Its sentence is written by `report/findings/decisions.py`.
+"""
 
 from __future__ import annotations
 

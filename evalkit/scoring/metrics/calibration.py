@@ -83,9 +83,9 @@ def reward_statistics(
 
 
 def brier_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
-    """Return the mean squared difference of confidence and outcome (Brier 1950, Mon.
+    """Return the mean squared difference of confidence and outcome.
 
-    Weather Rev. 78, 1-3).
+    Brier 1950, Mon. Weather Rev. 78, 1-3.
 
     Args:
         name: the metric's name.

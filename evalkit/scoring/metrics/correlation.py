@@ -229,9 +229,9 @@ def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
 
 
 def _pearson(graded: _GradedScores) -> Statistic:
-    """Return Pearson's r from per-case sums of moments (Pearson 1895, Proc. R.
+    """Return Pearson's r from per-case sums of moments.
 
-    Soc. 58, 240-242).
+    Pearson 1895, Proc. R. Soc. 58, 240-242.
     """
     x = _standardized(graded.x)
     y = _standardized(graded.y)
@@ -276,9 +276,9 @@ def pearson_r(totals: Floats) -> Floats:
 
 
 def _spearman(graded: _GradedScores) -> Statistic:
-    """Return Pearson's r of mid-ranks, recomputed in every resample (Spearman 1904, Am. J.
+    """Return Pearson's r of mid-ranks, recomputed in every resample.
 
-    Psychol. 15, 72-101).
+    Spearman 1904, Am. J. Psychol. 15, 72-101.
     """
     # (n,) the level of each value, from 0.
     _, level_of_x = np.unique(graded.x, return_inverse=True)

@@ -14,7 +14,7 @@ from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats.agreement_formulas import kappa
 from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.scoring.stats.statistic import Statistic, Tally
-from evalkit.scoring.verdicts.objects import field_values
+from evalkit.scoring.verdicts.verdict_objects import field_values
 
 
 def verdict_spearman(

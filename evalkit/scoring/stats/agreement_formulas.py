@@ -51,9 +51,9 @@ def accuracy(totals: Floats) -> Floats:
 
 
 def kappa(totals: Floats) -> Floats:
-    """Return Cohen's kappa (Cohen 1960, Educ. Psychol.
+    """Return Cohen's kappa; NaN if chance agreement is 1.
 
-    Meas. 20, 37-46); NaN if chance agreement is 1.
+    Cohen 1960, Educ. Psychol. Meas. 20, 37-46.
     """
     table = matrices(totals)
     n = _units(table)

@@ -296,11 +296,9 @@ def sign_flip(leads: Ints) -> float:
 def tango(
     only_first: float, only_second: float, n: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the score interval of a difference of two paired proportions (Tango 1998, Statist.
+    """Return the score interval of a difference of two paired proportions.
 
-    Med. 17, 891-908).
-
-    Unlike resampling, it is valid with few discordant units or none: eight agreements do not show
+    Tango 1998, Statist. Med. 17, 891-908. Unlike resampling, it is valid with few discordant units or none: eight agreements do not show
     that two runs are equal.
 
     Args:
@@ -389,11 +387,9 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """Return p-values adjusted to control the familywise error rate (Holm 1979, Scand. J.
+    """Return p-values adjusted to control the familywise error rate.
 
-    Statist. 6, 65-70).
-
-    Tests without a p-value are not part of the family.
+    Holm 1979, Scand. J. Statist. 6, 65-70. Tests without a p-value are not part of the family.
     """
     ordered = sorted(
         (value, index) for index, value in enumerate(p) if value is not None

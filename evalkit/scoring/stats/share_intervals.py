@@ -58,9 +58,9 @@ def share_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
 
 
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
-    """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat.
+    """Return the score interval of a proportion `p` of `n`.
 
-    Assoc. 22, 209-212).
+    Wilson 1927, J. Am. Stat. Assoc. 22, 209-212.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     square = z * z
