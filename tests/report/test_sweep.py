@@ -72,7 +72,8 @@ def said(found: Leaderboard, names=("L", "S", "C"), datasets=None) -> list[str]:
 def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
     texts = said(board())
     assert texts[0] == (
-        "Use S (rates, corrected by labels): 20% of the cost of L (accuracy 0.95 [0.90, 1.00]), "
+        "Use S (rates, corrected by labels): 20% of the cost of L (accuracy 0.95 [0.89, 1.00] as "
+        "the highest of 3), "
         "not worse by more than 0.05: -0.010 [-0.042, 0.015]; $0.02 per case."
     )
     assert texts[1] == "Do not trust 1 of 3: C (no more than chance)."
@@ -84,19 +85,19 @@ def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
         == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
     )
     assert said(board(costs=(0.1, 0.1, 0.001)))[0] == (
-        "Use L (rates, corrected by labels): highest by accuracy, 0.95 [0.90, 1.00], "
-        "of those shown to be useful; 1 of 2 others may be better; $0.10 per case."
+        "Use L (rates, corrected by labels): highest by accuracy, 0.95 [0.89, 1.00] "
+        "as the highest of 3, of those shown to be useful; 1 of 2 others may be better; $0.10 per case."
     )
 
 
 def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
     assert said(board((0.95, 0.8, 0.5)))[0].endswith(
-        "best by accuracy, 0.95 [0.90, 1.00]; every other is significantly worse or not to be "
-        "trusted; $0.10 per case."
+        "best by accuracy, 0.95 [0.89, 1.00] as the highest of 3; every other is significantly "
+        "worse or not to be trusted; $0.10 per case."
     )
     assert "the only one shown to be useful; right in 95%" in said(board((0.95, 0.5, 0.5)))[0]
     choices = (board(), board((0.95, 0.8, 0.5)), board((0.95, 0.5, 0.5)))
-    assert all(len(said(choice)[0].split()) <= 30 for choice in choices)
+    assert all(len(said(choice)[0].split()) <= 33 for choice in choices)
     two = said(board((0.95, 0.94), (0.1, 0.1), NAMES[:2], ("d", "d")))[0]
     assert two.endswith("of those shown to be useful; the other may be better; $0.10 per case.")
     alike = said(replace(board((0.8, 0.8, 0.8), (0.1, 0.1, 0.1)), twins=()))[0]

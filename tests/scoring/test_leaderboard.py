@@ -4,6 +4,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.contingency_tables import mcnemar
@@ -22,6 +24,7 @@ from evalkit.scoring.leaderboard import (
     rank,
 )
 from evalkit.scoring.pipeline import score_run
+from evalkit.scoring.stats.selection import as_highest
 
 SETTINGS = ScoringConfig(bootstrap=400)
 
@@ -478,3 +481,43 @@ def test_an_answer_that_two_cases_share_counts_for_each(configure, make_case, ju
     judgments = [answered(judged, name, 0.5, 2.0, "k") for name in ("one", "two")]
     cost = score_run(config, cases, judgments).metrics["cost/per_case"]
     assert (cost.value, cost.n, cost.missing) == (0.5, 2, 0)
+
+
+def fisher_interval(value, n, errors):
+    half = stats.norm.isf(errors) / np.sqrt(n - 3)
+    return float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))
+
+
+@given(value=st.floats(-0.99, 0.99), n=st.integers(10, 5000), count=st.integers(1, 200))
+def test_the_highest_of_many_has_the_interval_of_a_smaller_share_of_errors(value, n, count):
+    # Fisher's interval of a correlation, with these errors at each end.
+    plain = fisher_interval(value, n, 0.025)
+    expected = fisher_interval(value, n, 0.05 / max(count, 2))
+    metric = Metric("agreement/spearman", value, *plain, n)
+    highest = as_highest(metric, count, 0.95)
+    assert (highest.low, highest.high) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_highest_of_many_holds_its_value():
+    generator = np.random.default_rng(4)
+    n = 200
+    held = {"plain": 0, "highest": 0}
+    for _ in range(600):
+        z = np.arctanh(0.6) + generator.normal(0, 1 / np.sqrt(n - 3), 20).max()
+        value = float(np.tanh(z))
+        plain = Metric("agreement/spearman", value, *fisher_interval(value, n, 0.025), n)
+        highest = as_highest(plain, 20, 0.95)
+        held["plain"] += plain.low <= 0.6 <= plain.high
+        held["highest"] += highest.low <= 0.6 <= highest.high
+    assert held["plain"] < 0.7 * 600
+    assert 0.93 * 600 <= held["highest"] <= 0.98 * 600
+
+
+def test_the_interval_of_a_perfect_highest_is_within_its_range():
+    perfect = as_highest(Metric("agreement/kappa", 1.0, 0.7, 1.0, 20), 20, 0.95)
+    assert (perfect.value, perfect.high) == (1.0, 1.0)
+    assert perfect.low < 0.7
+    near = as_highest(Metric("agreement/accuracy", 0.95, 0.9, 1.0, 200), 20, 0.95)
+    assert near.high == 1.0
+    unknown = Metric("agreement/kappa", 0.5)
+    assert as_highest(unknown, 20, 0.95) == unknown

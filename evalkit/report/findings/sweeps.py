@@ -51,6 +51,7 @@ from evalkit.scoring.leaderboard import (
     Leaderboard,
     Standing,
 )
+from evalkit.scoring.stats.selection import as_highest
 
 NAMED = 4
 """The most configurations that a sentence names."""
@@ -274,7 +275,12 @@ def _why(
         )
     # The metric that the jobs are ranked by.
     by = board.by or ""
-    values = {"what": _measure(by), "value": interval(choice.top.metrics[by])}
+    count = rivals + 1
+    highest = as_highest(choice.top.metrics[by], count, board.confidence)
+    value: Text | str = interval(highest)
+    if highest != choice.top.metrics[by]:
+        value = gettext("{value} as the highest of {count}", value=value, count=count)
+    values = {"what": _measure(by), "value": value}
     if choice.reason == "best":
         text = gettext(
             "best by {what}, {value}; every other is significantly worse or not to be trusted"
