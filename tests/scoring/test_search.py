@@ -1207,13 +1207,15 @@ def test_a_slice_without_labels_has_fewer_than_chance_explains(data):
     assert not list(unlabeled_slices([slices], rows, halves, 0.95))
 
 
-def test_bins_of_numbers_that_count_the_rows_may_have_no_labels():
+def test_numbers_that_count_the_rows_may_have_no_labels():
     number = np.arange(400)
     halves = np.stack([number < 200, number >= 200], axis=1)
     counted_rows = Slices("row", ("0..199", "200..399"), halves, ((None, 200), (200, None)))
     mixed = np.random.default_rng(2).permutation(400)
     price = replace(counted_rows, column="price", members=halves[mixed])
-    for slices, count in ((counted_rows, 0), (price, 1)):
+    lengths = replace(counted_rows, column="length", ends=(), computed=True)
+    weeks = replace(lengths, column="week", computed=False)
+    for slices, count in ((counted_rows, 0), (price, 1), (lengths, 0), (weeks, 1)):
         labeled = np.flatnonzero(slices.members[:, 0])
         found = [*unlabeled_slices([slices], labeled, Clusters.each(400), 0.95)]
         assert len(found) == count

@@ -100,8 +100,11 @@ def _log_chance(members: Bools, has_label: Bools, cluster: Ints) -> float:
 
 
 def _is_place(column: Slices, number: int) -> bool:
-    """Return whether a bin of numbers is rows that follow one another: they number the rows."""
-    if not column.ends:
+    """Return whether a slice of numbers is rows that follow one another.
+
+    Numbers of rows, or lengths of texts with such a number, say nothing but the place in the data.
+    """
+    if not column.ends and not column.computed:
         return False
     rows = np.flatnonzero(column.members[:, number])
     return len(rows) > 0 and bool(rows[-1] - rows[0] == len(rows) - 1)
