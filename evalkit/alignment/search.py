@@ -17,8 +17,8 @@ from evalkit.core.splits import is_labeled
 from evalkit.core.types import Case, Judgment
 from evalkit.scoring.decision import PAIRS, SCORES, Kind
 from evalkit.scoring.pipeline import frontier_of, verdicts_of
-from evalkit.scoring.verdicts.verdict_objects import field_values
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
+from evalkit.scoring.verdicts.verdict_objects import field_values
 
 THRESHOLD, WEIGHTS, COMBINE, VOTE = (
     "tie.threshold",

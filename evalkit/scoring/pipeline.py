@@ -62,9 +62,6 @@ from evalkit.scoring.verdicts.checklists import (
     read_items,
     scored_judgments,
 )
-from evalkit.scoring.verdicts.verdict_objects import (
-    Verdicts,
-)
 from evalkit.scoring.verdicts.pairs import (
     use_expectations,
 )
@@ -77,6 +74,9 @@ from evalkit.scoring.verdicts.panel import (
     winners_at,
 )
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
+from evalkit.scoring.verdicts.verdict_objects import (
+    Verdicts,
+)
 
 
 @dataclass(frozen=True, slots=True)

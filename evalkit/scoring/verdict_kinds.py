@@ -37,11 +37,6 @@ from evalkit.scoring.verdicts.cascade import (
     pair_vote,
 )
 from evalkit.scoring.verdicts.classes import labeled_responses, vote_panel, vote_samples
-from evalkit.scoring.verdicts.verdict_objects import (
-    Verdicts,
-    class_verdict_objects,
-    verdict_objects,
-)
 from evalkit.scoring.verdicts.pairs import (
     aggregate_notes,
     resolve_pairs,
@@ -57,6 +52,11 @@ from evalkit.scoring.verdicts.pointwise import (
     control_length,
     score_lists,
     score_responses,
+)
+from evalkit.scoring.verdicts.verdict_objects import (
+    Verdicts,
+    class_verdict_objects,
+    verdict_objects,
 )
 
 

@@ -27,8 +27,8 @@ from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import resample
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.statistic import Statistic, Table, share, totals_of
-from evalkit.scoring.verdicts.verdict_objects import _by_name
 from evalkit.scoring.verdicts.pairs import coin
+from evalkit.scoring.verdicts.verdict_objects import _by_name
 from tests.support.counted_text import CountedText, most_texts
 from tests.support.thorough import examples
 

@@ -62,7 +62,8 @@ def measure(
 ) -> dict[str, Metric]:
     """Return each statistic as a Metric with its percentile interval.
 
-    Efron 1979, Ann. Statist. 7, 1-26. The percentiles are expanded for the number of clusters (`tail_of`). A statistic that does not
+    Efron 1979, Ann. Statist. 7, 1-26. The percentiles are expanded for the number of
+    clusters (`tail_of`). A statistic that does not
     vary between resamples, such as a proportion or a coefficient of exactly 1, has the interval
     that follows from the exact bound of the share of clusters that could differ (`unlike_share`,
     `Statistic.bounds`); for a proportion of 0 or 1 it is the exact binomial interval over clusters.

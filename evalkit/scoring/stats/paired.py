@@ -298,7 +298,8 @@ def tango(
 ) -> tuple[float, float]:
     """Return the score interval of a difference of two paired proportions.
 
-    Tango 1998, Statist. Med. 17, 891-908. Unlike resampling, it is valid with few discordant units or none: eight agreements do not show
+    Tango 1998, Statist. Med. 17, 891-908. Unlike resampling, it is valid with few discordant units
+    or none: eight agreements do not show
     that two runs are equal.
 
     Args:
