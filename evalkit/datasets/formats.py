@@ -566,7 +566,7 @@ def _read_excel(path: Path) -> Iterator[Placed]:
         if any(not is_blank(cell) for cell in cells):
             location = f"{where}:{number}"
             remedy = (
-                "name the columns in the header, or delete the cells beside the table"
+                "name the columns in the header, or delete the cells next to the table"
             )
             yield location, named_cells(header, cells, location, remedy)
 

@@ -49,7 +49,7 @@ def create_tables(file: Path, seconds: float) -> None:
 
 @cache
 def statements_of_tables() -> tuple[str, ...]:
-    """Return the statements that create MLflow's tables; none if this MLflow has others."""
+    """Return the statements that create MLflow's tables; empty if this MLflow has others."""
     try:
         from mlflow.store.db.utils import _initialize_tables
         from sqlalchemy import create_engine

@@ -232,7 +232,6 @@ def complete(call, monkeypatch):
         ("evalkit plan audit fir", ["first_look"]),
         ("evalkit plan wat", ["watch"]),
         ("evalkit plan watch fir", ["first_look"]),
-        ("evalkit plan al", ["align"]),
         ("evalkit sco", ["score"]),
         ("evalkit score out", []),
         ("evalkit batch w", ["write"]),

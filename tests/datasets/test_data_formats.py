@@ -360,7 +360,7 @@ def test_a_sheet_is_named_after_the_path(tmp_path):
     assert [case.prompt for case in load(f"{path}#two", "pointwise").cases] == ["two", "q"]
 
 
-def test_a_cell_of_a_sheet_beside_the_table_is_one_line(tmp_path):
+def test_a_cell_of_a_sheet_next_to_the_table_is_one_line(tmp_path):
     path = tmp_path / "d.xlsx"
     with xlsxwriter.Workbook(path) as book:
         sheet = book.add_worksheet()
@@ -370,7 +370,7 @@ def test_a_cell_of_a_sheet_beside_the_table_is_one_line(tmp_path):
         load(path, "pointwise")
     message = str(caught.value)
     assert ":3: the row has 4 cells and the header 2; name the columns" in message
-    assert "delete the cells beside the table" in message
+    assert "delete the cells next to the table" in message
 
 
 def test_a_bad_workbook_is_one_line(tmp_path, monkeypatch):

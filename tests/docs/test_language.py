@@ -61,7 +61,7 @@ UNWANTED_IN_CODE = {
     r"\bwhich is no\b": "which is not a",
     r"\bat its place\b|\bin place of\b": "instead of",
 }
-KEYS = {"licence"}  # a key of the manifest
+KEYS = {"licence", "judgements"}  # a key of the manifest, and one of other tools
 LONGEST = 45  # words in a sentence
 MEAN = 20
 

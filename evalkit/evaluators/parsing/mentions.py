@@ -53,7 +53,7 @@ _ANOTHER_SAYS = lazy_pattern(
     r"(?:says|said|claims|states|asks|writes|wrote)\b[^.!?\n]*\Z",
     re.IGNORECASE,
 )
-"""Words before a mark that somebody else says."""
+"""Words before a mark that someone else says."""
 _SYMBOLS = frozenset(
     "|<>+=~→⇒➡▶►∴●○◆◇■▪▫★☆✅✔☑✓🏆🥇🏅🎖👑⭐🌟✨🎯🎉👍👉🔹🔸🔷🔶🟢📌📝💡🔍🔥⚖🤖"
 )
