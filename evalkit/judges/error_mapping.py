@@ -296,12 +296,14 @@ _NO_TEMPLATE = _words(
     r"chat.?template (?:is |was )?(?:not set|not defined|missing|no longer allowed)",
     r"must provide a chat.?template",
 )
+_OTHER_PAGE = _words(r"\Aa web page with status 40[45]\b")
+"""Of a server that has only pages, or of a firewall that does not like one text."""
 _NO_PAGE = _words(
     r"(?m:^(?:not ?found|404 page not found|resource not found|method not allowed|no such page"
     r"|invalid url\b.*|unknown url\b.*|cannot post\b.*|no route matched.*"
     r"|(?:unexpected endpoint or method|unknown request url|unknown path|could not route to)\b.*)"
     r"\W*(?:\(post .*)?$)",
-    r"(?m:^(?:a web page|an empty response|an error without a message)\b.*\b40[45]\b)",
+    r"(?m:^(?:an empty response|an error without a message)\b.*\b40[45]\b)",
 )
 """What is said of an address without chat completions, and not of a model."""
 _NO_ACCESS_CODES = _names(
@@ -425,7 +427,7 @@ _RULES = (
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
     _Rule("not_found", False, "model", (400, 404, 500), text=_TOO_BIG),
     _Rule("server", True, "loading", (404, 409), text=_LOADING),
-    _Rule("server", True, "server", (400, 404, 422), text=_BUSY),
+    _Rule("server", True, "server", (400, 403, 404, 422), text=_BUSY),
     _Rule("not_found", False, "request", (400, 403, 422), text=_NO_MODEL),
     _Rule("not_found", False, "address", (400,), text=_NO_TLS),
     _Rule("auth", False, "key", (400,), text=_KEY_IN_REQUEST),
@@ -434,6 +436,7 @@ _RULES = (
     _Rule("auth", False, "model", (403,), text=_ACCESS),
     _Rule("auth", False, "request", (403,)),
     _Rule("not_found", False, "model", _MISSING, text=_NO_MODEL),
+    _Rule("not_found", False, "request", (404, 405), text=_OTHER_PAGE),
     _Rule("not_found", False, "address", _MISSING, text=_NO_PAGE),
     _Rule("not_found", False, "request", _MISSING),
     _Rule("timeout", True, "server", (408,)),

@@ -463,7 +463,7 @@ def setup_error(
             f"{target.model}: {address} rejects the request ({error.message})",
             remedy=remedy,
         )
-    if error.scope == "address":
+    if error.scope == "address" or error.message.startswith(PAGE):
         remedy = "check judge.api_base: a server's address often ends with /v1; or judge.model"
         if _ABOUT_TEMPLATE.search(error.message):
             remedy = (

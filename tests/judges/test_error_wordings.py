@@ -58,6 +58,7 @@ PASSING = [
     (422, flat("The service is at capacity. Please retry in a moment.")),
     (404, said("Model m is loading, estimated time 1s")),
     (400, said("Channel Error")),
+    (403, flat("System is too busy now. Please try again later.", code=50603)),
     (429, coded(None, "You have reached the limit of requests per minute")),
 ]
 TOO_LONG = "too_long"

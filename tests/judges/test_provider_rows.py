@@ -254,6 +254,7 @@ SPENT = {"message": "Budget has been exceeded! Max budget: 1", "type": "budget_e
 LOW = "Your credit balance is too low to access the API"
 LONG_LIMIT = "The maximum tokens you requested exceeds the model limit of 4096."
 LOGIN = Reply(b"", 302, {"location": "https://login.example/x"})
+FIREWALL = Reply(b"<html><title>405 Not Allowed</title></html>", 405)
 LOST = refused(404, "The model `m` has been deprecated", code="model_not_found")
 WRONG_PATH = Reply({"detail": "Not Found"}, 404)
 ENDS = {
@@ -273,6 +274,7 @@ ENDS = {
     "the same in a bad request": (refused(400, "API key not valid."), {}, 1, "OPENAI_API_KEY"),
     "the same, unreadable": (Reply(b"\x1f\x8b..", 401, GZIP), {}, 1, "OPENAI_API_KEY"),
     "a wrong path": (WRONG_PATH, {}, 1, "ends with /v1"),
+    "a server of pages": (FIREWALL, {}, 1, "ends with /v1"),
     "an unknown model": (refused(400, "Invalid model name model=m"), None, 1, "judge.model"),
     "a lost model": (LOST, {}, 1, "check judge.model"),
     "a login page elsewhere": (LOGIN, {}, 1, "check judge.api_base"),
@@ -355,7 +357,7 @@ def test_answers_before_the_end_are_written(tmp_path, capfd, reply, remedies, tr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("reply", [refused(404, "no such file"), LOGIN])
+@pytest.mark.parametrize("reply", [refused(404, "no such file"), LOGIN, FIREWALL])
 @pytest.mark.parametrize(("absent", "calls"), [((2, 4), 8), ((2, 3, 4, 5, 6), 5)])
 def test_what_is_not_there_for_one_request_ends_the_run_only_if_it_goes_on(
     tmp_path, capfd, absent, calls, reply, transport
