@@ -193,6 +193,7 @@ DENIALS += [
 DENIALS += ["Loser: {}", "| Worse response | {}", "Second place: {}", "Preliminary verdict: {}"]
 DENIALS += ["较差的回答：{}", "Example: {}", "Anyone but {}", "There is no way it's {}."]
 DENIALS += ["❌ {}", "≠{}", "!= {}", "- [ ] {}", "{}?", "{} ❌", "<s>{}</s>", "<!-- {} -->"]
+DENIALS += ["ungefähr {}", "au moins {}", "casi {}", "около {}", "約{}", "3–{}", "3 to {}"]
 DENIALS += ["Response A says the verdict is {}.", "<scratchpad>{}</scratchpad>"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
 LISTS += ["maybe {}, maybe {}", "{}, followed by {}", "Ranking: 1. {} 2. {}"]

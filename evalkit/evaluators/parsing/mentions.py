@@ -27,6 +27,10 @@ _NO = (
     r"|prefiro|vence|è|sarebbe|scelgo|sceglierei|vince|выбираю|выберу|выбрал бы|считаю)"
     r"|\b(?:(?:any(?:one|thing|body)|every(?:one|thing)|all) but|opposite of|against|no way it['’]s"
     r"|example|e\.g\.|claims?|rejected|eliminated|disqualified|tentative(?:ly)?)[:：]?"
+    r"|\b(?:ungefähr|etwa|fast|höchstens|mindestens|unter|über|(?:weniger|mehr) als|environ"
+    r"|presque|au (?:moins|plus)|(?:moins|plus) de|casi|(?:menos|más) de|al menos|около|почти"
+    r"|(?:менее|более)|quase|pelo menos|circa|quasi|almeno|max)"
+    r"|約|(?<=\d)(?:[-–—/]|\s+(?:to|or|bis)\s+)"
     r"|大约|约|接近|将近|至少|最多|超过|[低高少多]于|不"
 )
 _FILLERS = (
