@@ -35,6 +35,7 @@ from evalkit.datasets.labels import (
 from evalkit.datasets.load import fingerprint
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.interop.import_settings import NAMED, NO_SCALE
+from evalkit.interop.importer_discovery import GENERIC
 from evalkit.interop.layouts.records import ImportedJudgments
 from evalkit.labels.joined import has_own_label, with_labels
 from evalkit.labels.sample import with_probabilities
@@ -45,6 +46,8 @@ from evalkit.workflows.gating import check_leads
 from evalkit.workflows.rescoring import rescore
 
 _CLOSE = 1e-9
+_TABLES = (GENERIC, "table")
+"""The formats of tables: of the user's columns, and as `evalkit check` reads them."""
 
 
 def reread(
@@ -201,10 +204,16 @@ def import_run(
     if take:
         judgments = reread.judgments
     if not any(judgment.readable for judgment in statements_of(judgments)):
+        problem = "no row has a usable verdict"
         remedy = (
             "name the column of the verdicts, or the meaning of their words with --map"
         )
-        raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
+        has_failed = all(judgment.status == "failed" for judgment in judgments)
+        # A cell of a table may only look like a failure.
+        if judgments and has_failed and brought.format not in _TABLES:
+            problem = f"all {len(judgments)} judgments failed"
+            remedy = "repeat the evaluation with the tool that wrote the file"
+        raise DatasetError(problem, where=source, remedy=remedy)
     dataset = _imported_dataset(config, brought, source, scale_given=scale_given)
     evaluator = make_evaluator(
         _with_scale(config), prompt_folders=[project() / "prompts"]

@@ -121,6 +121,17 @@ def test_a_failed_sample_is_missing_and_an_incomplete_log_has_a_note(read):
     assert "the log is invalidated: it has 4 of 6 samples" in found.notes
 
 
+def test_a_log_in_which_all_samples_failed_says_so(here, capsys):
+    log = inspect_log("panel")
+    for sample in log["samples"]:
+        sample |= {"scores": None, "error": {"message": "out of memory"}}
+    (here / "log.json").write_text(json.dumps(log), encoding="utf-8")
+    assert main(["check", "log.json", "tracking=none"]) == 1
+    printed = capsys.readouterr().err
+    assert "judgments failed; repeat the evaluation" in printed
+    assert "--map" not in printed
+
+
 def test_what_people_made_of_a_score_is_a_label_and_other_edits_are_counted(read):
     log = inspect_log("graders")
     edits = [("C", "ann"), ("who knows", "bob"), ("I", None)]

@@ -983,6 +983,10 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {"judge_prob_pass": [i / ROWS for i in range(ROWS)], "human": LABEL},
         "no column is named as a judge",
     ),
+    "columns that never differ": (
+        {"first": ["good"] * ROWS, "outcome": LABEL, "other": GRADE, "second": ["bad"] * ROWS},
+        "is it 'outcome', 'other'?",
+    ),
     "only ok": (
         {"judge": JUDGE, "human": ["ok" if word == "pass" else None for word in LABEL]},
         "what does an empty cell mean",

@@ -669,6 +669,8 @@ def _explain_no_judge(
         options = [name for name in options if len(typed[name].words) > 1]
         if not options:
             ask_for_roles(list(raters.labels), where)
+    # Neither is one that does not differ where others do.
+    options = [name for name in options if len(typed[name].words) > 1] or options
     labels = [word for label in raters.labels for word in ("--label", label)]
     if options:
         answers = [
