@@ -36,7 +36,9 @@ _STARTS: Final = {
     "{|": "a table of a wiki",
 }
 """How texts begin that are documents, whatever their suffix says."""
-_RULE: Final = re.compile(r"[\s|+:=─━═│┃┼╪├┤┌┐└┘┬┴╞╡╔╗╚╝╠╣╦╩╬║-]+")
+_RULE: Final = re.compile(
+    r"[\s|+:=─━═│┃┼╪├┤┌┐└┘┬┴╞╡╔╗╚╝╠╣╦╩╬║┏┓┗┛┣┫┳┻╋┡┩╇╈┢┪┠┨┷┯╭╮╰╯-]+"
+)
 """A line between rows."""
 _DASHES: Final = re.compile(r"[-=─━═]{2,}")
 _BAR: Final = re.compile(r"(?<!\\)[|│┃║]")

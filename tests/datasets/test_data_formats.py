@@ -283,6 +283,8 @@ TEXT_TABLES = {
     "footer.csv": "id,judge\na,pass\nb,x | y\n\nGenerated on 2026-02-01\nBy a program\n",
     "d.md": "# Results\n\n| id | judge |\n|:---|---:|\n| a | pass |\n| b | x \\| y |\n\nThe end.\n",
     "grid.txt": "+----+-------+\n| id | judge |\n+====+=======+\n| a  | pass  |\n| b  | x | y |\n",
+    "rich.txt": "  Results\n┏━━━━┳━━━━━━━┓\n┃ id ┃ judge ┃\n┡━━━━╇━━━━━━━┩\n│ a  │ pass  │\n"
+    "├────┼───────┤\n│ b  │ x \\| y│\n└────┴───────┘\n",
     "psql.txt": " id | judge\n----+------\n a  | pass\n b  | x \\| y\n(2 rows)\n",
     "pandas.txt": "  id  judge\n0  a   pass\n1  b  x | y\n\n[2 rows x 2 columns]\n",
     "fixed.txt": "id   judge\na    pass\nb    x | y\n",
