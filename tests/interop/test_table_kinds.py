@@ -175,6 +175,36 @@ def test_fields_and_responses_are_argillas_only_if_they_are_lists(raters, tmp_pa
     assert recognize_format(path) == "argilla"
 
 
+SPEAKERS = {"user_answer": TEXTS, "bot_answer": TEXTS[::-1], "last_speaker": ["user", "bot"] * 24}
+SYSTEMS = {"gpt4_response": TEXTS, "claude_response": TEXTS[::-1], "model": ["gpt4", "claude"] * 24}
+
+
+@pytest.mark.parametrize("others", [SPEAKERS, SYSTEMS], ids=["speakers", "systems"])
+def test_who_wrote_is_not_who_won(others):
+    table = _read({**others, "human_verdict": FLAGS, "judge_verdict": OTHER_FLAGS})
+    assert table.unit == "class"
+    assert _of_role(table, "judge") == ["judge_verdict"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {
+            "correct_answer": list("ABCD") * 12,
+            "predicted_answer": list("ABDC") * 12,
+            "judge_correct": FLAGS,
+        },
+        {"text": TEXTS, "llm_completeness": NEAR, "complete": ["true"] * 44 + ["false"] * 4},
+    ],
+)
+def test_references_and_states_are_no_labels(cells):
+    try:
+        labels = _of_role(_read(cells), "label")
+    except OpenTableError:
+        labels = []
+    assert labels == []
+
+
 def test_a_list_around_each_list_is_none():
     table = _read({"text": TEXTS, "human": [[[str(score)]] for score in SCORES], "llm": NEAR})
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (["llm"], ["human"])

@@ -201,7 +201,8 @@ def is_true_class(name: str, names: Iterable[str]) -> bool:
     `predicted_intent`.
     """
     first, *what = tokens(name) or ("",)
-    if first not in _TRUE or not what:
+    # `correct_answer` is a reference, which a judge of answers has seen.
+    if first not in _TRUE or not what or matches(name, "response"):
         return False
     return any(
         tokens(other)[:1] != ()

@@ -294,6 +294,10 @@ def _form(
         return None
     if people or not verdicts:
         return None
+    # Columns of a judge and of people, which need no column of raters.
+    both = {strength(verdict) for verdict in verdicts} >= {("judge", 3), ("label", 4)}
+    if both and not matches(name, "rater"):
+        return None
     if _has_both(values):
         _refuse_units(name, verdicts, where)
     # One judge for each row, whose name is in this column.

@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import Choices
+from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.questions import Role
-from evalkit.interop.tables.words import matches, pair_words, tie_kind, tokens
+from evalkit.interop.tables.words import (
+    matches,
+    pair_words,
+    tie_kind,
+    tokens,
+    word_group,
+)
 
 _SIDES: Final = ("A", "B")
+_VOTES: Final = word_group("vote")
 _PAIR: Final = 2
 _SHORTEST: Final = 2
 """The fewest letters of a writer's name."""
@@ -67,8 +74,11 @@ def named_sides(
     if len(columns) != _PAIR:
         return None
     words: dict[str, str] = {}
-    for column in typed.values():
-        words |= _winners(column, [*columns])
+    for name, column in typed.items():
+        # `model` and `last_speaker` name who wrote, and not who won.
+        names_winner = strength(name)[1] > 0 or not _VOTES.isdisjoint(tokens(name))
+        if names_winner and not matches(name, "system"):
+            words |= _winners(column, [*columns])
     if not words:
         return None
     first, second = columns.values()

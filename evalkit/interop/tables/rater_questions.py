@@ -8,7 +8,7 @@ from typing import Final
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.rater_names import is_code
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import says_agreement, shares_words, strength
+from evalkit.interop.tables.fixed_roles import says_agreement, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import EMPTY_CELL
 from evalkit.interop.tables.rater_roles import Raters
@@ -51,7 +51,7 @@ def _drop_other_texts(
     for name in plain:
         flags = [typed[judge].share(typed[judge].flags) == 1 for judge in named]
         is_text = typed[name].kind == "class" and not typed[name].flags
-        if is_text and all(flags) and not shares_words(name, typed):
+        if is_text and all(flags):
             del raters.judges[name]
             raters.unused[name] = "other words than those of a judge"
         else:

@@ -136,6 +136,9 @@ def root(part: str) -> str:
         return part
     latin, _ = _nouns("criteria")
     beginnings = [word for word in latin if part.startswith(word)]
+    # `complete` and `accepted` may be states, and then no labels of `completeness`.
+    if not word_group("state").isdisjoint(beginnings):
+        return part
     return min(beginnings, key=len, default=part)
 
 
