@@ -1221,6 +1221,15 @@ def test_numbers_that_count_the_rows_may_have_no_labels():
         assert len(found) == count
 
 
+def test_ten_slices_without_labels_are_named():
+    language = np.arange(1200) % 24
+    members = np.stack([language == number for number in range(12)], axis=1)
+    slices = Slices("language", tuple("abcdefghijkl"), members)
+    labeled = np.flatnonzero(language >= 12)
+    found = [*unlabeled_slices([slices], labeled, Clusters.each(1200), 0.95)]
+    assert [one.cases for one in found] == [50] * 10
+
+
 @pytest.mark.parametrize("responses", [60, 200])
 def test_scores_of_several_systems_are_not_missing(responses):
     generator = np.random.default_rng(responses)
