@@ -347,6 +347,11 @@ AFTER[NOTHING] += [
     "A or B, depending on taste.",
     "A或B都可以。",
 ]
+AFTER[A] += ["B is worse.", "Response B lacks sources.", "B is clearly wrong about the date."]
+AFTER[A] += ["B ist falsch.", "B est moins bonne.", "B es peor.", "B хуже.", "B较差。"]
+AFTER[NOTHING] += ["B lacks nothing.", "B is not worse.", "B is wrong, but it is better."]
+AFTER[NOTHING] += ["B fails to be wrong, or A does.", "B is worse only in style.", "B没有错误。"]
+AFTER[NOTHING] += ["A would win if it were right.", "_A could be better if it were short._"]
 AFTER[NOTHING] += ["It is a tie.", "Beide sind gleich gut.", "Égalité.", "引き分けです。", "平局。"]
 AFTER[NOTHING] += ["Disregard this verdict.", "Scratch that.", "更正：B。", "(to be revised)"]
 

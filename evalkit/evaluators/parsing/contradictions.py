@@ -83,6 +83,29 @@ _EVEN = lazy_pattern(
     r"|平局|平手|一样好|不相上下|难分|引き分け|同等|互角|무승부|동등",
     re.IGNORECASE,
 )
+_FAULTED = lazy_pattern(
+    r"(?:(?:the )?(?:response|answer|assistant|antwort|réponse|respuesta|resposta|ответ|回答|回复)"
+    r"\s*)?(?-i:[AB])\s*(?:(?:is|was) (?:(?:also|clearly|far|much|slightly|just|simply) )?"
+    r"(?:worse|weaker|inferior|wrong|incorrect|inaccurate|incomplete|irrelevant|off[- ]topic)\b"
+    r"|(?:lacks|misses|fails|omits|ignores|loses|hallucinates|contradicts)\b"
+    r"|ist (?:falsch|schlechter|schwächer|unvollständig)\b|est (?:fausse?|moins bonne|incomplète)\b"
+    r"|es (?:peor|incorrect[ao])\b|é (?:pior|incorret[ao])\b|хуже|неверен"
+    r"|(?:更|较|比较)差|(?:是)?错误的?|不正确|有误|遗漏)(?P<more>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A sentence that begins with a fault of a response; `more` follows it."""
+_UNREAL = lazy_pattern(
+    r"\b(?:would|could) (?:win|be (?:better|best)|have (?:won|been (?:better|best)))\b.*\bif\b",
+    re.IGNORECASE,
+)
+"""A victory under a condition that is not met."""
+_TURNED = lazy_pattern(
+    r"\b(?:but|however|yet|although|though|not|no|nothing|never|neither|nor|none|only|if|or|than"
+    r"|would|aber|jedoch|nicht|kein\w*|nichts|mais|pas|rien|pero|nada|mas|но|не|ничего)\b"
+    r"|n['’]t|但|不过|然而|只|[没不]|或|如果|\?",
+    re.IGNORECASE,
+)
+"""What may turn a fault around, as in "B lacks nothing"."""
 _OPEN = lazy_pattern(
     r"\?|\b(?:or|if|either|otherwise|depend\w*|decide|would|oder|wenn|entscheiden|ou|si|choisir"
     r"|o|decidir|se|или|если|выбрать)\b|或|如果|否则|无法|なら|どちら|か、|決め|결정|거나|면 ",
@@ -187,7 +210,8 @@ def _check_last_words(
     """Refuse words after a verdict that take it back, or end with something else about the winner.
 
     A short last sentence that names only the other response, that names both without deciding, or
-    that has a word for a tie, is read strictly: it must state the same decision.
+    that has a word for a tie, is read strictly: it must state the same decision, or a fault of the
+    other response.
 
     Raises:
         UnreadableError: If they do.
@@ -211,7 +235,17 @@ def _casts_doubt(sentence: str, winner: Winner) -> bool:
         return True
     if len(named) == 2:
         return _OPEN.search(sentence) is not None
-    return bool(named) and named != {winner}
+    if not named:
+        return False
+    if named == {winner}:
+        return _UNREAL.search(sentence) is not None
+    return not _is_a_fault(sentence)
+
+
+def _is_a_fault(sentence: str) -> bool:
+    """Return whether a sentence says nothing but what is wrong with the response that it names."""
+    fault = _FAULTED.fullmatch(sentence)
+    return fault is not None and _TURNED.search(fault["more"]) is None
 
 
 def check_fields(
