@@ -207,8 +207,6 @@ def score_without_intervals(
         # Weights from Dawid and Skene depend on the data: their intervals need a refit.
         if kind.refit and panel.vote == DAWID_SKENE:
             fitted = kind.refit(panel, run.verdicts, judges)
-        else:
-            fitted = None
         best, subsets, table = _subset_metrics(run, panel, clusters, weights)
         measures += best
         details |= {"panel": table} if table else {}

@@ -66,13 +66,15 @@ class _Runs:
 
         try:
             config = _config_of(spec)
-            outcome: RunResult | str = self._run_once(config)
+            result = self._run_once(config)
         except EvalkitError as error:
-            outcome = f"evalkit: {error}"
-        fault = outcome if isinstance(outcome, str) else _fault(config, outcome)
-        if isinstance(outcome, str) or fault:
-            pytest.fail(str(fault), pytrace=False)
-        return outcome
+            message = f"evalkit: {error}"
+            # Not by `pytest.fail`, which would print the handled error, too.
+            raise pytest.fail.Exception(message, pytrace=False) from None
+        fault = _fault(config, result)
+        if fault:
+            pytest.fail(fault, pytrace=False)
+        return result
 
     def _run_once(self, config: RunConfig) -> RunResult:
         """Return the run of a config with its gate applied; equal configs share one run."""

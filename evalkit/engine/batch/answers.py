@@ -83,6 +83,17 @@ class ReadReport:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     paid: Tally = field(default_factory=Tally)
 
+    def add_fault(self, fault: _FaultError, location: str) -> None:
+        """Count a line without an answer to store; the first of its kind is the example."""
+        self.faults[fault.what] += 1
+        example = f"{location}: {fault.detail}" if fault.detail else location
+        self.examples.setdefault(fault.what, example)
+        if fault.number is not None:
+            self.files.add(fault.number)
+        if fault.outcome is not None:
+            key, outcome = fault.outcome
+            self.outcomes[key] = outcome
+
 
 def read_answers(
     paths: Iterable[Path], index: RequestIndex, store: Store
@@ -107,13 +118,7 @@ def read_answers(
             try:
                 number, stored = _read_line(line, index, weighable)
             except _FaultError as fault:
-                report.faults[fault.what] += 1
-                report.examples.setdefault(
-                    fault.what,
-                    f"{location}: {fault.detail}" if fault.detail else location,
-                )
-                report.files |= set() if fault.number is None else {fault.number}
-                report.outcomes |= () if fault.outcome is None else (fault.outcome,)
+                report.add_fault(fault, location)
                 continue
             report.files.add(number)
             report.paid.count_paid(stored.completion)
@@ -124,6 +129,7 @@ def read_answers(
                 _store_batch(batch, store, report)
                 size = 0
         _store_batch(batch, store, report)
+        size = 0
     return report
 
 

@@ -113,7 +113,7 @@ def is_rater_name(name: str) -> bool:
         return False
     parts = tokens(name)
     is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
-    return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
+    return not is_feature or begins(name, "criteria") or clear >= 1
 
 
 def is_measured(name: str) -> bool:
