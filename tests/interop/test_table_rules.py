@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.interop.tables import long_tables
 from evalkit.interop.tables.column_types import TypedColumn
@@ -147,6 +152,7 @@ NO_RATERS: Mapping[str, Cells] = {
         "student": [100 + i for i in range(ROWS)],
         "doc": [f"d{i % 9}" for i in range(ROWS)],
     },
+    "a prompt in all rows": {"annotations.harm.prompt_text": ["p"] * ROWS},
     "sources": {"gold_source": _words(("wiki", "web"), 21), "judge_version": ["v1"] * ROWS},
     "names of models": {"evaluation_model": ["gpt-4.1"] * ROWS},
 }
@@ -156,6 +162,17 @@ NO_RATERS: Mapping[str, Cells] = {
 def test_what_is_about_raters_or_computed_is_no_rater(name):
     table = _read({"id": IDS, "judge": JUDGE, "human": LABEL, **NO_RATERS[name]})
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+
+
+def test_a_copy_of_the_label_in_other_words_is_no_criterion_and_no_key():
+    copy = _as({"pass": "good", "fail": "bad"}, LABEL)
+    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": copy})
+    assert _of_role(table, "criterion") == []
+    other = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": KINDS[0]})
+    assert _of_role(other, "criterion") == ["class-name"]
+    twice = [f"c{i // 2}" for i in range(ROWS)]
+    with pytest.raises(OpenTableError, match="what is a row"):
+        _read({"id": twice, "judge": JUDGE, "human": LABEL, "category": copy})
 
 
 def test_right_classes_of_predictions_are_labels():
@@ -214,6 +231,8 @@ def test_statistics_below_a_mean_are_no_cases():
         "human": [*GRADE, 3, ROWS],
     }
     assert len(_read(cells).parsed.records) == ROWS
+    marked = {"item": [*IDS, "Averages"], "checks": [*JUDGE, "57.1% ✔"]}
+    assert len(_read({**marked, "seconds": [*GRADE, "17.6ms"]}).parsed.records) == ROWS
     # Without a mean, `n` is a case.
     alone = {name: [*column[:ROWS], column[-1]] for name, column in cells.items()}
     assert len(_read(alone).parsed.records) == ROWS + 1
@@ -636,6 +655,11 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         | {"judge": ["expert_1", "['gpt-4', 'pair']"] * (ROWS // 2)}
         | {"model_a": ["m1"] * ROWS, "model_b": ["m2"] * ROWS, "conversation_a": TEXTS},
         "['gpt-4', 'pair'] => expert_1",
+    ),
+    "a system next to the model of a prompt": (
+        {"system_prompt": _words(("s", "t"), 77), "model_name": _words(("gpt-4", "claude-v1"), 78)}
+        | {"response": TEXTS, "human_score": GRADE, "gpt4_score": SCORE},
+        "gpt4_score => human_score",
     ),
     "two ids": (
         {"id": None, "qid": [f"q{i // 6}" for i in range(ROWS)]}
@@ -1368,6 +1392,10 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
         {"judge": _words(("a", "a;b"), 33), "human": _words(("a", "a;b"), 34)},
         "several classes in a cell",
     ),
+    "a mark for each of several checks": (
+        {"checks": _words(("✔✗", "✗✔", "✔✔", "✗✗"), 46)},
+        "several classes in a cell",
+    ),
     "rankings": (
         {name: _words(("A>B>C", "B>A>C"), seed) for name, seed in (("judge", 44), ("human", 45))},
         "rankings",
@@ -1455,10 +1483,43 @@ def test_a_question_about_criteria_offers_the_judge_of_the_labels_criterion():
     assert asked.value.answers[0].options == ("--judge", judge, "--label", label)
 
 
-def test_answers_without_verdicts_name_the_command_that_has_them_judged():
-    with pytest.raises(DatasetError, match="have it judged: evalkit run dataset=file") as refused:
-        _read({"id": IDS, "prompt": TEXTS, "response": TEXTS[::-1]})
-    assert refused.value.what == "has no column with a judge's verdicts"
+ASKED_OF = [[{"role": "user", "content": text}] for text in TEXTS]
+UNJUDGED: Mapping[str, tuple[Cells, str]] = {
+    "answers": ({"input": TEXTS, "actual_output": TEXTS[::-1]}, "actual_output"),
+    "answers with people's labels": (
+        {"prompt": TEXTS, "response": TEXTS[::-1], "meta": [{"human_score": n} for n in GRADE]},
+        "response",
+    ),
+    "a name that needs quotes": (
+        {"What's asked (prompt)": TEXTS, "The response": TEXTS[::-1]},
+        "'The response'",
+    ),
+    "pairs after messages": (
+        {"context": ASKED_OF, "response1": TEXTS, "response2": TEXTS[::-1]},
+        "response1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNJUDGED)
+def test_answers_without_verdicts_name_the_command_that_has_them_judged(name, here, capsys):
+    cells, response = UNJUDGED[name]
+    rows = [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
+    Path("t.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(DatasetError, match="have it judged: evalkit run mode=") as refused:
+        read_table([(f"t:{i}", row) for i, row in enumerate(rows)], "t.jsonl", Choices())
+    remedy = refused.value.remedy.partition("evalkit run ")[2]
+    words = shlex.split(remedy.partition(", or name the judge's column")[0])
+    assert any(word.startswith("dataset.fields.res") and word.endswith(response) for word in words)
+    assert main(["plan", *words, "tracking=none"]) == 0
+    planned = capsys.readouterr().out
+    assert re.search(r"the run +(\d+)", planned)[1] in (f"{ROWS}", f"{2 * ROWS}")
+
+
+def test_answers_that_no_column_has_are_not_offered_to_a_judge():
+    with pytest.raises(DatasetError) as refused:
+        _read({"id": IDS, "prompt": TEXTS, "human": LABEL})
+    assert refused.value.remedy.startswith("name the judge's column: --judge COLUMN")
 
 
 def test_an_empty_cell_is_mapped():

@@ -24,6 +24,8 @@ from evalkit.interop.tables.words import (
 
 _MARKS: Final = " .!*`\"'"
 """Marks around a word."""
+_CHECK_MARKS: Final = re.compile("[✓✔✅✗✘✖❌]{2,}")
+"""The marks of several checks, as a printed report has them in one cell."""
 _RANKING: Final = re.compile(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
 
 
@@ -186,6 +188,9 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
         DatasetError: If one does, because their order would count.
     """
     for name, raw in raws.items():
+        several_marks = next(filter(_has_several_marks, raw.words), None)
+        if several_marks is not None:
+            raise _several_error(name, several_marks, where)
         # A comma is common in names of classes, so that it needs more evidence.
         for separator in (";", "|", ","):
             lists = {text: text.split(separator) for text in raw.words}
@@ -195,14 +200,18 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
             recur = len(several) > 1 and len(parts) < len(lists) and len(parts) > 1
             single = {text.strip() for text in raw.words if text not in several}
             if recur or (separator != "," and parts & single):
-                problem = (
-                    f"'{name}' has several classes in a cell ('{several[0][:40]}'), which are"
-                    " not one verdict"
-                )
-                remedy = (
-                    "give each class a column of yes and no, and check one at a time"
-                )
-                raise DatasetError(problem, where=where, remedy=remedy)
+                raise _several_error(name, several[0], where)
+
+
+def _several_error(name: str, cell: str, where: str) -> DatasetError:
+    problem = f"'{name}' has several classes in a cell ('{cell[:40]}'), which are not one verdict"
+    remedy = "give each class a column of yes and no, and check one at a time"
+    return DatasetError(problem, where=where, remedy=remedy)
+
+
+def _has_several_marks(text: str) -> bool:
+    """Return whether a cell has a mark for each of several checks, as `✔✗`."""
+    return _CHECK_MARKS.fullmatch(text) is not None and len({*text}) > 1
 
 
 def _has_many_classes(shared: set[str]) -> bool:

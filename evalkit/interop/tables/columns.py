@@ -5,6 +5,7 @@ spreadsheets add removed.
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
 _MOST_POINTS: Final = word_group("most_points")
 """Words of a row with the most points that each column has."""
+_UNIT: Final = re.compile(r"(?<=\d)\s*%?\s*(?:[µμnm]?s|[✓✔✅]\ufe0f?)?$")
+"""What is after the number of a mean: a unit of time, or the mark of what it counts."""
 _AROUND_WORDS: Final = string.punctuation + string.whitespace
 _FIRST_COLUMNS: Final = 3
 _FEW_SUMS: Final = 4
@@ -388,8 +391,9 @@ def _is_unnamed_total(columns: Columns, row: int) -> bool:
 
 
 def _is_figure(cell: Any) -> bool:
-    # Percentages, thousands and decimals; a sign at the beginning.
-    text = cell_text(cell).strip().rstrip("%")
+    # Percentages, thousands and decimals; a sign at the beginning, and a unit or a mark
+    # at the end, as `57.1% ✔` and `17.6ms`.
+    text = _UNIT.sub("", cell_text(cell).strip())
     digits = text.replace(",", "").replace(".", "")
     return digits.lstrip("-").isdigit()
 

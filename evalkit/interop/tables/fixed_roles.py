@@ -575,6 +575,7 @@ def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:
         if matches(name, "system")
         and len(tokens(name)) <= 2
         and not matches(name, "rater")
+        and not matches(PATH.split(name)[-1], "prompt")
         and not matches(name, "measured")
         and not is_model(name)
         and column.kind in ("class", "text", "id", "pair", "ordered")

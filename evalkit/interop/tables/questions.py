@@ -65,6 +65,20 @@ class UnreadColumnsError(DatasetError):
     """A table of which no columns could be read as verdicts, and others perhaps can."""
 
 
+class NoJudgeError(UnreadColumnsError):
+    """A table without a judge's verdicts whose responses can be judged."""
+
+    def __init__(self, what: str, where: str, remedy: str, judged_by: str = "") -> None:
+        self._name_judge = remedy
+        if judged_by:
+            remedy = f"have it judged: {judged_by}, or {remedy}"
+        super().__init__(what, where=where, remedy=remedy)
+
+    def judged_by(self, words: str) -> NoJudgeError:
+        """Return the refusal with the command that has the responses judged; it may be empty."""
+        return NoJudgeError(self.what, self.where, self._name_judge, words)
+
+
 def command(words: Sequence[str]) -> str:
     """Return a command as it can be pasted into a POSIX shell and into PowerShell."""
     return " ".join(map(_quoted, words))

@@ -253,6 +253,8 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     computed = matches(name, "computed") and not _is_rated(name, typed)
     if _is_answer(name, column, typed):
         return False
+    if _is_constant_prompt(name, column):
+        return False
     # Numbers of votes are counts, and not the verdict.
     if column.is_numeric and not _COUNTED.isdisjoint(tokens(name)):
         return False
@@ -333,6 +335,14 @@ def _is_answer(
     return both and all(
         words.isdisjoint(fold(word) for word in typed[twin].words) for twin in judging
     )
+
+
+def _is_constant_prompt(name: str, column: TypedColumn) -> bool:
+    """Return whether a column such as `annotations.prompt_text` has one prompt in all rows."""
+    last_part = PATH.split(name)[-1]
+    if len(column.words) != 1 or column.is_numeric:
+        return False
+    return matches(last_part, "prompt") and strength(last_part)[1] == 0
 
 
 def _is_about_verdicts(

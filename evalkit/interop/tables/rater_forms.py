@@ -4,8 +4,9 @@ those of the other side.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from evalkit.interop.tables.associations import FEWEST_ROWS
 from evalkit.interop.tables.column_types import MOSTLY, TypedColumn
 from evalkit.interop.tables.likely_raters import is_score
 from evalkit.interop.tables.rater_roles import Raters
@@ -150,3 +151,37 @@ def _rater(name: str) -> frozenset[str]:
         if matches(part, "judge") or is_model(part):
             words.add(part)
     return frozenset(words)
+
+
+def drop_copies(
+    typed: Mapping[str, TypedColumn], raters: Raters, used: Iterable[str]
+) -> None:
+    """Drop the columns that are the verdicts of a rater again, as `class-name` next to
+    `label`: they would tell what the verdict is.
+
+    Args:
+        typed: The columns.
+        raters: The raters, of which the others are listed as unused.
+        used: The columns that have other roles.
+    """
+    kept = {*used, *raters.judges, *raters.labels, *raters.criteria}
+    for name, column in typed.items():
+        if name in kept:
+            continue
+        for rater in (*raters.labels, *raters.judges):
+            if _is_copy(column, typed[rater]):
+                raters.unused[name] = f"tells the verdict of '{rater}'"
+                break
+
+
+def _is_copy(column: TypedColumn, verdicts: TypedColumn) -> bool:
+    """Return whether the values of a column and verdicts are one to one."""
+    levels = len(verdicts.counts)
+    if levels < 2 or len(column.counts) != levels:
+        return False
+    rows = [
+        row for row in zip(column.texts, verdicts.texts, strict=True) if None not in row
+    ]
+    # Values that do not recur go together with any others.
+    recur = len(rows) >= FEWEST_ROWS and 2 * levels <= len(rows)
+    return recur and len({*rows}) == levels

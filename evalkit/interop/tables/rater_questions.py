@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.rater_names import is_code
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement, strength
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import (
+    Answer,
+    NoJudgeError,
+    OpenTableError,
+    UnreadColumnsError,
+)
 from evalkit.interop.tables.rater_levels import EMPTY_CELL
 from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
@@ -27,6 +32,8 @@ _GRADERS: Final = word_group("grader")
 """Words for who judges, who may be a person."""
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
+_MOST_NAMED: Final = 8
+"""The most columns that a refusal names."""
 _MARKS: Final = word_group("mark")
 _MOST_RATERS: Final = 12
 """The most columns that differ only in their number and may be raters."""
@@ -478,3 +485,24 @@ def _of_mark(
         return mark, opposite
     meaning = meanings.get(fold(mark), "")
     return meaning, {"pass": "fail", "fail": "pass"}.get(meaning, "")
+
+
+def refuse_without_judge(
+    typed: Mapping[str, TypedColumn], raters: Raters, where: str
+) -> NoReturn:
+    """Refuse a table of which no column can be a judge's.
+
+    Raises:
+        NoJudgeError: If it has labels or responses, which can be judged.
+        UnreadColumnsError: If not.
+    """
+    columns = ", ".join(list(typed)[:_MOST_NAMED])
+    name_it = f"--judge COLUMN; the columns are {columns}"
+    if raters.labels:
+        label = next(iter(raters.labels))
+        problem = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
+        raise NoJudgeError(problem, where, f"name the judge's column: {name_it}")
+    problem = "has no column with a judge's verdicts"
+    if any(matches(name, "response") for name in typed):
+        raise NoJudgeError(problem, where, f"name the judge's column: {name_it}")
+    raise UnreadColumnsError(problem, where=where, remedy=f"name it: {name_it}")

@@ -48,7 +48,6 @@ from evalkit.interop.tables.other_readings import closest
 from evalkit.interop.tables.questions import (
     Answer,
     OpenTableError,
-    UnreadColumnsError,
 )
 from evalkit.interop.tables.rater_columns import (
     candidates,
@@ -65,6 +64,7 @@ from evalkit.interop.tables.rater_criteria import (
     rest_of,
 )
 from evalkit.interop.tables.rater_forms import (
+    drop_copies,
     drop_ids_of_raters,
     drop_other_words,
     drop_scores_of_judges,
@@ -81,6 +81,7 @@ from evalkit.interop.tables.rater_questions import (
     check_lists,
     check_runs,
     check_verdicts,
+    refuse_without_judge,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.stacked import ALL_CRITERIA
@@ -155,6 +156,7 @@ def find_raters(
     if not raters.labels and not choices.labels and not choices.judges:
         check_lists(typed, raters.judges, where)
     check_criteria(raters, typed, choices, where)
+    drop_copies(typed, raters, {*taken, *choices.keys})
     if by_criterion and raters.stack is None:
         raters.stack = chosen_stack(raters, typed, where)
 
@@ -683,16 +685,4 @@ def _explain_no_judge(
         raise OpenTableError(
             f"no column is named as a judge: is it {columns}?", where, answers
         )
-    columns = ", ".join(list(typed)[:8])
-    if raters.labels:
-        label = next(iter(raters.labels))
-        problem = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
-    else:
-        problem = "has no column with a judge's verdicts"
-    remedy = f"name it: --judge COLUMN; the columns are {columns}"
-    if raters.labels or any(matches(name, "response") for name in typed):
-        remedy = (
-            f"have it judged: evalkit run dataset=file dataset.path={where}, or name the judge's"
-            f" column: --judge COLUMN; the columns are {columns}"
-        )
-    raise UnreadColumnsError(problem, where=where, remedy=remedy)
+    refuse_without_judge(typed, raters, where)

@@ -32,6 +32,7 @@ from evalkit.interop.tables.joined_columns import (
     join_sided_scores,
     join_votes,
 )
+from evalkit.interop.tables.judging_command import judging_command
 from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.label_origins import check_chosen, check_copies
@@ -51,7 +52,7 @@ from evalkit.interop.tables.parts import (
     judge_columns,
     typed_columns,
 )
-from evalkit.interop.tables.questions import OpenTableError, Role, command
+from evalkit.interop.tables.questions import NoJudgeError, OpenTableError, Role, command
 from evalkit.interop.tables.rater_levels import EMPTY_CELL, Space, check_mapped
 from evalkit.interop.tables.rater_questions import ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT
@@ -150,6 +151,8 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
     except OpenTableError as question:
         # Roles are listed up to where the question arose, so that it shows what was understood.
         raise question.with_roles(listed_roles(parts)) from None
+    except NoJudgeError as refused:
+        raise refused.judged_by(judging_command(parts, where)) from None
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
