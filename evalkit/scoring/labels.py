@@ -462,6 +462,7 @@ NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
     "picked": "labels of cases sampled at random are needed",
     "split": "split votes come first",
     "label_source": "labels that are not the judge's own word are needed",
+    "copied_labels": "labels that are not the judge's own word are needed",
     "units": "labels on the scale of the scores are needed",
 }
 DECIDED_BY_LABELS: Final = "the labels decide"

@@ -112,6 +112,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
         "criteria/overall_disagreement",
         "labels/identical",
         "labels/disputed",  # all annotators of these cases agree
+        "labels/copied",  # no annotator copies
         "pictures/omitted",  # no case of these runs has pictures
         "tie_rate/split",
         "panel/unanimous",

@@ -33,6 +33,7 @@ from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import (
     ACCURACY,
     CONSISTENCY,
+    COPIED,
     CORRELATIONS,
     DECIDED,
     DISPUTED,
@@ -446,6 +447,13 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
     if decision.reason == "picked" and disputed is not None:
         values = {"hits": round((disputed.value or 0.0) * disputed.n), "n": disputed.n}
         return _REASONS["disputed"].fill(evidence=evidence(decision), **values)
+    copied = known(metrics, COPIED)
+    if decision.reason == "copied_labels" and copied is not None:
+        return _REASONS["copied_labels"].fill(
+            annotator=quoted(copied.note or ""),
+            hits=round((copied.value or 0.0) * copied.n),
+            n=copied.n,
+        )
     if decision.reason in ("picked", "label_source"):
         return _REASONS[decision.reason].fill(evidence=evidence(decision))
     if decision.reason == "units":

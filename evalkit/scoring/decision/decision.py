@@ -25,6 +25,7 @@ Reason: TypeAlias = Literal[
     "one_class",
     "picked",
     "label_source",
+    "copied_labels",
     "units",
     "reversed",
     "constant",

@@ -43,6 +43,8 @@ BOTTOM = "decision/bottom"
 LENGTH_CORRELATION = "decision/length"
 PICTURES = "pictures/omitted"
 IDENTICAL = "labels/identical"
+COPIED = "labels/copied"
+"""There if the labels of an annotator, named by the note, are shown to depend on the verdicts."""
 DISPUTED = "labels/disputed"
 WEIGHTED = "labels/effective"
 """There if cases were chosen for labels with known, unequal probabilities, which

@@ -20,6 +20,7 @@ from evalkit.scoring.decision.decision import Decision, Limit, Reason, Use
 from evalkit.scoring.decision.evidence import (
     CLOSE,
     CONCORDANCE,
+    COPIED,
     IDENTICAL,
     LABELS_NEEDED,
     PAIRS,
@@ -103,6 +104,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         or _only_stratum(kind, metrics, agreement, leans, confidence)
         or _zone(kind, metrics, agreement, leans, confidence)
     )
+    decision = _copied_labels(decision, metrics)
     decision = replace(
         decision,
         share=share,
@@ -162,6 +164,7 @@ _ORDER_IS_OPEN: Final = frozenset(
         "one_class",
         "picked",
         "label_source",
+        "copied_labels",
         "orders_disagree",
         "samples_disagree",
         "stratum",
@@ -353,6 +356,16 @@ def _own_labels(
     if identical is not None and identical.note in (SAME_TOOL, "judge"):
         return _decision(kind, "unknown", "label_source", agreement)
     return None
+
+
+def _copied_labels(decision: Decision, metrics: Metrics) -> Decision:
+    """Return a decision without use if what shows the use are labels that an annotator may have
+    copied from the judge; copies never show that a judge is useless.
+    """
+    copied = known(metrics, COPIED)
+    if copied is None or not decision.trusted:
+        return decision
+    return replace(decision, use="unknown", reason="copied_labels", possible="single")
 
 
 def _constant(

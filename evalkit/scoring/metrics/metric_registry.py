@@ -37,6 +37,7 @@ from evalkit.scoring.metrics.classes import (
     class_statistics,
     split_class_statistics,
 )
+from evalkit.scoring.metrics.copied_labels import copied_labels_metrics
 from evalkit.scoring.metrics.corrections import mean_corrections
 from evalkit.scoring.metrics.correlation import (
     correlation_statistics,
@@ -107,6 +108,7 @@ EACH: Final[Functions] = (
     correlation_statistics,
     scale_statistics,
     label_source_metrics,
+    copied_labels_metrics,
     score_decision_statistics,
     picture_metrics,
 )
