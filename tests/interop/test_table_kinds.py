@@ -241,3 +241,99 @@ def test_classes_predicted_by_the_system_are_no_judge():
     cells = {"question": TEXTS, "pred_sql": words, "llm_judge_equivalent": FLAGS}
     table = _read(cells)
     assert _of_role(table, "judge") == ["llm_judge_equivalent"]
+
+
+MORE_FLAGS = [flag if i % 4 else not flag for i, flag in enumerate(FLAGS)]
+FLAGS_ABOUT_LABELS = ("is_gold", "has_human_label", "is_labeled", "was_annotated")
+REVIEWS = ("reviewed_by_human", "checked by expert", "human_verified", "expert_checked")
+
+
+@pytest.mark.parametrize("flag", FLAGS_ABOUT_LABELS + REVIEWS)
+def test_that_someone_labeled_is_no_label(flag):
+    """No conclusion is drawn from such a flag, with or without labels next to it."""
+    cells = {"text": TEXTS, "judge": FLAGS, flag: [i % 4 > 1 for i in range(ROWS)]}
+    table = _read({**cells, "gold_label": OTHER_FLAGS})
+    assert _of_role(table, "label") == ["gold_label"]
+    try:
+        labels = _of_role(_read(cells), "label")
+    except OpenTableError:
+        labels = []
+    assert labels == []
+
+
+def test_verified_is_a_verdict_of_judges_who_verify():
+    table = _read({"claim": TEXTS, "judge_verified": FLAGS, "human_verified": OTHER_FLAGS})
+    assert _of_role(table, "label") == ["human_verified"]
+    table = _read({"answer": TEXTS, "judge_correct": FLAGS, "is_correct_gold": OTHER_FLAGS})
+    assert _of_role(table, "label") == ["is_correct_gold"]
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        ("label_v1", "label_v2"),
+        ("old_label", "new_label"),
+        ("label", "label_corrected"),
+        ("human_before", "human_after"),
+        ("label round 1", "label round 2"),
+    ],
+)
+def test_versions_of_a_label_are_not_two_annotators(versions):
+    cells = {"text": TEXTS, "gpt4": FLAGS}
+    cells |= dict(zip(versions, (OTHER_FLAGS, MORE_FLAGS), strict=True))
+    with pytest.raises(OpenTableError, match="may be versions of one label") as caught:
+        _read(cells)
+    options = [(*answer.options,) for answer in caught.value.answers]
+    assert options[:2] == [("--judge", "gpt4", "--label", name) for name in versions]
+
+
+@pytest.mark.parametrize("names", [("label_1", "label_2"), ("annotator 1", "annotator 2")])
+def test_numbered_labels_are_of_two_annotators(names):
+    cells = dict(zip(names, (OTHER_FLAGS, MORE_FLAGS), strict=True))
+    assert _of_role(_read({"text": TEXTS, "gpt4": FLAGS, **cells}), "label") == [*names]
+
+
+def test_an_earlier_verdict_may_be_that_of_a_judge():
+    cells = {"text": TEXTS, "verdict": FLAGS, "previous_verdict": OTHER_FLAGS}
+    with pytest.raises(OpenTableError) as caught:
+        _read(cells)
+    judges = ("--judge", "verdict", "--judge", "previous_verdict", "--label", "NONE")
+    assert judges in [(*answer.options,) for answer in caught.value.answers]
+
+
+@pytest.mark.parametrize("judge", ["gpt_{}", "claude-3-5-sonnet_{}", "llm_{}"])
+@pytest.mark.parametrize("what", ["sentiment", "intent"])
+def test_true_classes_are_the_labels_of_a_named_judge(judge, what):
+    """A sentiment is computed by a program, unless names say who saw which one is true."""
+    words = ("positive", "negative", "mixed")
+    given = [words[i * 7 % 3] for i in range(ROWS)]
+    said = [word if i % 6 else words[(i + 1) % 3] for i, word in enumerate(given)]
+    column = judge.format(what)
+    table = _read({"tweet": TEXTS, column: said, f"true_{what}": given, "likes": SCORES})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [f"true_{what}"])
+
+
+def test_actual_is_the_label_of_predicted():
+    table = _read({"text": TEXTS, "predicted": FLAGS, "actual": OTHER_FLAGS})
+    assert _of_role(table, "label") == ["actual"]
+
+
+@pytest.mark.parametrize("name", ["toxic_prob", "toxic_pred_probability", "prob", "logit"])
+def test_a_judges_probability_does_not_describe_the_case(name):
+    numbers = [0.6 + i / 200 if flag else 0.1 + i / 200 for i, flag in enumerate(FLAGS)]
+    cells = {"text": TEXTS, "toxic_pred": FLAGS, name: numbers, "toxic_gold": OTHER_FLAGS}
+    table = _read(cells)
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["toxic_pred"], ["toxic_gold"])
+    assert name not in str(table.parsed.records[0])
+
+
+@pytest.mark.parametrize("conversation", ["dialog", "dialogue", "thread", "对话"])
+@pytest.mark.parametrize("turn", ["utterance_idx", "turn_no", "message id"])
+def test_turns_are_units_of_their_conversation(conversation, turn):
+    cells = {
+        conversation: [f"d{i // 4}" for i in range(ROWS)],
+        turn: [i % 4 for i in range(ROWS)],
+    }
+    table = _read({**cells, "judge": FLAGS, "label": OTHER_FLAGS})
+    assert len(table.parsed.records) == ROWS
+    assert table.settings["scoring"]["cluster"] == conversation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from evalkit.interop.tables.parts import Parts
@@ -29,6 +30,7 @@ def find_confidence(parts: Parts, space: Space) -> None:
     """
     if len(parts.raters.judges) != 1 or parts.raters.criteria:
         return
+    _drop_probabilities(parts)
     if space.unit == "response" or parts.form is not None:
         return
     judge = next(iter(parts.raters.judges))
@@ -53,15 +55,34 @@ def find_confidence(parts: Parts, space: Space) -> None:
     parts.roles.append(Role(name, ROLE, "how sure the judge is of its verdict"))
 
 
+def _drop_probabilities(parts: Parts) -> None:
+    """Drop numbers from which the only judge's verdict follows, as `toxic_prob` next to
+    `toxic_pred`: what the judge computed says nothing about the case.
+    """
+    judge = next(iter(parts.raters.judges))
+    used = {role.column for role in parts.roles}
+    for name in parts.typed:
+        if name in used or matches(name, "stated") or not matches(name, "doubt"):
+            continue
+        words = [word for word in tokens(name) if not matches(word, "doubt")]
+        if _all_about(words, judge):
+            parts.raters.unused[name] = "a probability of the judge's"
+
+
+def _all_about(words: Iterable[str], judge: str) -> bool:
+    """Return whether each word is one of a judge's name, or of names of verdicts in general."""
+    of_judge = set(tokens(judge))
+    return all(
+        word in of_judge or any(matches(word, group) for group in _GROUPS)
+        for word in words
+    )
+
+
 def _is_named(name: str, judge: str) -> bool:
     """Return whether all words of a name say that a judge states its confidence."""
     if not matches(name, "stated") or matches(name, "human"):
         return False
-    of_judge = set(tokens(judge))
-    return all(
-        word in of_judge or any(matches(word, group) for group in _GROUPS)
-        for word in tokens(name)
-    )
+    return _all_about(tokens(name), judge)
 
 
 def _shares(parts: Parts, name: str) -> list[float | None] | None:

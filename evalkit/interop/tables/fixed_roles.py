@@ -43,6 +43,8 @@ _MESSAGES: Final = word_group("message")
 _SPEAKERS: Final = word_group("speaker")
 _KINDS_OF_TASKS: Final = word_group("kind_of_task")
 _RANKS: Final = word_group("rank")
+_CONVERSATIONS: Final = word_group("conversation")
+_LONGEST_ID: Final = 40
 _MACHINES: Final = word_group("machine")
 _PARTS_OF_UNITS: Final = word_group("part_of_unit")
 _RATINGS: Final = word_group("single_rating")
@@ -440,7 +442,9 @@ def _side_group(base: Sequence[str], column: TypedColumn) -> str:
 def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
     ranked = []
     for name, column in typed.items():
-        if not matches(name, "id") or len(column.counts) < 2:
+        if not (matches(name, "id") or _names_conversations(name, typed)):
+            continue
+        if len(column.counts) < 2:
             continue
         if matches(name, "rater") or is_named(name):
             continue
@@ -455,9 +459,30 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
         # `case_id`, and unique columns before repeated ones.
         length = len(tokens(name))
         of_rating = sum(part in _RATINGS for part in tokens(name))
-        ranked.append(((of_rating, length > 1, not column.is_unique), name))
+        # The number of a turn is one within its conversation.
+        of_turn = bool(parts) and any(
+            _names_conversations(twin, typed) for twin in typed
+        )
+        rank = (of_turn, of_rating, length > 1, not column.is_unique)
+        ranked.append((rank, name))
     ids = [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
     return [name for name in ids if typed[name].kind not in ("time", "list")]
+
+
+def _names_conversations(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column such as `dialog` names conversations, next to the numbers of
+    their turns, as `utterance_idx`.
+    """
+    if len(tokens(name)) != 1 or tokens(name)[0] not in _CONVERSATIONS:
+        return False
+    # Names, and not the conversations themselves.
+    if max(map(len, typed[name].counts), default=0) > _LONGEST_ID:
+        return False
+    return any(
+        _PARTS_OF_UNITS.intersection(tokens(twin)) and _IDS.intersection(tokens(twin))
+        for twin in typed
+        if twin != name
+    )
 
 
 def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:

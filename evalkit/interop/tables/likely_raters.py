@@ -9,7 +9,11 @@ from typing import Final
 
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
 from evalkit.interop.tables.fixed_roles import says_agreement, strength
-from evalkit.interop.tables.rater_columns import is_rater_name, without_explanation
+from evalkit.interop.tables.rater_columns import (
+    is_rater_name,
+    judges_what,
+    without_explanation,
+)
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.words import (
     begins,
@@ -25,6 +29,7 @@ _WORDS_OF_SENTENCE: Final = 4
 _SUBMITTED: Final = word_group("submitted")
 """Names of the column of a form with the time of each answer."""
 _TRUE: Final = word_group("true_class")
+_TRUE_ALONE: Final = ("true", "actual")
 _PREDICTED: Final = word_group("predicted_class")
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
@@ -202,13 +207,19 @@ def is_true_class(name: str, names: Iterable[str]) -> bool:
     """
     first, *what = tokens(name) or ("",)
     # `correct_answer` is a reference, which a judge of answers has seen.
-    if first not in _TRUE or not what or matches(name, "response"):
+    if first not in _TRUE or matches(name, "response"):
         return False
+    # `correct` alone is a verdict, and `actual` next to `predicted` is none.
+    if not what:
+        return first in _TRUE_ALONE and any(
+            len(tokens(other)) == 1 and tokens(other)[0] in _PREDICTED
+            for other in names
+        )
     return any(
-        tokens(other)[:1] != ()
-        and tokens(other)[0] in _PREDICTED
-        and [*tokens(other)[1:]] == what
+        (tokens(other)[0] in _PREDICTED and [*tokens(other)[1:]] == what)
+        or judges_what(other, what)
         for other in names
+        if tokens(other)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -48,9 +48,12 @@ are those of a rater.
 """
 _NO_VERDICTS: Final = word_group("no_verdict")
 """Last words of names that say that someone judged, or in which order, and not the verdict."""
+_LABELED_ROWS: Final = word_group("labeled_rows")
+_LOOKED_AT: Final = word_group("looked_at")
 _LABELED: Final = (("label",), ("labels",), ("annotation",), ("prediction",))
 _OF_LABELS: Final = word_group("about_labels")
 """Last words of names of columns about a label."""
+_TRUE_CLASSES: Final = word_group("true_class")
 _VOTES: Final = word_group("vote")
 _PREFERS: Final = word_group("prefers")
 _COUNTED: Final = word_group("counted")
@@ -106,6 +109,8 @@ def is_rater_name(name: str) -> bool:
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
         return False
+    if _says_who_judged(name):
+        return False
     # `label_quality` is about a label, as `is_label_issue` is.
     if tokens(name)[-2:-1] in _LABELED and not _OF_LABELS.isdisjoint(tokens(name)[-1:]):
         return False
@@ -114,6 +119,22 @@ def is_rater_name(name: str) -> bool:
     parts = tokens(name)
     is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
     return not is_feature or begins(name, "criteria") or clear >= 1
+
+
+def _says_who_judged(name: str) -> bool:
+    """Return whether a name says that there is a label, as `is_gold` and `has_human_label`, or
+    that someone looked, as `reviewed_by_human`.
+    """
+    first, *rest = tokens(name) or ("",)
+    about_label = bool(rest) and all(
+        part in _LABELED_ROWS or matches(part, "human") for part in rest
+    )
+    if matches(first, "feature") and about_label:
+        return not _LABELED_ROWS.isdisjoint(rest)
+    return any(
+        part in _LOOKED_AT and following == "by"
+        for part, following in pairwise((first, *rest))
+    )
 
 
 def is_measured(name: str) -> bool:
@@ -411,10 +432,33 @@ def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     `judge_sentiment`.
     """
     about = _what(name)
-    return any(
+    if any(
         matches(twin, "human") and _what(twin) == about and column.may_be_verdict
         for twin, column in typed.items()
+    ):
+        return True
+    # `true_sentiment` next to `gpt_sentiment`, of which either is the name.
+    twins = [twin for twin, column in typed.items() if column.may_be_verdict]
+    if _names_truth(name):
+        return any(judges_what(twin, tokens(name)[1:]) for twin in twins)
+    return any(
+        judges_what(name, tokens(twin)[1:]) for twin in filter(_names_truth, twins)
     )
+
+
+def _names_truth(name: str) -> bool:
+    first, *what = tokens(name) or ("",)
+    return first in _TRUE_CLASSES and bool(what)
+
+
+def judges_what(name: str, what: Sequence[str]) -> bool:
+    """Return whether a column is of a judge, and of what is named, as `gpt_sentiment` is of
+    `sentiment`.
+    """
+    role, clear = strength(name)
+    # The name of a model may have any words: `claude-3-5-sonnet_sentiment`.
+    is_of_judge = role == "judge" and clear > 2
+    return is_of_judge and tokens(name)[-len(what) :] == (*what,)
 
 
 def _what(name: str) -> tuple[str, ...]:

@@ -206,6 +206,12 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
         Answer(f"'{last}' is the judge", _options(names, last)),
         Answer(f"'{first}' is the judge", _options(names, first)),
     ]
+    # Several verdicts without a label's name may be those of several judges.
+    if all(strength(name)[0] == "judge" for name in names):
+        judges = [word for name in names for word in ("--judge", name)]
+        answers.append(
+            Answer("all are judges', without labels", (*judges, "--label", "NONE"))
+        )
     columns = ", ".join(f"'{name}'" for name in names)
     problem = f"the names and values of {columns} leave open which is the judge"
     raise OpenTableError(problem, where, answers)

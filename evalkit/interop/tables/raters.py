@@ -26,6 +26,7 @@ from evalkit.interop.tables.fixed_roles import (
     strength,
     strength_of_column,
 )
+from evalkit.interop.tables.label_versions import check_labels
 from evalkit.interop.tables.likely_raters import (
     answers_a_form,
     answers_the_same,
@@ -75,7 +76,6 @@ from evalkit.interop.tables.rater_questions import (
     ask_for_annotators,
     ask_for_label,
     ask_for_roles,
-    check_agreement,
     check_dates,
     check_label_and_score,
     check_lists,
@@ -152,7 +152,7 @@ def find_raters(
         if not choices.judges:
             drop_other_words(typed, raters)
             drop_scores_of_judges(typed, raters)
-        check_agreement(raters.judges, raters.labels, typed, where)
+        check_labels(raters, typed, where)
     if not raters.labels and not choices.labels and not choices.judges:
         check_lists(typed, raters.judges, where)
     check_criteria(raters, typed, choices, where)
