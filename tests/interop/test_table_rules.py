@@ -1117,6 +1117,11 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
         {**SIDES, "judge_a": SCORE, "judge_b": GRADE, "human_a": GRADE, "human_b": SCORE},
         "'judge_a', 'judge_b', 'human_a', 'human_b' have scores: whose are they?",
     ),
+    "criteria under one path next to other scores": (
+        {"scores.tone": GRADE, "scores.style": GRADE[::-1], "scores.facts": _words(range(5), 79)}
+        | {"all_responses": [[f"{n}", f"{6 - n}"] for n in SCORE]},
+        "are scores of one rater by criterion, and 'all_responses.1' may be another's",
+    ),
     "criteria without a judge": (
         {"eval.scores.tone": SCORE, "eval.scores.facts": GRADE}
         | {"human.scores.tone": GRADE, "human.scores.facts": SCORE},
@@ -1142,6 +1147,19 @@ def test_what_is_open_is_asked(name):
     assert question in asked.value.what
     single = ("no column is named", "for as many cases", "not one verdict", "which is code")
     assert len(asked.value.answers) > 1 or any(part in question for part in single)
+
+
+def test_scores_under_one_path_may_be_said_to_be_criteria_of_a_judge():
+    cells, _ = ASKED["criteria under one path next to other scores"]
+    with pytest.raises(OpenTableError) as asked:
+        _read({"id": IDS, **cells})
+    labels, *_, criteria = (Choices().with_options(one.options) for one in asked.value.answers)
+    assert _of_role(_read({"id": IDS, **cells}, labels), "label") == ["scores.tone"]
+    scores = _of_role(_read({"id": IDS, **cells}, criteria), "criterion's score")
+    assert scores == ["scores.tone", "scores.style", "scores.facts"]
+    # Another criterion of the labels' rater is no judge.
+    with pytest.raises(OpenTableError, match="is it 'all_responses"):
+        _read({"id": IDS, **cells}, Choices(labels=("scores.tone",)))
 
 
 def test_runs_in_columns_are_repeats_of_one_judge():

@@ -10,9 +10,14 @@ from typing import Final
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.fixed_roles import PATH, Choices, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.rater_questions import check_code, check_constant, check_ids
+from evalkit.interop.tables.rater_questions import (
+    MOST_ANSWERS,
+    check_code,
+    check_constant,
+    check_ids,
+)
 from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
@@ -188,6 +193,64 @@ def ask_for_judge_by_criterion(
         f"has labels ({listed}), and no column is named as a judge: is it {named}?"
     )
     raise OpenTableError(problem, where, answers)
+
+
+def ask_whose_criteria(
+    names: Sequence[str],
+    free: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    where: str,
+) -> None:
+    """Ask whose scores are under one path that names nobody, such as `scores.tone` and
+    `scores.style`, next to other scores.
+
+    Args:
+        names: The scores, which are of criteria.
+        free: All columns that may have verdicts.
+        typed: The columns.
+        where: The table's name.
+
+    Raises:
+        OpenTableError: If they are, and another column may have the verdicts of another rater.
+    """
+    others = [
+        name
+        for name in free
+        if name not in names
+        and typed[name].is_numeric
+        and len(typed[name].distinct_numbers) > 1
+    ]
+    if not others or len({_above(name) for name in names}) > 1 or not _above(names[0]):
+        return
+    judges = [word for name in others for word in ("--judge", name)]
+    answers = [
+        Answer(f"people's: '{name}' is the label", ("--label", name, *judges))
+        for name in names[:MOST_ANSWERS]
+    ]
+    every_criterion = [word for name in names for word in ("--judge", name)]
+    options = (*every_criterion, "--key", ALL_CRITERIA, "--label", "NONE")
+    answers.append(Answer("a judge's, and there are no labels", options))
+    listed = ", ".join(f"'{name}'" for name in names)
+    problem = (
+        f"{listed} are scores of one rater by criterion, and '{others[0]}' may be another's:"
+        " whose are they?"
+    )
+    raise OpenTableError(problem, where, answers)
+
+
+def without_siblings(names: Iterable[str], labels: Iterable[str]) -> list[str]:
+    """Return columns without those under the same path as a label whose name names nobody,
+    such as `scores.style` next to `scores.tone`: they are of the same rater.
+    """
+    unnamed = [label for label in labels if strength(label)[1] < 2]
+    paths = {_above(label) for label in unnamed} - {""}
+    return [name for name in names if _above(name) not in paths]
+
+
+def _above(name: str) -> str:
+    """Return the path of a column without its last part; empty if it has one part."""
+    *above, _ = PATH.split(name)
+    return ".".join(above)
 
 
 def _each_of_one_criterion(names: Sequence[str]) -> dict[Key, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,3 +31,8 @@ class Raters:
     def names(self) -> list[str]:
         """The columns of all raters."""
         return [*self.judges, *self.labels]
+
+    def set_criteria(self, names: Sequence[str]) -> None:
+        """Read columns of scores as criteria of one judge."""
+        self.criteria = {name: name for name in names}
+        self.judges = {names[0]: "criteria of one judge"}

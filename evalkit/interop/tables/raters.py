@@ -60,9 +60,11 @@ from evalkit.interop.tables.rater_criteria import (
     MACHINE,
     ask_for_criteria,
     ask_for_judge_by_criterion,
+    ask_whose_criteria,
     check_criteria,
     chosen_stack,
     rest_of,
+    without_siblings,
 )
 from evalkit.interop.tables.rater_forms import (
     drop_copies,
@@ -120,6 +122,9 @@ def find_raters(
     raters.labels = dict.fromkeys(choices.labels, "set by --label")
     # `--key CRITERION` with columns that the user named, as a question prints it.
     by_criterion = ALL_CRITERIA in choices.keys and ALL_CRITERIA not in typed
+    if by_criterion and choices.judges and choices.unlabeled:
+        raters.set_criteria(choices.judges)
+        return
     if by_criterion and choices.judges:
         raters.stack = chosen_stack(raters, typed, where)
         return
@@ -209,7 +214,7 @@ def _assign(
     ]
     # Without any clear judge, weak names may be the verdicts of the only one.
     if undecided and not raters.judges:
-        _weak_judges(undecided, typed, raters)
+        _weak_judges(undecided, names, typed, raters, where)
     if not choices.judges and not choices.labels:
         check_label_and_score(raters.judges, raters.labels, where)
     if not choices.judges:
@@ -422,9 +427,13 @@ def _preferred(
 
 
 def _weak_judges(
-    names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters
+    names: Sequence[str],
+    free: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    raters: Raters,
+    where: str,
 ) -> None:
-    """Read verdicts without a rater's name as those of one judge."""
+    """Read verdicts without a rater's name as those of one judge, unless others are `free`."""
     labeled = [typed[name] for name in raters.labels]
     # What a verdict should be is not the judge's.
     names = [name for name in names if not matches(name, "wanted")]
@@ -446,8 +455,8 @@ def _weak_judges(
             begins(name, "criteria") for name in names
         )
         if not raters.labels and scored and about_criteria:
-            raters.criteria = {name: name for name in names}
-            raters.judges[names[0]] = "criteria of one judge"
+            ask_whose_criteria(names, free, typed, where)
+            raters.set_criteria(names)
         return
     columns = bare or names
     group = dict.fromkeys(columns, "the only verdicts")
@@ -508,6 +517,7 @@ def _assign_unknown(
             name for name, why in raters.unused.items() if why == MAY_BE_VERDICT
         ]
         options = [name for name in options if is_comparable(name, typed, raters)]
+        options = without_siblings(options, raters.labels)
         if len(judging) == 1:
             raters.judges[judging[0]] = "values like those of the label"
             return

@@ -193,6 +193,10 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     # One judge and one annotator by criterion: rows by criterion are read from the beginning.
     if parts.raters.stack is not None:
         return _read_stacked(parts, parts.raters.stack, where, choices)
+    if parts.raters.criteria:
+        # `--key CRITERION` said what the columns are, and names none.
+        keys = [name for name in choices.keys if name != ALL_CRITERIA]
+        choices = replace(choices, keys=tuple(keys))
     if not choices.keys and choices.reading is None:
         raters = [*judge_columns(parts.raters), *parts.raters.labels]
         check_counts(parts.typed, raters, taken, where)
