@@ -99,6 +99,9 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "phoenix": Signs(frozenset({"annotations"}), ("annotator_kind",)),
     "preferences": _keys("chosen"),
     "prodigy": _keys("_task_hash", "_input_hash", "accept"),
+    "published_pairs": _keys(
+        *("human_ref_A", "answer_0", "summaries", "num_correct"),
+    ),
     "promptfoo": _keys("results", "gradingResult"),
     "pydantic_evals": _keys("cases"),
     "qlora": _keys("review_id"),

@@ -371,6 +371,43 @@ OF_PEOPLE: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         ],
         "AB",
     ),
+    "votes of readers": (
+        "published_pairs",
+        [
+            {"post_id": f"p{i}", "history": f"q{i}", "human_ref_A": "x", "human_ref_B": "y"}
+            | {"labels": [1, 0][i % 2], "score_A": 9, "score_B": 3, "score_ratio": 3.0}
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "signs of scores": (
+        "published_pairs",
+        [
+            {"question": {"id": f"q{i}", "full_text": f"q{i}"}, "quotes_0": {}, "quotes_1": {}}
+            | {"answer_0": "x", "answer_1": "y", "score_0": s, "score_1": -s}
+            for i in range(N)
+            for s in [[0.5, -1.0][i % 2]]
+        ],
+        "AB",
+    ),
+    "the number of a summary": (
+        "published_pairs",
+        [
+            {"info": {"id": f"i{i}", "post": f"q{i}"}, "worker": "w", "choice": i % 2}
+            | {"summaries": [{"text": "x", "policy": "p"}, {"text": "y", "policy": "ref"}]}
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "one right answer of several": (
+        "published_pairs",
+        [
+            {"id": f"{i}", "prompt": f"q{i}", "chosen": ["x"], "rejected": ["y", "z"]}
+            | {"num_correct": 1, "num_incorrect": 2, "models": ["a", "b", "c"]}
+            for i in range(N // 2)
+        ],
+        "AB",
+    ),
     "voters": (
         "mt_bench",
         [
