@@ -99,6 +99,8 @@ def test_figures_equal_those_of_scikit_learn(name, shared, here, capsys):
     content = json.loads(capsys.readouterr().out)
     judge, label, read = READ[name]
     roles = {role["role"]: role["column"] for role in content["roles"]}
+    # A file of a known format has no roles of columns.
+    roles = roles or {"judge": judge, "label": label}
     judge, label = judge or roles["judge"], label or roles["label"]
     # A file of a known format has no roles of columns.
     assert not roles or (roles["judge"], roles["label"]) == (judge, label)

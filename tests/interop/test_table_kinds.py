@@ -337,3 +337,26 @@ def test_turns_are_units_of_their_conversation(conversation, turn):
     table = _read({**cells, "judge": FLAGS, "label": OTHER_FLAGS})
     assert len(table.parsed.records) == ROWS
     assert table.settings["scoring"]["cluster"] == conversation
+
+
+@pytest.mark.parametrize("role", ["judge", "label"])
+@pytest.mark.parametrize(("factor", "mapped"), [(20, True), (25, False)])
+def test_scores_of_two_scales_in_one_column_are_a_question(role, factor, mapped):
+    """Half of the rows have 1 to 5, and the others 20 to 100 or fewer levels of it."""
+    given = [1 + i % 5 for i in range(96)]
+    said = [min(5, score + (i % 7 == 0)) for i, score in enumerate(given)]
+    scores = {"judge_score": said, "human_score": given}
+    name = "judge_score" if role == "judge" else "human_score"
+    mixed = [
+        score if i // 5 % 2 else min(4 + mapped, score) * factor
+        for i, score in enumerate(scores[name])
+    ]
+    cells = {"text": TEXTS * 2, **scores, name: mixed}
+    with pytest.raises(OpenTableError, match=f"'{name}' seems to have scores of two") as caught:
+        _read(cells)
+    options = [(*answer.options,) for answer in caught.value.answers]
+    assert options[-1] == ("--judge", "judge_score", "--label", "human_score")
+    assert (("--map", f"{name}:40=2") == options[0][2:4]) == mapped
+    # Scores that lie apart because the responses do are of one scale.
+    apart = [score if score < 3 else score * factor for score in scores[name]]
+    assert _of_role(_read({**cells, name: apart}), "judge") == ["judge_score"]

@@ -43,6 +43,7 @@ from evalkit.interop.tables.long_tables import (
     widened,
     with_columns_of_people,
 )
+from evalkit.interop.tables.mixed_scales import check_scales
 from evalkit.interop.tables.named_sides import named_sides
 from evalkit.interop.tables.other_readings import check_other_readings
 from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
@@ -629,6 +630,9 @@ def _check_contradictions(
     # The user chose all raters, so their directions are settled.
     if {*judges} <= {*choices.judges} and {*parts.raters.labels} <= {*choices.labels}:
         return
+    if space.unit == "response":
+        labels = [*parts.raters.labels]
+        check_scales((judges, labels), parts.typed, verdicts, choices.words, where)
     check_opposite(
         (judges, [*parts.raters.labels]), verdicts, space, choices.words, where
     )
