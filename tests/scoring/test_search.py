@@ -1221,6 +1221,27 @@ def test_numbers_that_count_the_rows_may_have_no_labels():
         assert len(found) == count
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "labeled_share", "count"),
+    [
+        ("status", ("labeled", "open"), 1.0, 0),
+        ("has_label", ("true", "false"), 1.0, 0),
+        ("label_status", ("done", "todo"), 1.0, 0),
+        # Not every case that it calls labeled is: the column does not say what is labeled.
+        ("status", ("labeled", "open"), 0.5, 1),
+        # Closed tickets, which may be unlike open ones.
+        ("status", ("closed", "open"), 1.0, 1),
+    ],
+)
+def test_a_column_that_says_what_is_labeled_is_no_slice(column, values, labeled_share, count):
+    first = np.random.default_rng(2).permutation(400) < 200
+    slices = Slices(column, values, np.stack([first, ~first], axis=1))
+    rows = np.flatnonzero(first)
+    labeled = rows[: round(labeled_share * len(rows))]
+    found = [*unlabeled_slices([slices], labeled, Clusters.each(400), 0.95)]
+    assert len(found) == count
+
+
 def test_ten_slices_without_labels_are_named():
     language = np.arange(1200) % 24
     members = np.stack([language == number for number in range(12)], axis=1)

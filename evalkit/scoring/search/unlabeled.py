@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -17,6 +18,13 @@ from evalkit.scoring.stats.clusters import Clusters
 
 MOST: Final = 10
 """At most so many slices are named."""
+_LABELED: Final = re.compile(
+    r"(is|has|not|un|non)?[ _-]*(label|labels|labell?ed|annotated|annotations?)"
+    r"([ _-]*(status|state|done))?",
+    re.IGNORECASE,
+)
+"""The names and values of a column that says whether a case has a label, as `has_label` and
+`status: labeled`."""
 
 
 @frozen
@@ -60,6 +68,7 @@ def unlabeled_slices(
     candidates = [
         (column, number)
         for column in columns
+        if not _says_what_is_labeled(column, has_label)
         for number in range(len(column.values))
         if not _is_place(column, number)
     ]
@@ -97,6 +106,19 @@ def _log_chance(members: Bools, has_label: Bools, cluster: Ints) -> float:
     labeled_outside = len(np.unique(cluster[~members & has_label]))
     unlabeled = inside + outside - labeled_inside - labeled_outside
     return log_upper_tail(inside - labeled_inside, inside, unlabeled, inside + outside)
+
+
+def _says_what_is_labeled(column: Slices, has_label: Bools) -> bool:
+    """Return whether a column says by a name or a value which cases have a label, and keeps to it.
+
+    Each of its slices then has labels in all cases or in none.
+    """
+    texts = (column.column, *column.values)
+    if not any(_LABELED.fullmatch(text.strip()) for text in texts):
+        return False
+    # (slices,) the labeled cases, and all cases, of each slice
+    labeled = has_label.astype(np.int64) @ column.members
+    return bool(((labeled == 0) | (labeled == column.members.sum(axis=0))).all())
 
 
 def _is_place(column: Slices, number: int) -> bool:
