@@ -24,6 +24,7 @@ from evalkit.scoring.decision import (
     USES,
     Decision,
     Metrics,
+    Use,
     decide,
     known,
 )
@@ -32,6 +33,7 @@ from evalkit.scoring.metrics.verdict_coefficients import verdict_kappa, verdict_
 from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import resample
+from evalkit.scoring.stats.selection import use_as_highest
 from evalkit.scoring.twins import twin_groups
 from evalkit.scoring.verdicts.verdict_objects import Verdicts, field_values
 
@@ -99,6 +101,8 @@ class Standing:
             from the highest.
         non_inferior: whether its judge can be used and it is shown to be at most `scoring.margin`
             behind.
+        use_as_highest: what its judge can be used for if it is chosen as the highest; `None` if
+            that is not known.
     """
 
     rank: int
@@ -113,6 +117,7 @@ class Standing:
     rank_high: int | None = None
     behind: Metric | None = None
     non_inferior: bool | None = None
+    use_as_highest: Use | None = None
 
 
 @frozen
@@ -318,7 +323,11 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
         tests.adjusted([contrast for group in groups for contrast in group.contrasts()])
     )
     differ = tests.differing(contrasts, scoring.confidence)
-    rows = tuple(row for group in groups for row in group.standings(columns, differ))
+    twins = [*twin_groups(contenders)]
+    repeated = {job for group in twins for job in [*group][1:]}
+    rows = tuple(
+        row for group in groups for row in group.standings(columns, differ, repeated)
+    )
     return Leaderboard(
         by,
         columns,
@@ -327,12 +336,12 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
         contrasts,
         scoring.margin,
         contradicting,
-        _twins(contenders, rows),
+        _twins(twins, rows),
     )
 
 
 def _twins(
-    contenders: Sequence[Contender], rows: Sequence[Standing]
+    twins: Sequence[Sequence[str]], rows: Sequence[Standing]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the groups of jobs between which there is nothing to choose."""
     alike = {}
@@ -342,7 +351,7 @@ def _twins(
         alike[row.job] = (row.decision.use, None if cost is None else cost.value)
     groups = [
         tuple(job for job in group if alike[job] == kind)
-        for group in twin_groups(contenders)
+        for group in twins
         for kind in dict.fromkeys(alike[job] for job in group)
     ]
     return tuple(group for group in groups if len(group) > 1)
@@ -465,9 +474,13 @@ class _Group:
             )
 
     def standings(
-        self, columns: Sequence[str], differ: set[frozenset[str]]
+        self, columns: Sequence[str], differ: set[frozenset[str]], repeated: set[str]
     ) -> list[Standing]:
-        """Return the rows of the leaderboard, best first."""
+        """Return the rows of the leaderboard, best first; `repeated` are jobs with the verdicts of
+        another one.
+        """
+        confidence = self.scoring.confidence
+        count = len(self.jobs.keys() - repeated)
         ordered = sorted(
             self.jobs.values(),
             key=lambda contender: -self.values.get(contender.job, -np.inf),
@@ -491,7 +504,10 @@ class _Group:
                     if name in contender.metrics
                 },
                 letters=letters.get(contender.job),
-                decision=decide(contender.metrics, self.scoring.confidence),
+                decision=(decision := decide(contender.metrics, confidence)),
+                use_as_highest=use_as_highest(
+                    contender.metrics, decision, count, confidence
+                ),
             )
             for contender in ordered
         ]

@@ -104,6 +104,25 @@ def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
     assert alike.endswith("; 2 of 2 others may be better; $0.10 per case.")
 
 
+def test_the_highest_of_many_is_good_for_what_luck_does_not_explain():
+    luck = contest_findings(
+        board((0.652, 0.5, 0.4), n=1000), dict(zip("012", "LSC", strict=True)), {}
+    )[0]
+    assert luck.text.startswith("Do not choose yet: L seems useful (right in 65%")
+    assert luck.text.endswith("but as the highest of 3 it may be so by luck; add labels.")
+    assert "3 个中最高者" in luck.text_zh
+    found = board((0.95, 0.8, 0.5))
+    first = replace(found.rows[0], use_as_highest="order")
+    weaker = contest_findings(
+        replace(found, rows=(first, *found.rows[1:])), dict(zip("012", "LSC", strict=True)), {}
+    )[0]
+    assert weaker.text.startswith("Use L (order only): best by accuracy")
+    assert weaker.text.endswith(
+        " By itself it would be good for rates, corrected by labels, but not as the highest of 3."
+    )
+    assert "3 个中最高者" in weaker.text_zh
+
+
 def test_each_dataset_is_told_by_itself():
     texts = said(board(datasets=("d", "d", "e")), datasets={"d": "pairs", "e": "others"})
     assert {text.partition(":")[0] for text in texts} == {"pairs", "others"}

@@ -1,5 +1,6 @@
 """The judge configurations of a sweep in order, held against scipy and statsmodels."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -13,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
 from evalkit.core.types import Completion, Metric, Orders, Verdict
-from evalkit.scoring.decision import USES, Decision
+from evalkit.scoring.decision import KAPPA, USES, Decision, decide
 from evalkit.scoring.leaderboard import (
     Choice,
     Contender,
@@ -24,7 +25,7 @@ from evalkit.scoring.leaderboard import (
     rank,
 )
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.stats.selection import as_highest
+from evalkit.scoring.stats.selection import as_highest, use_as_highest
 
 SETTINGS = ScoringConfig(bootstrap=400)
 
@@ -511,6 +512,36 @@ def test_the_highest_of_many_holds_its_value():
         held["highest"] += highest.low <= 0.6 <= highest.high
     assert held["plain"] < 0.7 * 600
     assert 0.93 * 600 <= held["highest"] <= 0.98 * 600
+
+
+@pytest.mark.parametrize(
+    ("value", "lean", "count", "use"),
+    [
+        (0.7, 0.03, 2, "single"),
+        (0.7, 0.03, 5, "single"),
+        (0.7, 0.03, 20, "rates"),
+        # its lean may reach the margin of 0.05
+        (0.75, 0.045, 20, "rates_corrected"),
+        (0.34, 0.03, 2, "rates"),
+        (0.34, 0.03, 20, "unknown"),
+        (0.9, 0.06, 20, "rates_corrected"),
+    ],
+)
+def test_the_highest_of_many_is_decided_by_its_interval(value, lean, count, use):
+    rest = Metric("position/consistency", 0.9, 0.87, 0.93, 200)
+    low, high = fisher_interval(value, 200, 0.025)
+    half = Metric("decision/label_rate/a", 0.5, 0.45, 0.55, 200)
+    of_lean = Metric("decision/lean/a", 0.0, -lean, lean, 200)
+    right = Metric("agreement/accuracy", (1 + value) / 2, 0.5, 0.9, 200)
+    plain = {
+        metric.name: metric
+        for metric in (rest, half, of_lean, right, Metric(KAPPA, value, low, high, 200))
+    }
+    errors = 0.05 / max(count, 2)
+    far = lean * stats.norm.isf(errors) / stats.norm.isf(0.025)
+    wide = Metric(KAPPA, value, *fisher_interval(value, 200, errors), 200)
+    expected = decide(plain | {KAPPA: wide, of_lean.name: replace(of_lean, low=-far, high=far)})
+    assert use_as_highest(plain, decide(plain), count, 0.95) == expected.use == use
 
 
 def test_the_interval_of_a_perfect_highest_is_within_its_range():

@@ -37,6 +37,7 @@ from evalkit.scoring.decision import (
     FIRST,
     LENGTH,
     Reason,
+    Use,
     known,
     one_order,
     side,
@@ -136,6 +137,8 @@ def choice_findings(
     first: Tone = "warn" if choice.job is None else tone(choice.job.decision)
     if choice.reason == "none":
         first = "bad"
+    if choice.job is not None and _use(choice, choice.job) != choice.job.decision.use:
+        first = "warn"
     findings = [finding(name, first, choice_text(board, choice, names))]
     findings += [finding(name, "warn", text) for text in _limits(choice, names)]
     rows = [row for row in board.folded if row.dataset == choice.dataset]
@@ -205,9 +208,18 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     rows = [row for row in board.rows if row.dataset == choice.dataset]
     if job is None:
         return _no_job(choice, rows, names)
+    use = _use(choice, job)
+    if use in ("none", "unknown"):
+        return gettext(
+            "Do not choose yet: {name} seems useful ({evidence}), but as the highest of {count} it"
+            " may be so by luck; add labels.",
+            name=names[job.job],
+            evidence=evidence(job.decision),
+            count=_rivals_of(board, rows) + 1,
+        )
     text = gettext("Use {name} ({use}): {why}").fill(
         name=names[job.job],
-        use=USES[job.decision.use],
+        use=USES[use],
         why=_why(board, choice, job, _rivals_of(board, rows), names),
     )
     cost = known(job.metrics, COST)
@@ -216,6 +228,13 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
         text = gettext("{finding}; {each} per case.", finding=text, each=cost_per_case)
     else:
         text = gettext("{finding}.", finding=text)
+    if use != job.decision.use:
+        return gettext(
+            "{finding} By itself it would be good for {use}, but not as the highest of {count}.",
+            finding=text,
+            use=USES[job.decision.use],
+            count=_rivals_of(board, rows) + 1,
+        )
     folded = [row for row in board.folded if row.dataset == choice.dataset]
     other = _good_for_more(job, folded)
     if other is None:
@@ -227,6 +246,15 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
         other=names[other.job],
         name=names[job.job],
     )
+
+
+def _use(choice: Choice, job: Standing) -> Use:
+    """Return what the chosen job can be used for: of one that is the highest, or the only useful
+    one, what remains if luck is allowed for.
+    """
+    if choice.reason == "cheaper" or job.use_as_highest is None:
+        return job.decision.use
+    return job.use_as_highest
 
 
 def _good_for_more(job: Standing, rows: Sequence[Standing]) -> Standing | None:

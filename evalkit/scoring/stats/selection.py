@@ -1,13 +1,60 @@
-"""The interval of the highest of several estimates, which looks better than it is."""
+"""The interval of the highest of several estimates, which looks better than it is, and its use."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import atanh, tanh
 from statistics import NormalDist
+from typing import Final
 
 from evalkit.core.types import Metric
+from evalkit.scoring.decision import (
+    CLOSE,
+    CONCORDANCE,
+    CORRELATIONS,
+    DECIDED,
+    ITEM_KAPPA,
+    KAPPA,
+    LEAN,
+    USES,
+    Decision,
+    Metrics,
+    Use,
+    decide,
+)
 from evalkit.scoring.stats.arrays import round_metric
+
+DECIDES: Final = frozenset(
+    (KAPPA, ITEM_KAPPA, DECIDED, CONCORDANCE, CLOSE, *CORRELATIONS)
+)
+"""The metrics by whose intervals a judge is useful; its leans are the others."""
+
+
+def use_as_highest(
+    metrics: Metrics, decision: Decision, count: int, confidence: float
+) -> Use:
+    """Return what a judge can be used for that was chosen as the highest of `count`: at most what
+    its own decision says.
+
+    Of many judges that are not good enough, one looks so by luck. The intervals that decide are
+    those of the highest (`as_highest`).
+
+    Args:
+        metrics: all metrics of the judge.
+        decision: its own decision.
+        count: how many were compared.
+        confidence: the confidence of the intervals.
+    """
+    if count <= 2:
+        return decision.use
+    wider = {
+        name: as_highest(metric, count, confidence)
+        if name in DECIDES or name.startswith(LEAN)
+        else metric
+        for name, metric in metrics.items()
+    }
+    use = decide(wider, confidence).use
+    return min(use, decision.use, key=USES.index)
 
 
 def as_highest(metric: Metric, count: int, confidence: float) -> Metric:
