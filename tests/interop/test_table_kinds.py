@@ -252,8 +252,8 @@ REVIEWS = ("reviewed_by_human", "checked by expert", "human_verified", "expert_c
 def test_that_someone_labeled_is_no_label(flag):
     """No conclusion is drawn from such a flag, with or without labels next to it."""
     cells = {"text": TEXTS, "judge": FLAGS, flag: [i % 4 > 1 for i in range(ROWS)]}
-    table = _read({**cells, "gold_label": OTHER_FLAGS})
-    assert _of_role(table, "label") == ["gold_label"]
+    for label in ("gold_label", "label"):
+        assert _of_role(_read({**cells, label: OTHER_FLAGS}), "label") == [label]
     try:
         labels = _of_role(_read(cells), "label")
     except OpenTableError:
@@ -285,6 +285,13 @@ def test_versions_of_a_label_are_not_two_annotators(versions):
         _read(cells)
     options = [(*answer.options,) for answer in caught.value.answers]
     assert options[:2] == [("--judge", "gpt4", "--label", name) for name in versions]
+
+
+def test_versions_that_a_judge_judged_too_are_criteria():
+    cells = {"human_before": FLAGS, "human_after": MORE_FLAGS}
+    cells |= {"gpt_before": OTHER_FLAGS, "gpt_after": [*MORE_FLAGS[:-1], not MORE_FLAGS[-1]]}
+    table = _read({"id": [*range(ROWS)], **cells})
+    assert len(table.parsed.records) == 2 * ROWS
 
 
 @pytest.mark.parametrize("names", [("label_1", "label_2"), ("annotator 1", "annotator 2")])

@@ -1427,8 +1427,12 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
         "have different scales",
     ),
     "rows of people without units": (
-        {"rater": ["human", "gpt-4o"] * (ROWS // 2), "verdict": JUDGE},
+        {"id": None, "text": TEXTS, "rater": ["human", "gpt-4o"] * (ROWS // 2), "verdict": JUDGE},
         "no column says which rows are about the same",
+    ),
+    "rows of a judge and of people about other cases": (
+        {"rater": ["human", "gpt-4o"] * (ROWS // 2), "verdict": JUDGE},
+        "no case in 'id' has verdicts of both",
     ),
     "two columns of rows of people": (
         {"id": [f"s{i // 2}" for i in range(ROWS)], "rater": ["human", "gpt-4o"] * (ROWS // 2)}

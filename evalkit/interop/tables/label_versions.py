@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_questions import MOST_ANSWERS, check_agreement
-from evalkit.interop.tables.rater_roles import Raters
+from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.words import tokens, word_group
 
 _CHECKED: Final = word_group("checked")
@@ -41,12 +42,25 @@ def _check_reviews(
         and tokens(name)[-1] not in judged
         and typed[name].share(typed[name].flags) == 1
     ]
-    if len(reviews) < len(raters.labels):
+    if not reviews:
+        return
+    others = [name for name in raters.labels if name not in reviews]
+    # Next to people's labels, a column `label` is a tool's own word; next to flags, it is not.
+    if not others:
+        others = [
+            name
+            for name, why in raters.unused.items()
+            if why == MAY_BE_VERDICT and strength(name) == ("label", 2)
+        ]
+    if others:
         for name in reviews:
             del raters.labels[name]
             raters.unused[name] = "may say whether someone checked the verdict"
+        for name in others:
+            raters.labels.setdefault(name, "name")
+            raters.unused.pop(name, None)
         return
-    if not reviews or not raters.judges:
+    if not raters.judges:
         return
     name = reviews[0]
     judges = _options("--judge", raters.judges)
@@ -71,7 +85,9 @@ def _check_versions(raters: Raters, where: str) -> None:
         for base, names in by_base.items()
         if len(names) > 1 and any(tokens(name) != base for name in names)
     ]
-    if not versions:
+    # `human_before` and `gpt_before` are about one version of a response.
+    judged = {without_version(judge) for judge in raters.judges}
+    if not versions or len(judged) < len(raters.judges):
         return
     names = versions[0]
     others = [name for name in raters.labels if name not in names]

@@ -299,7 +299,7 @@ def _form(
     if both and not matches(name, "rater"):
         return None
     if _has_both(values):
-        _refuse_units(name, verdicts, where)
+        _refuse_units(name, verdicts, ids, where)
     # One judge for each row, whose name is in this column.
     value = _one_value([column for column in judges if column not in labels], typed)
     if value is not None:
@@ -307,7 +307,9 @@ def _form(
     return None
 
 
-def _refuse_units(name: str, verdicts: Sequence[str], where: str) -> NoReturn:
+def _refuse_units(
+    name: str, verdicts: Sequence[str], ids: str | None, where: str
+) -> NoReturn:
     """Refuse rows of judges and people whose verdicts or units are unknown.
 
     Raises:
@@ -320,6 +322,15 @@ def _refuse_units(name: str, verdicts: Sequence[str], where: str) -> NoReturn:
             f" {columns}"
         )
         remedy = "rename the column of their verdicts to verdict"
+    elif ids is not None:
+        problem = (
+            f"'{name}' names judges and people, and no case in '{ids}' has verdicts of both:"
+            " nothing can be compared"
+        )
+        remedy = (
+            "add rows with the judges' verdicts on the cases that people labeled, with the same"
+            f" '{ids}'; if another column says which case it is, name it: --id COLUMN"
+        )
     else:
         problem = (
             f"'{name}' names judges and people, and no column says which rows are about the same"
