@@ -1414,6 +1414,11 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
         {"checks": _words(("✔✗", "✗✔", "✔✔", "✗✗"), 46)},
         "several classes in a cell",
     ),
+    "an error in each row": (
+        {"error": [f"ConnectionError('{n}')" for n in range(ROWS)], "reviewer_grade": LABEL}
+        | {"fallbacks": [0] * ROWS},
+        "has an error in 'error' in each row",
+    ),
     "rankings": (
         {name: _words(("A>B>C", "B>A>C"), seed) for name, seed in (("judge", 44), ("human", 45))},
         "rankings",
@@ -1531,7 +1536,7 @@ def test_answers_without_verdicts_name_the_command_that_has_them_judged(name, he
     with pytest.raises(DatasetError, match="have it judged: evalkit run mode=") as refused:
         read_table([(f"t:{i}", row) for i, row in enumerate(rows)], "t.jsonl", Choices())
     remedy = refused.value.remedy.partition("evalkit run ")[2]
-    words = shlex.split(remedy.partition(", or name the judge's column")[0])
+    words = shlex.split(remedy.partition("; or name the judge's column")[0])
     assert any(word.startswith("dataset.fields.res") and word.endswith(response) for word in words)
     assert main(["plan", *words, "tracking=none"]) == 0
     planned = capsys.readouterr().out

@@ -71,7 +71,7 @@ class NoJudgeError(UnreadColumnsError):
     def __init__(self, what: str, where: str, remedy: str, judged_by: str = "") -> None:
         self._name_judge = remedy
         if judged_by:
-            remedy = f"have it judged: {judged_by}, or {remedy}"
+            remedy = f"have it judged: {judged_by}; or {remedy}"
         super().__init__(what, where=where, remedy=remedy)
 
     def judged_by(self, words: str) -> NoJudgeError:

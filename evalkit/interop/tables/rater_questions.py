@@ -20,6 +20,7 @@ from evalkit.interop.tables.rater_roles import Raters
 from evalkit.interop.tables.repeated_columns import are_all_runs, runs_of
 from evalkit.interop.tables.stacked import ALL_RUNS
 from evalkit.interop.tables.words import (
+    FAILED,
     fold,
     is_model,
     matches,
@@ -32,6 +33,7 @@ _GRADERS: Final = word_group("grader")
 """Words for who judges, who may be a person."""
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
+_FAILED_CALLS: Final = word_group("failed_call")
 _MOST_NAMED: Final = 8
 """The most columns that a refusal names."""
 _MARKS: Final = word_group("mark")
@@ -491,6 +493,21 @@ def _of_mark(
         return mark, opposite
     meaning = meanings.get(fold(mark), "")
     return meaning, {"pass": "fail", "fail": "pass"}.get(meaning, "")
+
+
+def check_failed(typed: Mapping[str, TypedColumn], where: str) -> None:
+    """Refuse a table without a judge of which each row has an error, as a failed run has.
+
+    Raises:
+        DatasetError: If it is one.
+    """
+    for name, column in typed.items():
+        if _FAILED_CALLS.isdisjoint(tokens(name)) or None in column.texts:
+            continue
+        if {*column.missing.values()} == {FAILED} and not column.words:
+            problem = f"has an error in '{name}' in each row, and no judge's verdicts"
+            remedy = "repeat the evaluation with the tool that wrote the file"
+            raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def refuse_without_judge(

@@ -79,6 +79,7 @@ from evalkit.interop.tables.rater_questions import (
     ask_for_label,
     ask_for_roles,
     check_dates,
+    check_failed,
     check_label_and_score,
     check_lists,
     check_runs,
@@ -552,6 +553,7 @@ def _ask_for_judge(
     Raises:
         OpenTableError: Always.
     """
+    check_failed(typed, where)
     # The majority of columns that may be judges is no label.
     summing = [name for name in raters.labels if is_aggregate(name)]
     sums = find_sums(summing, options, typed)
