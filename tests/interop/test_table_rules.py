@@ -298,6 +298,15 @@ def test_raters_are_named_with_their_kind():
     assert _of_role(table, "label") == ["human h1", "human h2"]
 
 
+def test_a_rater_in_rows_that_is_not_used_is_no_slice():
+    names = ["gpt-4o", "bob", "zed"] * ROWS
+    values = [cell for row in zip(SCORE, GRADE, GRADE[::-1], strict=True) for cell in row]
+    ids = [name for name in IDS for _ in range(3)]
+    table = _read({"id": ids, "rater": names, "rating": values})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["gpt-4o"], ["bob"])
+    assert all("zed" not in record.metadata for record in table.parsed.records)
+
+
 def test_turns_with_verdicts_are_rows():
     turns = [
         [{"text": text, "judge": word, "human": label} for word, label in (pair, pair[::-1])]

@@ -15,7 +15,10 @@ from evalkit.interop.tables.rater_roles import Raters
 
 @dataclass(slots=True)
 class Parts:
-    """What is known about a table while it is read."""
+    """What is known about a table while it is read.
+
+    `widened` are the columns of the raters that a long table names in its rows.
+    """
 
     columns: Columns
     typed: dict[str, TypedColumn]
@@ -26,6 +29,7 @@ class Parts:
     constants: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     slices: list[str] = field(default_factory=list)
+    widened: tuple[str, ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """Return the column of each role."""

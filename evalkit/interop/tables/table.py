@@ -389,6 +389,7 @@ def _widen(parts: Parts, choices: Choices, where: str) -> None:
         parts.notes.append(COPIES.format(len(copies)))
     wide, raters = widened(parts.columns, form, keys)
     parts.columns = wide
+    parts.widened = tuple(raters)
     del wide.cells[form.rater]
     # From here the table is wide: rows are units, and each rater has a column.
     typed = typed_columns(wide)

@@ -206,6 +206,8 @@ def _metadata_columns(parts: Parts, described: Collection[str]) -> list[str]:
         used.add(by_role["id"])
     # The case is what was rated: another verdict about it would tell who is right.
     used |= {name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT}
+    # A rater in the rows of a long table gave verdicts, whether they are used or not.
+    used.update(parts.widened)
     return [name for name in parts.columns.cells if name not in used]
 
 
