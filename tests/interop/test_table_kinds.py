@@ -367,3 +367,12 @@ def test_scores_of_two_scales_in_one_column_are_a_question(role, factor, mapped)
     # Scores that lie apart because the responses do are of one scale.
     apart = [score if score < 3 else score * factor for score in scores[name]]
     assert _of_role(_read({**cells, name: apart}), "judge") == ["judge_score"]
+
+
+@pytest.mark.parametrize("key", ["true_answer", "correct_answer"])
+@pytest.mark.parametrize("answer", ["gpt_answer", "model_answer", "claude answer"])
+def test_an_answer_next_to_its_key_is_no_verdict(answer, key):
+    """A judge says whether the answer is that of the key."""
+    cells = {"question": TEXTS, key: [*"ABCD"] * 12, answer: [*"ABDC"] * 12}
+    table = _read({**cells, "judge": FLAGS})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], [])

@@ -346,14 +346,22 @@ def _is_answer(
     if column.is_numeric:
         return False
     words = {fold(word) for word in column.words}
-    # The columns of judges and people whose words judge.
+    # The columns of judges and people whose words judge, or are flags.
     judging = [
         twin
         for twin, values in typed.items()
-        if twin != name and values.judges and strength(twin)[1] > 1
+        if twin != name
+        and (values.judges or values.share(values.flags) == 1)
+        and strength(twin)[1] > 1
     ]
-    both = {strength(twin)[0] for twin in judging} == {"judge", "label"}
-    return both and all(
+    roles = {strength(twin)[0] for twin in judging}
+    # `true_answer` is the key of `gpt_answer`, and the judge says whether they are equal.
+    key_twins = [twin for twin in typed if _names_truth(twin) and twin != name]
+    has_key = _names_truth(name) or any(
+        tokens(twin)[1:] == (parts[-1],) for twin in key_twins
+    )
+    is_compared = roles == {"judge", "label"} or (bool(roles) and has_key)
+    return is_compared and all(
         words.isdisjoint(fold(word) for word in typed[twin].words) for twin in judging
     )
 
