@@ -90,6 +90,13 @@ def test_a_mapped_word_that_no_rater_has_is_one_error(asked, word, near):
     assert near in error.value.remedy
 
 
+def test_people_who_agree_are_not_offered_as_a_judge_and_a_label():
+    rows = _placed({"input": IDS, "output": IDS[::-1], "annotator1": LABEL, "annotator2": JUDGE})
+    with pytest.raises(ConfigError) as refused:
+        read_table(rows, "t.csv", Choices())
+    assert with_commands(refused.value, rows, "t.csv", Choices()) is refused.value
+
+
 def test_answers_that_lead_nowhere_are_not_offered():
     rows = _placed({"id": IDS, "judge": JUDGE, "human": LABEL})
     answers = [Answer("none", ("--judge", "nobody")), Answer("some", ("--judge", "judge"))]

@@ -1526,6 +1526,10 @@ UNJUDGED: Mapping[str, tuple[Cells, str]] = {
         {"prompt": TEXTS, "response": TEXTS[::-1], "meta": [{"human_score": n} for n in GRADE]},
         "response",
     ),
+    "answers with labels of several people": (
+        {"input": TEXTS, "output": TEXTS[::-1], "annotator1": LABEL, "annotator2": JUDGE},
+        "output",
+    ),
     "a name that needs quotes": (
         {"What's asked (prompt)": TEXTS, "The response": TEXTS[::-1]},
         "'The response'",

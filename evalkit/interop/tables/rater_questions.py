@@ -33,6 +33,8 @@ _GRADERS: Final = word_group("grader")
 """Words for who judges, who may be a person."""
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
+OF_PEOPLE: Final = ("label", 4)
+"""The strength of a name that says that a person judged."""
 _FAILED_CALLS: Final = word_group("failed_call")
 _MOST_NAMED: Final = 8
 """The most columns that a refusal names."""
@@ -184,13 +186,16 @@ def check_agreement(
 
 
 def ask_for_roles(names: Sequence[str], where: str) -> None:
-    """Ask which of several columns is the judge.
+    """Ask which of several columns is the judge, unless all are named after people.
 
     Raises:
         OpenTableError: If there are several.
         DatasetError: If there are so many by number that they are cases.
     """
     if len(names) < 2:
+        return
+    # Votes of people alone: none of them is a judge's, and their answers can be judged.
+    if all(strength(name) == OF_PEOPLE for name in names):
         return
     bases = {
         tuple(part for part in tokens(name) if not part.isdigit()) for name in names

@@ -18,6 +18,7 @@ from evalkit.interop.tables.questions import (
     UnreadColumnsError,
 )
 from evalkit.interop.tables.rater_levels import UnknownWordError
+from evalkit.interop.tables.rater_questions import OF_PEOPLE
 from evalkit.interop.tables.table import read_table
 
 MOST_ROWS: Final = 2000
@@ -105,6 +106,9 @@ def _likely_answers(typed: Mapping[str, TypedColumn], choices: Choices) -> list[
     strengths: dict[tuple[str, str], float] = {}
     for pair in combinations(names, 2):
         judge, label = sorted(pair, key=_likely_label)
+        # People who agree with each other are no judge and label.
+        if strength(judge) == OF_PEOPLE:
+            continue
         fits = not choices.judges or judge in choices.judges
         fits = fits and (not choices.labels or label in choices.labels)
         if not fits or are_derived(typed[judge], typed[label]):
