@@ -69,7 +69,7 @@ def _check_reviews(
         Answer("a person's own verdicts", (*judges, "--label", name)),
     ]
     problem = (
-        f"'{name}' may say whether someone checked a verdict, or have that person's own"
+        f"'{name}' may mark the verdicts that someone checked, or have that person's own"
         " verdicts: which is it?"
     )
     raise OpenTableError(problem, where, answers)
