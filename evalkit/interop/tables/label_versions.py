@@ -55,7 +55,7 @@ def _check_reviews(
     if others:
         for name in reviews:
             del raters.labels[name]
-            raters.unused[name] = "may say whether someone checked the verdict"
+            raters.unused[name] = "may tell if someone checked the verdict"
         for name in others:
             raters.labels.setdefault(name, "name")
             raters.unused.pop(name, None)
