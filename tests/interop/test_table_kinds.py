@@ -164,14 +164,19 @@ def test_levels_of_agreement_with_a_statement_are_verdicts(people, judge):
 
 
 @pytest.mark.parametrize("raters", [("human", "gpt4"), ("expert", "llm")])
-def test_fields_and_responses_are_argillas_only_if_they_are_lists(raters, tmp_path):
+def test_words_in_fields_and_responses_are_no_answers_of_argilla(raters, tmp_path):
     given = dict.fromkeys(raters, "good")
     rows = [{"fields": {"prompt": text}, "responses": given} for text in TEXTS]
     path = tmp_path / "t.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert recognize_format(path) is None
+
+
+def test_lists_in_fields_and_responses_are_argillas(tmp_path):
     answers = {"quality": [{"value": "good", "status": "submitted"}]}
-    path.write_text("".join(f"{json.dumps({**row, 'responses': answers})}\n" for row in rows))
+    rows = [{"fields": {"prompt": text}, "responses": answers} for text in TEXTS]
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert recognize_format(path) == "argilla"
 
 

@@ -168,7 +168,12 @@ def drop_copies(
     for name, column in typed.items():
         if name in kept:
             continue
-        for rater in (*raters.labels, *raters.judges):
+        # A judge that gives a topic's usual verdict is one to one with the topic, so that a
+        # column of another name stays: it shows what the judge knows.
+        named_alike = [
+            judge for judge in raters.judges if set(tokens(judge)) & set(tokens(name))
+        ]
+        for rater in (*raters.labels, *named_alike):
             if _is_copy(column, typed[rater]):
                 raters.unused[name] = f"tells the verdict of '{rater}'"
                 break

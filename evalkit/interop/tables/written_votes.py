@@ -58,7 +58,8 @@ def _are_votes(lists: Sequence[list[str]], mark: str) -> bool:
         return False
     if max(map(len, words)) > _LONGEST_WORD:
         return False
-    are_numbers = all(map(str.isdigit, words))
+    # `4,5` is a number, also in a column with words for missing ones.
+    are_numbers = any(all(map(str.isdigit, parts)) for parts in folded)
     if mark == "," and are_numbers and size < _FEWEST_NUMBERS:
         return False
     # Votes recur within a cell, and the classes of a case do not.
