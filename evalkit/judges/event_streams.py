@@ -1,4 +1,6 @@
-"""Read a chat completion that a server sent as a stream of events, though none was asked for."""
+"""Read a body that is not JSON as it should be: a stream of events that nobody asked for, or
+with a byte that is no text.
+"""
 
 from __future__ import annotations
 
@@ -71,3 +73,15 @@ def _events(body: bytes) -> Iterator[JsonObject | None]:
         if not isinstance(event, dict):
             return
         yield event
+
+
+def json_in(body: bytes) -> Any:
+    """Return the JSON of a body; a byte that is no text costs one character, not the answer.
+
+    Raises:
+        ValueError: If it is not JSON.
+    """
+    try:
+        return json.loads(body)
+    except UnicodeDecodeError:
+        return json.loads(body.decode("utf-8", "replace"))

@@ -21,7 +21,7 @@ from evalkit.core.types import TokenLogprob, Usage
 from evalkit.core.values import Json, frozen
 from evalkit.judges.error_bodies import PAGE, error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
-from evalkit.judges.event_streams import completion_in
+from evalkit.judges.event_streams import completion_in, json_in
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
@@ -373,18 +373,6 @@ def _raw(values: object, token: str) -> tuple[int, ...] | None:
     return tuple(values)
 
 
-def _parsed(body: bytes) -> Any:
-    """Return the JSON of a body; a byte that is no text costs one character, not the answer.
-
-    Raises:
-        ValueError: If it is not JSON.
-    """
-    try:
-        return json.loads(body)
-    except UnicodeDecodeError:
-        return json.loads(body.decode("utf-8", "replace"))
-
-
 def answer_in(
     status: int,
     body: bytes,
@@ -403,7 +391,7 @@ def answer_in(
         CallError: If the response is an error or not an answer.
     """
     try:
-        parsed = _parsed(_COMMENTS.sub(b"", body, count=1))
+        parsed = json_in(_COMMENTS.sub(b"", body, count=1))
     except (ValueError, RecursionError):
         parsed = completion_in(body) if read is None else None
     return _answer_from(status, parsed, body, headers, read)

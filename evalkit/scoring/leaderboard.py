@@ -481,6 +481,10 @@ class _Group:
         """
         confidence = self.scoring.confidence
         count = len(self.jobs.keys() - repeated)
+        decisions = {
+            job: decide(contender.metrics, confidence)
+            for job, contender in self.jobs.items()
+        }
         ordered = sorted(
             self.jobs.values(),
             key=lambda contender: -self.values.get(contender.job, -np.inf),
@@ -504,9 +508,12 @@ class _Group:
                     if name in contender.metrics
                 },
                 letters=letters.get(contender.job),
-                decision=(decision := decide(contender.metrics, confidence)),
+                decision=decisions[contender.job],
                 use_as_highest=use_as_highest(
-                    contender.metrics, decision, count, confidence
+                    contender.metrics,
+                    decisions[contender.job],
+                    count,
+                    confidence,
                 ),
             )
             for contender in ordered

@@ -22,7 +22,7 @@ from evalkit.interop.tables.associations import (
 from evalkit.interop.tables.column_types import LONGEST_WORD, TypedColumn
 from evalkit.interop.tables.keys import groups
 from evalkit.interop.tables.pair_verdicts import POSITIONS
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 from evalkit.interop.tables.rater_columns import is_rater_name
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.words import fold, matches, tokens
@@ -80,8 +80,8 @@ def check_opposite(
                 for pair in zip(verdicts[judge], verdicts[label], strict=True)
                 if None not in pair
             ]
-            options = [word for name in judges for word in ("--judge", name)]
-            options += [word for name in labels for word in ("--label", name)]
+            options = named_options("--judge", judges)
+            options += named_options("--label", labels)
             # Only labels that differ: agreement would be 0 by design.
             if _are_corrections(pairs, verdicts[judge], verdicts[label]):
                 _ask_about_corrections(judge, label, len(pairs), options, where)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import strength
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 from evalkit.interop.tables.rater_questions import MOST_ANSWERS, check_agreement
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
 from evalkit.interop.tables.words import tokens, word_group
@@ -63,7 +63,7 @@ def _check_reviews(
     if not raters.judges:
         return
     name = reviews[0]
-    judges = _options("--judge", raters.judges)
+    judges = named_options("--judge", raters.judges)
     answers = [
         Answer("there are no labels", (*judges, "--label", "NONE")),
         Answer("a person's own verdicts", (*judges, "--label", name)),
@@ -91,20 +91,18 @@ def _check_versions(raters: Raters, where: str) -> None:
         return
     names = versions[0]
     others = [name for name in raters.labels if name not in names]
-    judges = _options("--judge", raters.judges)
+    judges = named_options("--judge", raters.judges)
     answers = [
-        Answer(f"'{name}' counts", (*judges, *_options("--label", [*others, name])))
+        Answer(
+            f"'{name}' counts", (*judges, *named_options("--label", [*others, name]))
+        )
         for name in names[-MOST_ANSWERS:]
     ]
-    every = _options("--label", raters.labels)
+    every = named_options("--label", raters.labels)
     answers.append(Answer("they are of several people", (*judges, *every)))
     columns = ", ".join(f"'{name}'" for name in names)
     problem = f"{columns} may be versions of one label: which one counts?"
     raise OpenTableError(problem, where, answers)
-
-
-def _options(option: str, names: Iterable[str]) -> list[str]:
-    return [word for name in names for word in (option, name)]
 
 
 def without_version(name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from evalkit.interop.tables.associations import SURE, Pairs, rank_correlation
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 
 _FEWEST: Final = 20
 """The fewest rows of a scale."""
@@ -40,8 +40,8 @@ def check_scales(
         OpenTableError: If they seem to be.
     """
     judges, labels = raters
-    options = [word for name in judges for word in ("--judge", name)]
-    options += [word for name in labels for word in ("--label", name)]
+    options = named_options("--judge", judges)
+    options += named_options("--label", labels)
     settled = {word.partition(":")[0] for word in mapped if ":" in word}
     pairs_of_raters = [(judge, label) for judge in judges for label in labels]
     for judge, label in pairs_of_raters:

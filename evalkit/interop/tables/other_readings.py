@@ -24,7 +24,7 @@ from evalkit.interop.tables.fixed_roles import (
     names_no_verdict,
 )
 from evalkit.interop.tables.likely_raters import is_score, same_words
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 from evalkit.interop.tables.rater_questions import MOST_ANSWERS, ask_for_label
 from evalkit.interop.tables.rater_roles import Raters
 
@@ -231,6 +231,6 @@ def _ask_for_better(
 
 
 def _options(judges: Iterable[str], labels: Iterable[str]) -> tuple[str, ...]:
-    judged = [word for name in judges for word in ("--judge", name)]
+    judged = named_options("--judge", judges)
     labeled = [word for name in [*labels] or [NO_LABELS] for word in ("--label", name)]
     return (*judged, *labeled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import Final
 
@@ -77,6 +77,11 @@ class NoJudgeError(UnreadColumnsError):
     def judged_by(self, words: str) -> NoJudgeError:
         """Return the refusal with the command that has the responses judged; it may be empty."""
         return NoJudgeError(self.what, self.where, self._name_judge, words)
+
+
+def named_options(option: str, names: Iterable[str]) -> list[str]:
+    """Return an option with each of several names, such as `--judge a --judge b`."""
+    return [word for name in names for word in (option, name)]
 
 
 def command(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import PATH, Choices, strength
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
     check_code,
@@ -103,12 +103,12 @@ def check_criteria(
     if stack is not None:
         answers.append(Answer("all, with a result for each", ("--key", ALL_CRITERIA)))
     for key, names in judged.items():
-        judges = [word for name in names for word in ("--judge", name)]
+        judges = named_options("--judge", names)
         labels = [word for name in labeled[key] for word in ("--label", name)]
         answers.append(Answer(" ".join(key), (*judges, *labels)))
     if by_position:
-        judges = [word for name in raters.judges for word in ("--judge", name)]
-        labels = [word for name in raters.labels for word in ("--label", name)]
+        judges = named_options("--judge", raters.judges)
+        labels = named_options("--label", raters.labels)
         answers.append(Answer("each is of another rater", (*judges, *labels)))
     criteria = ", ".join(" ".join(key) for key in judged)
     raise OpenTableError(
@@ -158,7 +158,7 @@ def ask_for_criteria(judges: Sequence[str], columns: Iterable[str], where: str) 
     by_criterion = _twins(judged, columns)
     if not by_criterion:
         return
-    every_judge = [word for name in judges for word in ("--judge", name)]
+    every_judge = named_options("--judge", judges)
     answers = _answers_by_criterion(judged, by_criterion, "they are labels: ")
     as_judges = [word for name in by_criterion.values() for word in ("--judge", name)]
     options = (*every_judge, *as_judges, "--label", "NONE")
@@ -222,12 +222,12 @@ def ask_whose_criteria(
     ]
     if not others or len({_above(name) for name in names}) > 1 or not _above(names[0]):
         return
-    judges = [word for name in others for word in ("--judge", name)]
+    judges = named_options("--judge", others)
     answers = [
         Answer(f"people's: '{name}' is the label", ("--label", name, *judges))
         for name in names[:MOST_ANSWERS]
     ]
-    every_criterion = [word for name in names for word in ("--judge", name)]
+    every_criterion = named_options("--judge", names)
     options = (*every_criterion, "--key", ALL_CRITERIA, "--label", "NONE")
     answers.append(Answer("a judge's, and there are no labels", options))
     listed = ", ".join(f"'{name}'" for name in names)
@@ -357,7 +357,7 @@ def _of_one_criterion(raters: Raters) -> list[Answer]:
         ]
         if labels:
             named = ", ".join(f"'{label}'" for label in labels)
-            words = [word for label in labels for word in ("--label", label)]
+            words = named_options("--label", labels)
             meaning = f"no, compare '{judge}' with {named}"
             answers.append(Answer(meaning, ("--judge", judge, *words)))
     return answers

@@ -14,6 +14,7 @@ from evalkit.interop.tables.questions import (
     NoJudgeError,
     OpenTableError,
     UnreadColumnsError,
+    named_options,
 )
 from evalkit.interop.tables.rater_levels import EMPTY_CELL
 from evalkit.interop.tables.rater_roles import Raters
@@ -110,14 +111,14 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
         OpenTableError: Always.
     """
     column = names[0]
-    judged = [word for judge in judges for word in ("--judge", judge)]
+    judged = named_options("--judge", judges)
     answers = [
         Answer(f"'{name}' is the label", (*judged, "--label", name))
         for name in names[:MOST_ANSWERS]
     ]
     # Several columns like a judge's are most likely annotators.
     if len(names) > 1:
-        labels = [word for name in names for word in ("--label", name)]
+        labels = named_options("--label", names)
         answers.insert(
             0, Answer("all are labels, of several people", (*judged, *labels))
         )
@@ -142,9 +143,9 @@ def ask_for_annotators(
     Raises:
         OpenTableError: Always.
     """
-    judged = [word for judge in judges for word in ("--judge", judge)]
-    labeled = [word for name in people for word in ("--label", name)]
-    added = [word for name in names for word in ("--label", name)]
+    judged = named_options("--judge", judges)
+    labeled = named_options("--label", people)
+    added = named_options("--label", names)
     columns = ", ".join(f"'{name}'" for name in names)
     answers = [
         Answer("they are labels, too", (*judged, *labeled, *added)),
@@ -165,7 +166,7 @@ def check_agreement(
     Raises:
         OpenTableError: If there is one.
     """
-    judged = [word for judge in judges for word in ("--judge", judge)]
+    judged = named_options("--judge", judges)
     if any(True for _ in labels) or not judged:
         return
     for name, column in typed.items():
@@ -215,7 +216,7 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
     ]
     # Several verdicts without a label's name may be those of several judges.
     if all(strength(name)[0] == "judge" for name in names):
-        judges = [word for name in names for word in ("--judge", name)]
+        judges = named_options("--judge", names)
         answers.append(
             Answer("all are judges', without labels", (*judges, "--label", "NONE"))
         )
@@ -225,7 +226,7 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
 
 
 def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
-    labels = [word for name in names if name != judge for word in ("--label", name)]
+    labels = named_options("--label", [name for name in names if name != judge])
     return ("--judge", judge, *labels)
 
 
@@ -236,21 +237,20 @@ def check_runs(judges: Iterable[str], labels: Iterable[str], where: str) -> None
         OpenTableError: If there are such columns.
     """
     judged = list(judges)
-    labeled = [word for label in labels for word in ("--label", label)]
+    labeled = named_options("--label", labels)
     by_judge = runs_of(judged)
     runs = next(iter(by_judge.values()), ())
     if not runs:
         return
-    further_judges = [
-        word for name in judged if name not in runs for word in ("--judge", name)
-    ]
+    other_judges = [name for name in judged if name not in runs]
+    further_judges = named_options("--judge", other_judges)
     answers = []
     if are_all_runs(judged):
         answers.append(Answer("runs of one judge: all of them", ("--key", ALL_RUNS)))
     for name in runs[:MOST_ANSWERS]:
         options = ("--judge", name, *further_judges, *labeled)
         answers.append(Answer(f"runs of one judge: check '{name}'", options))
-    every = [word for name in judged for word in ("--judge", name)]
+    every = named_options("--judge", judged)
     answers.append(Answer("different judges", (*every, *labeled)))
     columns = ", ".join(f"'{name}'" for name in runs)
     problem = f"{columns} may be runs of one judge: are they?"
@@ -291,7 +291,7 @@ def check_lists(
     Raises:
         OpenTableError: If there is one.
     """
-    judged = [word for judge in judges for word in ("--judge", judge)]
+    judged = named_options("--judge", judges)
     for name, column in typed.items():
         if column.kind != "list" or not matches(tokens(name)[-1], "label"):
             continue
@@ -342,7 +342,7 @@ def check_code(
         metrics = [*column.words]
         one_metric = matches(name, "criterion") and len(metrics) == 1
         if one_metric and is_code(metrics[0]):
-            chosen = [word for label in labels for word in ("--label", label)]
+            chosen = named_options("--label", labels)
             problem = f"'{judge}' has scores of {metrics[0]}, which is code: are they a judge's?"
             meaning = f"yes, check '{judge}'"
             answers = [Answer(meaning, ("--judge", judge, *chosen))]

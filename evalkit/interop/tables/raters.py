@@ -49,6 +49,7 @@ from evalkit.interop.tables.other_readings import closest
 from evalkit.interop.tables.questions import (
     Answer,
     OpenTableError,
+    named_options,
 )
 from evalkit.interop.tables.rater_columns import (
     candidates,
@@ -559,14 +560,14 @@ def _ask_for_judge(
     sums = find_sums(summing, options, typed)
     labels = [name for name in raters.labels if name not in sums] or [*raters.labels]
     ask_for_judge_by_criterion(labels, options, where)
-    labeled = [word for label in labels for word in ("--label", label)]
+    labeled = named_options("--label", labels)
     answers = [
         Answer(f"'{name}' is the judge", ("--judge", name, *labeled))
         for name in options[:MOST_ANSWERS]
     ]
     first, *others = [typed[name] for name in options]
     if others and all(same_words(first, other) for other in others):
-        judged = [word for name in options for word in ("--judge", name)]
+        judged = named_options("--judge", options)
         answers.insert(0, Answer("all are judges", (*judged, *labeled)))
     columns = ", ".join(f"'{name}'" for name in options)
     named = ", ".join(f"'{name}'" for name in labels)
@@ -678,14 +679,13 @@ def _explain_no_judge(
         and name not in {*used, *names}
     ]
     options = [name for name in names if name not in used] + computed + unsure
-    # One value in all rows is no verdict, next to labels that differ.
-    if any(len(typed[label].words) > 1 for label in raters.labels):
-        options = [name for name in options if len(typed[name].words) > 1]
-        if not options:
-            ask_for_roles(list(raters.labels), where)
-    # Neither is one that does not differ where others do.
-    options = [name for name in options if len(typed[name].words) > 1] or options
-    labels = [word for label in raters.labels for word in ("--label", label)]
+    varied = [name for name in options if len(typed[name].words) > 1]
+    # One value in all rows is no verdict where labels differ, or other columns do.
+    if not varied and any(len(typed[label].words) > 1 for label in raters.labels):
+        options = []
+        ask_for_roles(list(raters.labels), where)
+    options = varied or options
+    labels = named_options("--label", raters.labels)
     if options:
         answers = [
             Answer(f"'{name}' is the judge", ("--judge", name, *labels))

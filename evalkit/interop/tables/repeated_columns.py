@@ -12,7 +12,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.aggregates import find_sums
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, strength
-from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.questions import Answer, OpenTableError, named_options
 from evalkit.interop.tables.stacked import ALL_ORDERS, ALL_RUNS, ORDER, RUN, Stack
 from evalkit.interop.tables.words import (
     fold,
@@ -276,7 +276,7 @@ def _ask_for_winners(
     listed = ", ".join(f"'{name}'" for name in columns)
     first, second = columns[:2]
     share = _share_of_equal(typed[first], typed[second])
-    as_judges = [word for name in columns for word in ("--judge", name)]
+    as_judges = named_options("--judge", columns)
     # One word that names its response says the same of the others.
     first_word = by_place[1].replace("=FIRST", "=A").replace("=SECOND", "=B")
     by_response = ("--map", first_word)

@@ -53,7 +53,13 @@ from evalkit.interop.tables.parts import (
     judge_columns,
     typed_columns,
 )
-from evalkit.interop.tables.questions import NoJudgeError, OpenTableError, Role, command
+from evalkit.interop.tables.questions import (
+    NoJudgeError,
+    OpenTableError,
+    Role,
+    command,
+    named_options,
+)
 from evalkit.interop.tables.rater_levels import EMPTY_CELL, Space, check_mapped
 from evalkit.interop.tables.rater_questions import ask_about_marks
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT
@@ -264,8 +270,8 @@ def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
     if not (choices.keys or choices.judges or choices.labels):
         judges = [name for names in stack.judges.values() for name in names[:1]]
         labels = [name for names in stack.labels.values() for name in names[:1]]
-        options = [word for name in judges for word in ("--judge", name)]
-        options += [word for name in labels for word in ("--label", name)]
+        options = named_options("--judge", judges)
+        options += named_options("--label", labels)
         note += f"; to check '{stack.criteria[0]}' alone: {command(options)}"
     columns.notes.append(note)
     keys = [name for name in choices.keys if name != ALL_CRITERIA]
