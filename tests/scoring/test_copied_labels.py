@@ -6,6 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from evalkit import load_config
+from evalkit.core.checklists import read_items
 from evalkit.core.types import Case, Judgment, Response
 from evalkit.report.findings.decisions import sentence
 from evalkit.report.texts import in_every_language
@@ -123,3 +125,59 @@ def test_the_excess_equals_the_obvious_version(pointwise, monkeypatch, alone):
         expected = (1 - BEYOND_OTHERS) * among - with_others * of_annotator
         assert confidence == pytest.approx(1 - 0.05 / 4)
     assert statistic.observed() == pytest.approx(expected)
+
+
+def graded_run(pointwise, scores, grades, rater):
+    """Score a run of one score a case, each graded by the annotator that a column names."""
+    numbers = range(len(scores))
+    responses = [Response("answer", grade=grade) for grade in grades]
+    cases = [
+        Case(str(k), "question", (responses[k],), metadata={"reviewer_id": rater[k]})
+        for k in numbers
+    ]
+    judgments = [
+        Judgment(str(k), (0,), (0,), 0, "m", "ok", criteria={"quality": float(scores[k])})
+        for k in numbers
+    ]
+    return score_run(pointwise(), cases, judgments).metrics
+
+
+@pytest.mark.parametrize(("copies", "named"), [(True, "7"), (False, None)])
+def test_an_annotator_who_copies_scores_is_named(pointwise, copies, named):
+    generator = np.random.default_rng(5)
+    scores = generator.integers(1, 6, N)
+    grades = generator.permutation(scores).astype(float)
+    rater = [(7, 8)[number % 2] for number in range(N)]
+    if copies:
+        grades = np.where(np.array(rater) == 7, scores, grades)
+    found = graded_run(pointwise, scores, grades, rater).get("labels/copied")
+    assert (found and found.note) == named
+
+
+def test_one_whose_labels_never_equal_the_verdict_copies_nothing(pointwise):
+    metrics = run_of(pointwise, *labeled((1.0, 0.1, 0.1), 0.0), alone=True)
+    assert "labels/copied" not in metrics
+
+
+def test_one_with_few_labels_is_not_asked_about(pointwise):
+    verdicts, labels = labeled((0.1, 0.1, 0.1), 0.2, 1.0)
+    metrics = run_of(pointwise, verdicts[:15], labels[:, :15], alone=False)
+    assert "labels/copied" not in metrics
+    rater = ["b"] * 390 + ["a"] * 10
+    scores = [1.0, 2.0, 3.0, 4.0] * 100
+    assert "labels/copied" not in graded_run(pointwise, scores, scores, rater)
+    assert "labels/copied" not in graded_run(pointwise, scores, [None] * N, rater)
+
+
+def test_labels_of_items_are_no_labels_of_the_score_of_a_checklist():
+    config = load_config(overrides=["mode=checklist", "judge=gpt-4o", "scoring.bootstrap=200"])
+    items = read_items([{"id": "light", "criterion": "Names light"}], responses=1)
+    given = dict.fromkeys("abc", ("4",))
+    cases = [
+        Case(str(k), "question", (Response("text"),), checklist=items, labels=given)
+        for k in range(30)
+    ]
+    judgments = [
+        Judgment(str(k), (0,), (0,), 0, "m", "ok", items={"light": "met"}) for k in range(30)
+    ]
+    assert "labels/copied" not in score_run(config, cases, judgments).metrics

@@ -6,6 +6,7 @@ What other tests execute does not count, and takes no longer.
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,20 @@ FOLDERS = ("tests/scoring/", "tests/gating/")
 
 def _counts(item: pytest.Item) -> bool:
     return item.nodeid.startswith(FOLDERS) and item.get_closest_marker("slow") is None
+
+
+def _forget_what_others_computed() -> None:
+    """Empty the caches of `MEASURED`: what a test finds there, it does not execute."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(MEASURED)]
+    for module in modules:
+        for value in vars(module).values():
+            if callable(clear := getattr(value, "cache_clear", None)):
+                clear()
+    catalog = sys.modules.get(f"{MEASURED}.catalog")
+    if catalog is not None:
+        kept = vars(catalog.CATALOG)
+        for name in [name for name in kept if name in vars(type(catalog.CATALOG))]:
+            del kept[name]
 
 
 class ScoringCoverage:
@@ -51,6 +66,7 @@ class ScoringCoverage:
     def measure(self, wanted: bool) -> None:
         """Measure from here on, or no longer."""
         if wanted and not self._is_measuring:
+            _forget_what_others_computed()
             self._coverage.start()
         if not wanted and self._is_measuring:
             self._coverage.stop()

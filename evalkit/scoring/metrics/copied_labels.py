@@ -29,7 +29,6 @@ from evalkit.scoring.stats.arrays import (
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Statistic, Tally
-from evalkit.scoring.verdicts.checklists import ItemColumns
 
 BEYOND_OTHERS: Final = 0.1
 """Annotators of the same units: by so much an annotator agrees with the judge beyond what the
@@ -66,7 +65,7 @@ class _Suspect:
 def copied_labels_metrics(
     config: RunConfig,
     cases: Sequence[Case],
-    answers: VerdictColumns | ClassColumns | ItemColumns,
+    answers: VerdictColumns | ClassColumns,
     clusters: Clusters | None = None,
 ) -> Iterator[Metric]:
     """Yield `labels/copied`, of the annotator whose labels are shown to depend on the verdicts.
@@ -77,7 +76,7 @@ def copied_labels_metrics(
     Args:
         config: the config of the run.
         cases: the cases.
-        answers: the verdicts of the judge or the panel, or the items.
+        answers: the verdicts of the judge or the panel.
         clusters: the clusters of the cases.
     """
     scoring = config.scoring
@@ -168,7 +167,7 @@ def _correlation(totals: Floats) -> Floats:
 
 
 def _of_same_units(
-    cases: Sequence[Case], answers: VerdictColumns | ClassColumns | ItemColumns
+    cases: Sequence[Case], answers: VerdictColumns | ClassColumns
 ) -> Iterator[_Suspect]:
     """Yield annotators who labeled units together with two others, or more.
 
@@ -241,17 +240,15 @@ def _of_same_units(
 
 
 def _annotations(
-    cases: Sequence[Case], answers: VerdictColumns | ClassColumns | ItemColumns
+    cases: Sequence[Case], answers: VerdictColumns | ClassColumns
 ) -> Annotations | None:
-    """Return the labels by annotator; `None` if there are none, as of checklists."""
+    """Return the labels by annotator; `None` if no verdict has one."""
     if isinstance(answers, VerdictColumns):
         responses: ScoreColumns | None = answers.scores
         if answers.passes is not None:
             responses = None
         return read_annotations(cases, answers, responses)
-    if isinstance(answers, ClassColumns):
-        return read_class_annotations(answers, ~answers.withheld)
-    return None
+    return read_class_annotations(answers, ~answers.withheld)
 
 
 def _with_each(one: Floats, theirs: Floats, squared: Floats, m: Floats) -> list[Floats]:
@@ -280,7 +277,7 @@ def _beyond_others(totals: Floats) -> Floats:
 
 
 def _of_different_units(
-    cases: Sequence[Case], answers: VerdictColumns | ClassColumns | ItemColumns
+    cases: Sequence[Case], answers: VerdictColumns | ClassColumns
 ) -> Iterator[_Suspect]:
     """Yield annotators whose labels nearly equal the verdicts, of those who labeled each unit
     alone.
@@ -361,7 +358,7 @@ def _named_in_columns(case: Case, columns: dict[str, bool]) -> str | None:
 
 
 def _labeled(
-    answers: VerdictColumns | ClassColumns | ItemColumns,
+    answers: VerdictColumns | ClassColumns,
 ) -> tuple[Floats, Floats, Ints, Sequence[float] | None]:
     """Return verdict, label and case of each unit with both, and the classes; `None` for
     scores.
