@@ -23,14 +23,13 @@ from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.problems import config_error
-from evalkit.core.display import dollars, number, p_value
+from evalkit.core.display import dollars, number, p_value, with_interval
 from evalkit.core.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.core.splits import clusters_named
 from evalkit.core.translation import Text, Translator, gettext, ngettext
 from evalkit.core.values import JsonObject
 from evalkit.guard.doors import ALIGN, SECTIONS
 from evalkit.guard.policy import check, origin_of
-from evalkit.report.comparison import with_interval
 from evalkit.report.findings.decisions import USES
 from evalkit.report.page import translator_of
 from evalkit.runs import claim_finished, read_run

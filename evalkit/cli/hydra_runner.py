@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
+from typing import Any, Final, Protocol
 
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
@@ -25,7 +32,6 @@ from evalkit.cli.console import CommandSettings, is_verbose, log, log_style, rep
 from evalkit.cli.language import ENGLISH, speaker
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_recording
-from evalkit.cli.sweep_jobs import ANOTHER, DATE, find_sweep_jobs
 from evalkit.compose import (
     DEFAULT,
     add_study,
@@ -50,6 +56,7 @@ from evalkit.core.claims import Claim
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
+from evalkit.core.rooms import load_room
 from evalkit.core.values import JsonObject, frozen
 from evalkit.runs import claim_run, claim_unused_run
 from evalkit.runs.results import RunResult, Spent
@@ -135,8 +142,30 @@ def objective_value(
     return values
 
 
+_SWEEPS: Final = "evalkit.cli.sweep_jobs"
+"""By name: only some commands run a sweep."""
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""The name of the folder that Hydra gives the runs and sweeps of a day."""
+ANOTHER = "choose another folder with hydra.sweep.dir"
 MULTIRUN = ("-m", "--multirun")
 VALUED = ("--cfg", "--package", "--info")
+
+
+class Sweep(Protocol):
+    """A sweep about to run."""
+
+    constant: Collection[str]
+    """The keys that have the same value in every job."""
+
+    @property
+    def words(self) -> list[str]:
+        """The overrides that are added to the command's words."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Mark the sweep as begun, and release its folder after the block."""
+
+    def finish(self) -> int:
+        """Compare the jobs, and return the exit status."""
 
 
 @frozen
@@ -453,7 +482,8 @@ def run_jobs(
         driver = Driver(work, study, arguments, overwrite=overwrite)
         _run_hydra(name, arguments, driver)
         return max(driver.statuses, default=0)
-    sweep = find_sweep_jobs(study, arguments, overwrite=overwrite)
+    sweeps = load_room(_SWEEPS, "--multirun")
+    sweep: Sweep = sweeps.find_sweep_jobs(study, arguments, overwrite=overwrite)
     driver = Driver(work, study, arguments, sweep.constant, overwrite=overwrite)
     with sweep.running():
         try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from evalkit.cli.console import log, log_style, reported
+from evalkit.cli.hydra_runner import ANOTHER, DATE
 from evalkit.cli.language import speaker
+from evalkit.cli.leaderboard import print_leaderboard
 from evalkit.cli.parser import is_override
-from evalkit.cli.summary import print_leaderboard, print_report
+from evalkit.cli.summary import print_report
 from evalkit.compose import (
     DEFAULT,
     check_place,
@@ -192,10 +193,4 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     return max(statuses)
 
 
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
 DIRECTORY = "hydra.sweep.dir="
-
-
-ANOTHER = "choose another folder with hydra.sweep.dir"

@@ -248,6 +248,14 @@ def interval(metric: Metric, digits: int = 2) -> str:
     )
 
 
+def with_interval(metric: Metric, *, signed: bool = False) -> str:
+    """Return the value of a metric and its interval in brackets, if it has one."""
+    value = number(metric.value, signed=signed)
+    if metric.low is None or metric.high is None:
+        return value
+    return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"
+
+
 def percent(metric: Metric) -> str:
     """Return a rate with its interval, as `52% [38, 66]`; next to 0% and 100% with decimals."""
     digits = _percent_digits(metric.value)

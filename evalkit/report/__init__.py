@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from evalkit.core.rooms import load_room
 from evalkit.core.shown import Shown
+
+_NOTEBOOK: Final = "evalkit.report.notebook"
+"""By name: only notebooks need it, and it loads the pages of sweeps and comparisons."""
 
 
 def _html_of(shown: Any) -> str:
-    # Only notebooks need it, and it loads the pages of sweeps and comparisons.
-    from evalkit.report.notebook import html_of
-
-    return html_of(shown)
+    html: str = load_room(_NOTEBOOK, "a notebook").html_of(shown)
+    return html
 
 
 Shown.renderer = _html_of

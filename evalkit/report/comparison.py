@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalkit.core.display import number, p_value
+from evalkit.core.display import number, p_value, with_interval
 from evalkit.core.translation import in_every_language
-from evalkit.core.types import Metric
 from evalkit.report.findings.decisions import USES
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference
@@ -129,11 +128,3 @@ def _sentence(d: Difference, alpha: float) -> str:
     ):
         power_note = "; these cases are too few to show any"
     return f"No difference found between {subject}: {value}, p {p}{power_note}."
-
-
-def with_interval(metric: Metric, *, signed: bool = False) -> str:
-    """Return the value of a metric and its interval in brackets, if it has one."""
-    value = number(metric.value, signed=signed)
-    if metric.low is None or metric.high is None:
-        return value
-    return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from evalkit.cli.leaderboard import leaderboard_table, print_leaderboard
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import (
     ROWS,
     judge_table,
-    leaderboard_table,
     metric_table,
-    print_leaderboard,
     print_summary,
 )
 from evalkit.config import RunConfig

@@ -10,9 +10,10 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.config import ScoringConfig
+from evalkit.core.display import with_interval
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Response
-from evalkit.report.comparison import values_table, with_interval
+from evalkit.report.comparison import values_table
 from evalkit.scoring.compare import compare_runs
 from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import score_run

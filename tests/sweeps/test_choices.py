@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from evalkit.cli.summary import print_leaderboard
+from evalkit.cli.leaderboard import print_leaderboard
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import USES
