@@ -17,12 +17,15 @@ from evalkit.core.redaction import remedy_for, secret_in
 from evalkit.core.types import Completion, JudgeRequest, JudgeSpec
 from evalkit.core.values import JsonObject
 from evalkit.judges import setup
-from evalkit.judges import simulated_transport as simulated
-from evalkit.judges import smollm2_transport as smollm2
 from evalkit.judges.completions import priced
-from evalkit.judges.model_judge import ModelJudge, max_concurrency
-from evalkit.judges.setup import ENDPOINT, HEADERS, LOCAL
-from evalkit.judges.transport_registry import DECIDERS, ENDPOINTS, TRANSPORTS
+from evalkit.judges.model_judge import InProcess, ModelJudge, max_concurrency
+from evalkit.judges.setup import ENDPOINT, HEADERS
+from evalkit.judges.transport_registry import (
+    DECIDERS,
+    ENDPOINTS,
+    IN_PROCESS,
+    TRANSPORTS,
+)
 
 TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
@@ -131,15 +134,25 @@ def make_judges(
 
 def _made(member: JudgeConfig, runner: RunnerConfig) -> Any:
     """Return the transport of one judge, or a third-party judge."""
-    if member.simulated:
-        return simulated.SimulatedTransport(member, runner)
     name = member.transport
     is_default = (name, member.endpoint) == ("litellm", "chat")
-    # a transport or an endpoint that the user chose counts more than the name
-    if (member.model or "").startswith(LOCAL) and is_default:
-        return smollm2.SmolLM2Transport(member, runner)
+    in_process = _in_process(member.model or "")
+    # A transport or an endpoint that the user chose counts more than the name.
+    if in_process is not None and (member.simulated or is_default):
+        return in_process(member, runner)
     kind = find(JUDGES, name, _transports(member), where=_KEY, methods=_METHODS)
     return construct(kind, member, runner, name=name, where=_KEY)
+
+
+def _in_process(model: str) -> type[InProcess] | None:
+    """Return the transport of a model in this process; `None` for any other model."""
+    for prefix in IN_PROCESS:
+        if model.startswith(prefix):
+            transport: type[InProcess] = find(
+                JUDGES, prefix, IN_PROCESS, where="judge.model", methods=_METHODS
+            )
+            return transport
+    return None
 
 
 def _transports(config: JudgeConfig) -> Mapping[str, str]:
@@ -264,8 +277,8 @@ def params_of(config: JudgeConfig) -> JsonObject:
             )
     _check_headers(config)
     check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
-    if config.simulated:
-        simulated.check(config)
+    if (in_process := _in_process(config.model or "")) is not None:
+        in_process.check(config)
     # Headers can change what a server answers, so they belong to the key; names in lowercase,
     # since their case has no meaning.
     headers = {name.lower(): value for name, value in config.headers.items()}
@@ -339,8 +352,8 @@ def _model(config: JudgeConfig) -> str:
             raise JudgeSetupError(f"'{base}' is not a URL", where=where, remedy=remedy)
         if (secret := secret_in(base)) is not None:
             raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
-    if model.startswith(LOCAL):
-        return smollm2.identified(model)
+    if (in_process := _in_process(model)) is not None:
+        return in_process.identified(model)
     return model
 
 

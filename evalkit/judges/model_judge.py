@@ -151,6 +151,23 @@ class InProcess:
         self.config = config
         self.model = config.model or ""
 
+    @classmethod
+    def check(cls, config: JudgeConfig) -> None:
+        """Check the model and the parameters of a config, without loading the model.
+
+        Raises:
+            JudgeSetupError: If there is no such model, or a parameter is not valid.
+        """
+
+    @classmethod
+    def identified(cls, model: str) -> str:
+        """Return the name of a model as it enters the content key.
+
+        Raises:
+            JudgeSetupError: If there is no such model, or it is not installed.
+        """
+        return model
+
     def entry(self) -> Json:
         """Return an empty entry: the price list has none for a model in this process."""
         return {}

@@ -102,51 +102,6 @@ _REASON = "Simulated judge: no model read this."
 _UNDECIDED = f"{_REASON} It names no decision."
 
 
-def check(config: JudgeConfig) -> None:
-    """Check a simulated judge's name and parameters.
-
-    Raises:
-        JudgeSetupError: If there is no such judge, or a parameter is unknown or out of bounds.
-    """
-    name = (config.model or "").removeprefix(SIMULATED)
-    if name not in FAULTS:
-        remedy = did_you_mean(name, FAULTS)
-        raise JudgeSetupError(
-            f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy
-        )
-    bounds = {"accuracy": (0.5, 1.0), "halo": (0.0, 1.0), "missing": (0.0, 1.0)} | (
-        {"strength": (0.0, 1.0)} if FAULTS[name] else {}
-    )
-    texts = (_CLASS,) if FAULTS[name] == _CLASS else ()
-    for param, value in config.params.items():
-        where = f"judge.params.{param}"
-        if param not in (*bounds, *texts):
-            remedy = f"choose from {', '.join((*bounds, *texts))}"
-            # Of no simulated judge: `judge.model` keeps the parameters of the default judge.
-            if param not in ("strength", _CLASS):
-                remedy += f", or write judge={config.model} instead of judge.model"
-            raise JudgeSetupError(
-                f"{config.model} does not have this parameter",
-                where=where,
-                remedy=remedy,
-            )
-        if param in texts:
-            if not isinstance(value, str):
-                raise JudgeSetupError(
-                    f"'{value}' is not the name of a class", where=where
-                )
-            continue
-        low, high = bounds[param]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            raise JudgeSetupError(
-                f"'{value}' is not a number from {low:g} to {high:g}", where=where
-            )
-
-
 @frozen
 class _View:
     """A simulated judge's view of the responses: the worth of each, by label or letter,
@@ -553,6 +508,53 @@ def _in_words(system: str, prompt: str, view: _View) -> str:
 
 class SimulatedTransport(InProcess):
     """Answers `simulated/…` models."""
+
+    @classmethod
+    def check(cls, config: JudgeConfig) -> None:
+        """Check a simulated judge's name and parameters.
+
+        Raises:
+            JudgeSetupError: If there is no such judge, or a parameter is unknown or out of bounds.
+        """
+        name = (config.model or "").removeprefix(SIMULATED)
+        if name not in FAULTS:
+            remedy = did_you_mean(name, FAULTS)
+            raise JudgeSetupError(
+                f"there is no simulated judge '{name}'",
+                where="judge.model",
+                remedy=remedy,
+            )
+        bounds = {"accuracy": (0.5, 1.0), "halo": (0.0, 1.0), "missing": (0.0, 1.0)} | (
+            {"strength": (0.0, 1.0)} if FAULTS[name] else {}
+        )
+        texts = (_CLASS,) if FAULTS[name] == _CLASS else ()
+        for param, value in config.params.items():
+            where = f"judge.params.{param}"
+            if param not in (*bounds, *texts):
+                remedy = f"choose from {', '.join((*bounds, *texts))}"
+                # Of no simulated judge: `judge.model` keeps the parameters of the default judge.
+                if param not in ("strength", _CLASS):
+                    remedy += f", or write judge={config.model} instead of judge.model"
+                raise JudgeSetupError(
+                    f"{config.model} does not have this parameter",
+                    where=where,
+                    remedy=remedy,
+                )
+            if param in texts:
+                if not isinstance(value, str):
+                    raise JudgeSetupError(
+                        f"'{value}' is not the name of a class", where=where
+                    )
+                continue
+            low, high = bounds[param]
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not low <= value <= high
+            ):
+                raise JudgeSetupError(
+                    f"'{value}' is not a number from {low:g} to {high:g}", where=where
+                )
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
         """Refuse settings that simulated judges do not support; return the target and

@@ -131,22 +131,6 @@ _REMEDY = (
 )
 
 
-def identified(model: str) -> str:
-    """Return an embedded model's name with the SHA-256 of its weights, so that
-    different weights are another judge.
-
-    Raises:
-        JudgeSetupError: If there is no such embedded model, or its weights are not installed.
-    """
-    if model != MODEL:
-        raise JudgeSetupError(
-            f"there is no embedded model '{model}'",
-            where="judge.model",
-            remedy=did_you_mean(model, [MODEL]),
-        )
-    return f"{model}@sha256:{_digest(weights())}"
-
-
 def weights() -> Path:
     """Return the path of the weights.
 
@@ -170,6 +154,22 @@ def _digest(path: Path) -> str:
 
 class SmolLM2Transport(InProcess):
     """Answers `local/…` models."""
+
+    @classmethod
+    def identified(cls, model: str) -> str:
+        """Return an embedded model's name with the SHA-256 of its weights, so that
+        different weights are another judge.
+
+        Raises:
+            JudgeSetupError: If there is no such embedded model, or its weights are not installed.
+        """
+        if model != MODEL:
+            raise JudgeSetupError(
+                f"there is no embedded model '{model}'",
+                where="judge.model",
+                remedy=did_you_mean(model, [MODEL]),
+            )
+        return f"{model}@sha256:{_digest(weights())}"
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:  # noqa: ARG002
         """Return the target and the shape of the first request; the first call loads the model."""

@@ -4,6 +4,9 @@ group `evalkit.judges`.
 
 from types import MappingProxyType
 
+from evalkit.config import SIMULATED
+from evalkit.judges.setup import LOCAL
+
 TRANSPORTS = MappingProxyType(
     {
         "litellm": "evalkit.judges.litellm_transport:LiteLLMTransport",
@@ -25,3 +28,10 @@ DECIDERS = MappingProxyType(
     }
 )
 """The transports for the endpoints of decision models."""
+IN_PROCESS = MappingProxyType(
+    {
+        SIMULATED: "evalkit.judges.simulated_transport:SimulatedTransport",
+        LOCAL: "evalkit.judges.smollm2_transport:SmolLM2Transport",
+    }
+)
+"""The transports of models in this process, by the prefix of `judge.model`."""
