@@ -34,7 +34,7 @@ from evalkit.core.spool import Spool
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.core.types import Case, Judgment, Metric
 from evalkit.core.values import Json, JsonObject, frozen
-from evalkit.engine.designs import Reviews
+from evalkit.engine.run_design import Reviews
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown

@@ -22,8 +22,8 @@ from evalkit.config import RunConfig
 from evalkit.core.protocols import Evaluator
 from evalkit.core.types import Case, Judgment, Metric
 from evalkit.core.values import JsonObject
-from evalkit.engine.designs import Ask, Design, EarlierStep, Questions, Reviews
 from evalkit.engine.progress import JudgingResult
+from evalkit.engine.run_design import Ask, Design, EarlierStep, Questions, Reviews
 from evalkit.engine.runner_kinds import runner_kind
 from evalkit.judges import describe_rewriter, make_judges
 from evalkit.judges.factory import REWRITER

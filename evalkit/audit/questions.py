@@ -13,8 +13,8 @@ from evalkit.config import RunConfig
 from evalkit.core.protocols import Evaluator, Store
 from evalkit.core.types import Case, Judgment
 from evalkit.core.values import frozen
-from evalkit.engine.designs import EarlierStep, Questions
 from evalkit.engine.requests import PlannedCalls
+from evalkit.engine.run_design import EarlierStep, Questions
 from evalkit.judges import spec_of
 
 

@@ -23,7 +23,7 @@ from evalkit.core.hashing import text_digest
 from evalkit.core.plugins import PROMPTS, folders
 from evalkit.core.resources import project
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
-from evalkit.engine.designs import Reviews
+from evalkit.engine.run_design import Reviews
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.evaluators.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize

@@ -29,7 +29,7 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.core.errors import DatasetError
 from evalkit.core.values import Json
-from evalkit.datasets.named import ForeignError, first_row
+from evalkit.datasets.named_benchmarks import ForeignError, first_row
 from evalkit.datasets.rows import Placed, Row
 from evalkit.evaluators.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.interop.layouts.judgment_files import (

@@ -25,7 +25,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.types import ItemAnswer, Metric
 from evalkit.core.values import JsonObject
 from evalkit.datasets.compression import bare_name
-from evalkit.datasets.named import files_in
+from evalkit.datasets.named_benchmarks import files_in
 from evalkit.datasets.rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import Peek, load_object, require
 from evalkit.interop.layouts.records import (

@@ -19,9 +19,9 @@ from typing import TypeVar
 from evalkit.cli.output import printable_output
 from evalkit.cli.parser import COMMANDS, parse, root_help
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.core.optional_features import missing_feature
 from evalkit.core.plain_errors import shows_everything
 from evalkit.core.plugins import ALLOW_FLAG
-from evalkit.core.rooms import no_room
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 
 __all__ = ["COMMANDS", "entry_point", "main"]
@@ -223,7 +223,7 @@ def _run_command(argv: Sequence[str]) -> int:
             except ModuleNotFoundError as error:
                 if error.name is None or not error.name.startswith("evalkit."):
                     raise
-                raise no_room(error.name, f"evalkit {words[0]}") from None
+                raise missing_feature(error.name, f"evalkit {words[0]}") from None
             keep_unused(settings.trust)
             return status
 

@@ -28,7 +28,7 @@ from evalkit.core.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.core.splits import clusters_named
 from evalkit.core.translation import Text, Translator, gettext, ngettext
 from evalkit.core.values import JsonObject
-from evalkit.guard.doors import ALIGN, SECTIONS
+from evalkit.guard.config_sources import ALIGN, SECTIONS
 from evalkit.guard.policy import check, origin_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.page import translator_of

@@ -530,7 +530,7 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
 def _score(
     checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
 ) -> int:
-    from evalkit.cli.settled import load_settings
+    from evalkit.cli.plain_settings import load_settings
     from evalkit.interop.tables.reading import merged_settings
     from evalkit.workflows.finishing import claim_run_folder
 

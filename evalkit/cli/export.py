@@ -62,7 +62,7 @@ def export(arguments: Namespace) -> int:
             _register_judge(result, folder, target, arguments.register)
         return 0
     if layout == ASSESSMENTS:
-        from evalkit.guard.doors import EXPORT, SECTIONS
+        from evalkit.guard.config_sources import EXPORT, SECTIONS
         from evalkit.guard.policy import check, origin_of
         from evalkit.tracking.traces import log_assessments
 
@@ -136,7 +136,7 @@ def _register_judge(result: RunResult, run: Path, judge: Path, name: str) -> Non
         ConfigError: If the run's config names a server that is not trusted.
         TrackingError: If it cannot be registered.
     """
-    from evalkit.guard.doors import EXPORT, SECTIONS
+    from evalkit.guard.config_sources import EXPORT, SECTIONS
     from evalkit.guard.policy import check, origin_of
     from evalkit.serving.folder import LOADER
     from evalkit.tracking.registry import CHAMPION, SCHEME, register_judge

@@ -31,7 +31,7 @@ from evalkit.core.claims import claim_file
 from evalkit.core.display import counted
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.core.values import Json, JsonObject
-from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
+from evalkit.guard.config_sources import REPRODUCE, SCORE, SECTIONS, TRACK
 from evalkit.guard.policy import check, origin_of
 from evalkit.runs import claim_finished, read_run, write_files
 from evalkit.runs.layout import JUDGMENTS

@@ -54,9 +54,9 @@ from evalkit.compose.user_files import hidden_files, user_files
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.claims import Claim
 from evalkit.core.errors import ConfigError, EvalkitError, ExitStatus
+from evalkit.core.optional_features import load_feature
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.regular_files import read_file
-from evalkit.core.rooms import load_room
 from evalkit.core.values import JsonObject, frozen
 from evalkit.runs import claim_run, claim_unused_run
 from evalkit.runs.results import RunResult, Spent
@@ -482,7 +482,7 @@ def run_jobs(
         driver = Driver(work, study, arguments, overwrite=overwrite)
         _run_hydra(name, arguments, driver)
         return max(driver.statuses, default=0)
-    sweeps = load_room(_SWEEPS, "--multirun")
+    sweeps = load_feature(_SWEEPS, "--multirun")
     sweep: Sweep = sweeps.find_sweep_jobs(study, arguments, overwrite=overwrite)
     driver = Driver(work, study, arguments, sweep.constant, overwrite=overwrite)
     with sweep.running():

@@ -117,7 +117,7 @@ def _import_file(source: _Import) -> int:
     Raises:
         ConfigError: if the file, its cases or the settings cannot be used.
     """
-    from evalkit.cli.settled import load_settings
+    from evalkit.cli.plain_settings import load_settings
     from evalkit.interop.importer_discovery import importer
     from evalkit.workflows.finishing import claim_run_folder
 

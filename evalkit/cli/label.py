@@ -19,7 +19,7 @@ from evalkit.runs.results import RunResult
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.core.annotations import Label
-    from evalkit.engine.designs import Reviews
+    from evalkit.engine.run_design import Reviews
 
 
 def label(arguments: Namespace) -> int:

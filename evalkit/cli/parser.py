@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 from evalkit.core.benchmark_discovery import own_benchmark_names
 from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.optional_features import load_feature
 from evalkit.core.plugins import (
     ALLOW_FLAG,
     BENCHMARKS,
@@ -24,7 +25,6 @@ from evalkit.core.plugins import (
     user_folders,
 )
 from evalkit.core.resources import shipped
-from evalkit.core.rooms import load_room
 from evalkit.core.values import Json, frozen
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 
@@ -406,7 +406,9 @@ def _add_argument(
 
 
 def _import_formats() -> str:
-    formats = load_room("evalkit.interop.importer_discovery", "evalkit import").formats
+    formats = load_feature(
+        "evalkit.interop.importer_discovery", "evalkit import"
+    ).formats
     return "Formats:\n" + "\n".join(
         f"  {name:<16}{text}" for name, text in formats().items()
     )

@@ -30,7 +30,6 @@ from evalkit.core.spool import HashSet
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Completion, JudgeSpec
 from evalkit.core.values import frozen
-from evalkit.engine.designs import Questions
 from evalkit.engine.estimates import (
     Length,
     Origin,
@@ -44,6 +43,7 @@ from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, Plan, SubsetEvaluator
 from evalkit.engine.plan import plan as plan_requests
 from evalkit.engine.progress import JudgingResult, Spend, add
+from evalkit.engine.run_design import Questions
 from evalkit.judges import spec_of
 from evalkit.judges.litellm_transport import check_provider
 from evalkit.report.findings.decisions import label_count, sentence

@@ -53,7 +53,7 @@ from evalkit.compose.sweep_jobs import (
 from evalkit.compose.user_files import chosen_first, user_files
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.problems import config_error
-from evalkit.config.settled import SETTLED_OPTIONS
+from evalkit.config.shipped_options import SETTLED_OPTIONS
 from evalkit.core.errors import ConfigError
 from evalkit.core.plain_errors import check_type, raises_plainly
 from evalkit.core.plugins import CONF, allowing_code, folders, user_folders
@@ -63,8 +63,8 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.guard.doors import SECTIONS as OPENED_SECTIONS
-from evalkit.guard.doors import SETTINGS as OPENED
+from evalkit.guard.config_sources import SECTIONS as OPENED_SECTIONS
+from evalkit.guard.config_sources import SETTINGS as OPENED
 from evalkit.guard.known_hosts import trusting
 from evalkit.guard.policy import check as check_origin
 from evalkit.guard.policy import enter_project, origin_of

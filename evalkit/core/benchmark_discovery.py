@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from evalkit.core.errors import ConfigError, PluginError, did_you_mean
+from evalkit.core.optional_features import modules_of
 from evalkit.core.plugins import BENCHMARKS, entry_points_in, load_only
 from evalkit.core.protocols import Benchmark
 from evalkit.core.regular_files import read_text
-from evalkit.core.rooms import modules_of
 from evalkit.core.values import Json
 
 _FOLDER = Path(__file__).parents[1] / "benchmarks"

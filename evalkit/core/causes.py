@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from evalkit.core.statements import by_case
+from evalkit.core.deduplication import by_case
 from evalkit.core.types import Judgment
 from evalkit.core.values import frozen
 

@@ -32,7 +32,7 @@ from evalkit.datasets.formats import RECORDED
 from evalkit.datasets.images import Album, Check, named_only, reading_images
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
-from evalkit.datasets.named import recognize_benchmark
+from evalkit.datasets.named_benchmarks import recognize_benchmark
 from evalkit.datasets.rows import Placed, Row
 from evalkit.datasets.sampling import Choice, Division
 from evalkit.datasets.sources import (

@@ -31,7 +31,7 @@ from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import Reader, is_readable, reader_for
-from evalkit.datasets.named import named_rows, recognize_benchmark
+from evalkit.datasets.named_benchmarks import named_rows, recognize_benchmark
 from evalkit.datasets.rows import Placed, Row, numbered, unique_columns
 
 TRACES = "mlflow-traces:"

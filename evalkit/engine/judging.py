@@ -25,7 +25,7 @@ from evalkit.engine.requests import (
     PlannedCalls,
 )
 from evalkit.engine.store_access import readable
-from evalkit.engine.useless import UselessJudges
+from evalkit.engine.useless_judges import UselessJudges
 from evalkit.runs.results import Spent
 from evalkit.store.rescue import Rescue
 

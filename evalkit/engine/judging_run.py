@@ -25,7 +25,7 @@ from evalkit.engine.requests import (
     call_key,
 )
 from evalkit.engine.run_ends import RunStopped
-from evalkit.engine.useless import UselessJudges
+from evalkit.engine.useless_judges import UselessJudges
 
 # A second signal, or this many seconds, ends what a first signal let finish.
 GRACE_SECONDS = 30.0

@@ -1,6 +1,6 @@
 """How the answers of a run come: `runner.kind`.
 
-A kind other than `online` is a room of its own, which is imported only for a run that names it.
+A kind other than `online` is a feature of its own, which is imported only for a run that names it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.core.optional_features import load_feature
 from evalkit.core.protocols import Evaluator, Judge, Store
-from evalkit.core.rooms import load_room
 from evalkit.core.types import Case
 from evalkit.engine.progress import JudgingResult, Observe
 from evalkit.engine.shards import Shard
@@ -109,6 +109,6 @@ def runner_kind(config: RunConfig) -> RunnerKind:
     name = config.runner.kind
     if name not in _ROOMS:
         return _ONLINE
-    module: Any = load_room(_ROOMS[name], f"runner.kind={name}")
+    module: Any = load_feature(_ROOMS[name], f"runner.kind={name}")
     kind: RunnerKind = module.KIND
     return kind

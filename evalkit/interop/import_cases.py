@@ -12,7 +12,7 @@ from operator import is_
 from typing import Any
 
 from evalkit.core.annotations import FIRST, chosen
-from evalkit.core.statements import SharedJudgments
+from evalkit.core.deduplication import SharedJudgments
 from evalkit.core.types import (
     Annotation,
     Case,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import ceil, floor
 from typing import Any
 
+from evalkit.core.deduplication import by_case, statements_of
 from evalkit.core.scale import fold_class
-from evalkit.core.statements import by_case, statements_of
 from evalkit.core.types import Judgment
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.records import ParsedFile

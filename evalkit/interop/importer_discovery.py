@@ -2,7 +2,7 @@
 `importers` is one.
 
 The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
-`importers` is a room that an installation may lack, and any table can be read without it. Formats
+`importers` is a feature that an installation may lack, and any table can be read without it. Formats
 those of benchmarks are in their modules (`evalkit.benchmarks`). `format_signs` says which keys its
 files have.
 """
@@ -22,9 +22,9 @@ from evalkit.core.benchmark_discovery import (
     own_benchmark_names,
 )
 from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.optional_features import modules_of
 from evalkit.core.plugins import BENCHMARKS, entry_points_in
-from evalkit.core.rooms import modules_of
-from evalkit.datasets.named import recognize_benchmark
+from evalkit.datasets.named_benchmarks import recognize_benchmark
 from evalkit.interop import generic_importer
 from evalkit.interop.format_signs import BENCHMARK_SIGNS, TOOL_SIGNS, Signs
 from evalkit.interop.layouts.judgment_files import Peek, peek

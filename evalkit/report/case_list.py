@@ -11,11 +11,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from evalkit.core.deduplication import by_case
 from evalkit.core.display import letter
 from evalkit.core.errors import EvalkitError
 from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
-from evalkit.core.statements import by_case
 from evalkit.core.turns import cited_turns, unit_of
 from evalkit.core.types import (
     Case,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
+from evalkit.core.deduplication import statements_of
 from evalkit.core.display import (
     brief,
     dollars,
@@ -29,7 +30,6 @@ from evalkit.core.image_files import picture_sources
 from evalkit.core.patterns import lazy_pattern
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
-from evalkit.core.statements import statements_of
 from evalkit.core.translation import (
     Message,
     Text,

@@ -20,11 +20,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
+from evalkit.core.deduplication import Said, shared_of
 from evalkit.core.errors import did_you_mean
 from evalkit.core.json_encoders import quick_encoder
 from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
-from evalkit.core.statements import Said, shared_of
 from evalkit.core.types import Judgment, Metric
 from evalkit.core.values import Json, JsonObject
 

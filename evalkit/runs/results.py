@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from evalkit.config import RunConfig
-from evalkit.core.shown import Shown
+from evalkit.core.notebook_tables import Shown
 from evalkit.core.types import Case, Judgment, Metric, Verdict
 from evalkit.scoring.decision import Decision, decide, decide_for_judges
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, ScoringConfig
 from evalkit.core.errors import ConfigError
+from evalkit.core.notebook_tables import Shown
 from evalkit.core.scale import Scale
-from evalkit.core.shown import Shown
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
 from evalkit.scoring.catalog import TESTED

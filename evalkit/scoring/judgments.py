@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.core.deduplication import SharedJudgments, shared_of
 from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.core.statements import SharedJudgments, shared_of
 from evalkit.core.types import Case, Judgment, Unit
 from evalkit.core.values import JsonObject, frozen
 from evalkit.scoring.rankings import implied, is_list

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.core.shown import Shown
+from evalkit.core.notebook_tables import Shown
 from evalkit.core.types import Metric, Verdict
 from evalkit.core.values import frozen
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY

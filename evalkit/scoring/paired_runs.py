@@ -17,7 +17,7 @@ from evalkit.core.types import Case, Judgment, Verdict
 from evalkit.core.values import frozen
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.decision import Metrics
-from evalkit.scoring.finished import FinishedRun
+from evalkit.scoring.run_protocol import FinishedRun
 from evalkit.scoring.stats.arrays import Floats, Ints, group_mean
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import Lead

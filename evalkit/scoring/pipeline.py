@@ -17,7 +17,6 @@ from evalkit.core.types import Case, ItemVerdict, Judgment, Metric, Verdict
 from evalkit.core.values import Json, frozen
 from evalkit.scoring.catalog import CATALOG, custom_metrics
 from evalkit.scoring.decision import decide, judges_of, metrics_of
-from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.labels import (
     given_weights,
@@ -35,6 +34,7 @@ from evalkit.scoring.metrics.refits import (
 )
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
+from evalkit.scoring.run_protocol import FinishedRun
 from evalkit.scoring.search import (
     SearchedColumns,
     SearchRows,

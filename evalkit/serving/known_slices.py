@@ -10,7 +10,7 @@ from typing import Any, Final
 from evalkit.core.translation import Message, gettext
 from evalkit.core.types import Case
 from evalkit.core.values import JsonObject, frozen
-from evalkit.report.findings.places import slice_text
+from evalkit.report.findings.weak_slices import slice_text
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import USES, Use
 from evalkit.scoring.search import (

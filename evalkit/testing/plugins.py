@@ -34,7 +34,10 @@ from evalkit.core.errors import (
 from evalkit.core.protocols import Benchmark, Judge
 from evalkit.core.types import Case, JudgeRequest, Judgment
 from evalkit.datasets import load_cases
-from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
+from evalkit.datasets.named_benchmarks import (
+    recognize_benchmark,
+    recognize_benchmark_row,
+)
 from evalkit.judges import make_judges
 from evalkit.judges.completions import sane
 from evalkit.scoring.catalog import Catalog

@@ -32,8 +32,8 @@ from evalkit.tracking.connection import (
     recording_errors,
     sqlite_file,
 )
+from evalkit.tracking.mlflow_environment import experiment_name, surrounding_run
 from evalkit.tracking.parent_runs import PARENT, attach, child_tags, find_runs
-from evalkit.tracking.surrounding import experiment_name, surrounding_run
 from evalkit.tracking.traces import log_traces
 
 if TYPE_CHECKING:

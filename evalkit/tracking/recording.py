@@ -16,8 +16,8 @@ from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.runs import write_manifest
 from evalkit.runs.results import RunResult
 from evalkit.tracking.connection import tracking_uri
+from evalkit.tracking.mlflow_environment import has_surrounding_run
 from evalkit.tracking.started_runs import forget, settle, shown_as_running
-from evalkit.tracking.surrounding import has_surrounding_run
 from evalkit.tracking.tracker_registry import MLFLOW, make_tracker, mlflow_tracker
 
 

@@ -19,8 +19,8 @@ from evalkit.tracking.connection import (
     sqlite_file,
     tracking_uri,
 )
+from evalkit.tracking.mlflow_environment import experiment_name
 from evalkit.tracking.mlflow_tracker import experiment_of
-from evalkit.tracking.surrounding import experiment_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

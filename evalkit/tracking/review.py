@@ -29,7 +29,7 @@ from evalkit.tracking.connection import (
     sqlite_file,
     tracking_uri,
 )
-from evalkit.tracking.surrounding import experiment_name
+from evalkit.tracking.mlflow_environment import experiment_name
 from evalkit.tracking.traces import (
     CLASS,
     QUESTIONS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from evalkit.config import RunConfig
-from evalkit.core.rooms import load_room
-from evalkit.engine.designs import Design
+from evalkit.core.optional_features import load_feature
+from evalkit.engine.run_design import Design
 
 _AUDIT: Final = "evalkit.audit.design"
 
@@ -19,5 +19,5 @@ def design_of(config: RunConfig) -> Design:
     """
     if not config.probe.probes:
         return Design(config)
-    design: Design = load_room(_AUDIT, "probe.probes").AuditDesign(config)
+    design: Design = load_feature(_AUDIT, "probe.probes").AuditDesign(config)
     return design

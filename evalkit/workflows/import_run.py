@@ -15,11 +15,11 @@ from typing import TypeVar
 from evalkit.config import RunConfig
 from evalkit.core.annotations import Label, annotation_classes
 from evalkit.core.benchmark_discovery import find_benchmark
+from evalkit.core.deduplication import changed, statements_of
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
-from evalkit.core.statements import changed, statements_of
 from evalkit.core.types import Case, JudgeRequest, Judgment, Response, Unit
 from evalkit.core.values import frozen
 from evalkit.datasets import Dataset

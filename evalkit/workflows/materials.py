@@ -12,10 +12,10 @@ from typing import Any
 from evalkit.config import RunConfig
 from evalkit.config.table_reading import TableReading
 from evalkit.core.errors import DatasetError
+from evalkit.core.optional_features import load_feature
 from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator
 from evalkit.core.resources import project
-from evalkit.core.rooms import load_room
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
@@ -184,7 +184,7 @@ def _fetchers(config: RunConfig) -> Mapping[str, Fetch]:
 
 
 def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
-    logs = load_room(_LOGS, "dataset.path")
+    logs = load_feature(_LOGS, "dataset.path")
     turns = config.dataset.has_turns
     source: Source | None = logs.log_source(
         paths, name, classes=config.rubric.named_classes is not None, turns=turns
@@ -195,12 +195,12 @@ def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | No
 def _tables(
     paths: Sequence[Path], name: str, reading: TableReading, *, config: RunConfig
 ) -> Source:
-    tables = load_room(_TABLES, "dataset.reading")
+    tables = load_feature(_TABLES, "dataset.reading")
     tables.check_unit(reading, config)
     source: Source = tables.table_source(paths, name, reading)
     return source
 
 
 def _describe(path: Path) -> str | None:
-    remedy: str | None = load_room(_FORMATS, "dataset.path").describe_file(path)
+    remedy: str | None = load_feature(_FORMATS, "dataset.path").describe_file(path)
     return remedy

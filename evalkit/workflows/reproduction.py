@@ -21,7 +21,7 @@ from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.datasets.sources import STDIN
-from evalkit.engine.answered import AnsweredJudge
+from evalkit.engine.answered_judge import AnsweredJudge
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import judge as judge_cases

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalkit.config import RunConfig
-from evalkit.engine.designs import Reviews
+from evalkit.engine.run_design import Reviews
 from evalkit.runs import claim_run
 from evalkit.runs.manifest import describe_scoring
 from evalkit.runs.results import RunResult

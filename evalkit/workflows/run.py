@@ -22,9 +22,9 @@ from evalkit.core.spool import Spool
 from evalkit.core.types import Case
 from evalkit.core.values import JsonObject, frozen
 from evalkit.datasets import with_examples
-from evalkit.engine.designs import Design
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.progress import JudgingResult, Observe, Progress
+from evalkit.engine.run_design import Design
 from evalkit.engine.runner_kinds import runner_kind
 from evalkit.engine.shards import Shard
 from evalkit.judges import describe_judges

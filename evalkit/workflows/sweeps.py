@@ -20,8 +20,8 @@ from typing import Final, Protocol, runtime_checkable
 from evalkit.config import SIMULATED, TrackingConfig
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.errors import ConfigError
+from evalkit.core.optional_features import load_feature
 from evalkit.core.plain_errors import check_type, raises_plainly
-from evalkit.core.rooms import load_room
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Metric
 from evalkit.core.values import Json, JsonObject
@@ -251,7 +251,7 @@ def _audit_files(folder: Path, names: Mapping[str, str]) -> Mapping[str, str]:
     """
     if not any((folder / job / f"{layout.DATASHEET}.json").is_file() for job in names):
         return {}
-    sheet = load_room("evalkit.audit.sweep_datasheet", "the sweep's audits")
+    sheet = load_feature("evalkit.audit.sweep_datasheet", "the sweep's audits")
     files: Mapping[str, str] = sheet.sweep_datasheet(folder, names)
     return files
 

@@ -133,8 +133,8 @@ def test_a_folder_is_no_file_and_a_file_is_read_whole(tmp_path):
 
 
 SHIPPED = {
-    "interop/tables/words.py", "judges/pricing.py", "config/run_config.py", "config/settled.py", "report/page.py",
-    "report/texts.py", "cli/parser.py", "cli/project.py", "cli/completion.py", "cli/docs.py",
+    "interop/tables/words.py", "judges/pricing.py", "config/run_config.py", "config/shipped_options.py",
+    "report/page.py", "report/texts.py", "cli/parser.py", "cli/project.py", "cli/completion.py", "cli/docs.py",
     "scoring/catalog/__init__.py", "scoring/catalog/removed.py", "guard/rules.py",
     "guard/environment.py", "guard/installed.py",
 }  # fmt: skip

@@ -15,7 +15,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.benchmark_discovery import iter_benchmarks, own_benchmark_names
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.datasets import load_cases
-from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
+from evalkit.datasets.named_benchmarks import recognize_benchmark, recognize_benchmark_row
 from evalkit.testing import check_benchmark
 from tests.support.command_line import BRIEF
 

@@ -13,7 +13,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.turns import parse, parts_of
 from evalkit.datasets import Dataset, load_cases
-from evalkit.datasets.named import named_rows
+from evalkit.datasets.named_benchmarks import named_rows
 from evalkit.scoring.stats.clusters import Clusters
 
 CALL = {

@@ -8,9 +8,9 @@ from math import inf, nan
 import numpy as np
 import pytest
 
+from evalkit.core.deduplication import SharedJudgments, by_case
 from evalkit.core.errors import ConfigError
 from evalkit.core.scale import Classes
-from evalkit.core.statements import SharedJudgments, by_case
 from evalkit.core.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
 from evalkit.runs.records import encode_line, encode_lines
 from evalkit.scoring.judgments import read_judgments

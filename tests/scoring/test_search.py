@@ -16,9 +16,9 @@ from evalkit.core.errors import ConfigError
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case, Judgment, Metric, Response
 from evalkit.report.findings.decisions import sentence
-from evalkit.report.findings.places import places_text
+from evalkit.report.findings.weak_slices import places_text
 from evalkit.scoring.decision import SCORES, Decision, Where, decide
-from evalkit.scoring.decision.where import places as places_not_trusted
+from evalkit.scoring.decision.weak_slices import places as places_not_trusted
 from evalkit.scoring.gate_rules import Gate, judge_decision
 from evalkit.scoring.labels import LabelWeights
 from evalkit.scoring.pipeline import score_run
@@ -43,8 +43,8 @@ from evalkit.scoring.search.cells import Crossed
 from evalkit.scoring.search.family import compare_slices
 from evalkit.scoring.search.missing import log_upper_tail, missing_in
 from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
-from evalkit.scoring.search.places import places
 from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.search.row_ranges import places
 from evalkit.scoring.search.unlabeled import unlabeled_slices
 from evalkit.scoring.search.variation import Groups
 from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values

@@ -20,7 +20,7 @@ from evalkit.core.protocols import Store
 from evalkit.core.regular_files import open_file
 from evalkit.core.types import Completion, Rung, StoredCompletion
 from evalkit.core.values import Json
-from evalkit.engine.answered import Outcome
+from evalkit.engine.answered_judge import Outcome
 from evalkit.engine.batch.requests import BatchTarget, RequestIndex
 from evalkit.engine.progress import Tally
 from evalkit.judges.completions import check_logprobs, completion_of, priced, sane

@@ -27,7 +27,7 @@ from evalkit.core.hashing import is_content_key
 from evalkit.core.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.core.types import Case, Rung
 from evalkit.core.values import frozen
-from evalkit.engine.answered import AnsweredJudge, Outcome
+from evalkit.engine.answered_judge import AnsweredJudge, Outcome
 from evalkit.engine.batch.answers import read_answers
 from evalkit.engine.batch.requests import (
     BatchRequest,

@@ -26,7 +26,7 @@ from evalkit.core.regular_files import open_file
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Completion, JudgeRequest, Rung
 from evalkit.core.values import Json, frozen
-from evalkit.engine.answered import AnsweredJudge, not_stored
+from evalkit.engine.answered_judge import AnsweredJudge, not_stored
 from evalkit.engine.judging import judge
 from evalkit.engine.progress import JudgingResult
 from evalkit.engine.requests import call_key, prompt_tokens, steps_left

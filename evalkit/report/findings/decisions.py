@@ -22,7 +22,7 @@ from evalkit.core.translation import (
 from evalkit.core.types import Metric
 from evalkit.report.findings.finding import LONGEST, Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
-from evalkit.report.findings.places import (
+from evalkit.report.findings.weak_slices import (
     places_text,
     slice_text,
     stratum_values,

@@ -31,7 +31,6 @@ from evalkit.report.findings.humans import annotator_findings
 from evalkit.report.findings.labels import benchmark_finding, label_sample
 from evalkit.report.findings.panels import panel_findings
 from evalkit.report.findings.pictures import picture_findings
-from evalkit.report.findings.places import search_findings
 from evalkit.report.findings.ranking import ranking_findings
 from evalkit.report.findings.rates import (
     MANY_MISSING,
@@ -49,6 +48,7 @@ from evalkit.report.findings.stopping import stop_findings
 from evalkit.report.findings.subsets import subset_findings
 from evalkit.report.findings.transitivity import conflict_findings
 from evalkit.report.findings.turns import turn_findings
+from evalkit.report.findings.weak_slices import search_findings
 from evalkit.runs.results import RunResult
 from evalkit.scoring.decision import Metrics, known
 

@@ -31,7 +31,7 @@ from evalkit.report.findings.decisions import (
     tone,
 )
 from evalkit.report.findings.finding import Finding, Tone, finding
-from evalkit.report.findings.places import places_text
+from evalkit.report.findings.weak_slices import places_text
 from evalkit.report.texts import metric_title
 from evalkit.scoring.decision import (
     FIRST,

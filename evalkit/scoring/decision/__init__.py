@@ -82,7 +82,7 @@ from evalkit.scoring.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.scoring.decision.where import (
+from evalkit.scoring.decision.weak_slices import (
     FOLLOWS,
     LABELED_SHARE,
     LEAN_WHERE,

@@ -60,7 +60,7 @@ from evalkit.scoring.decision.thresholds import (
     SOME_TIES,
     TOP_HEAVY,
 )
-from evalkit.scoring.decision.where import (
+from evalkit.scoring.decision.weak_slices import (
     FOLLOWS,
     LEAN_WHERE,
     MISSING_WHERE,

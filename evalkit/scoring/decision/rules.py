@@ -67,7 +67,7 @@ from evalkit.scoring.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.scoring.decision.where import (
+from evalkit.scoring.decision.weak_slices import (
     FOLLOWS,
     LONGER,
     VARIES,

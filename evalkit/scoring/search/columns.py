@@ -14,7 +14,7 @@ import numpy as np
 from evalkit.core.display import visible
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
-from evalkit.scoring.decision.where import LONGER
+from evalkit.scoring.decision.weak_slices import LONGER
 from evalkit.scoring.search.cells import (
     BOTH,
     COMPUTED,

@@ -35,8 +35,8 @@ from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.missing import cases_to_answer, missing_in
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
-from evalkit.scoring.search.places import places, runs_of_parts
 from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.search.row_ranges import places, runs_of_parts
 from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.search.unlabeled import unlabeled_slices
 from evalkit.scoring.search.variation import Groups, varying

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from evalkit.core.statements import MaybeShared, Shared
+from evalkit.core.deduplication import MaybeShared, Shared
 from evalkit.core.types import Case, ItemVerdict, Orders, Verdict
 from evalkit.scoring.columns import (
     ABSTENTION,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalkit.cli.settled import load_settings, plain_settings
+from evalkit.cli.plain_settings import load_settings, plain_settings
 from evalkit.compose import load_settings as compose_settings
 from evalkit.core.errors import ConfigError
 

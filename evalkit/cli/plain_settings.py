@@ -36,10 +36,10 @@ def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
 def plain_settings(settings: Json, overrides: Sequence[str]) -> RunConfig | None:
     """Return the config; `None` if it is invalid, which Hydra's errors explain."""
     from evalkit.config import RunConfig
-    from evalkit.config.settled import settled_values
+    from evalkit.config.shipped_options import settled_values
     from evalkit.core.resources import project
     from evalkit.datasets import with_examples
-    from evalkit.guard.doors import SECTIONS, SETTINGS
+    from evalkit.guard.config_sources import SECTIONS, SETTINGS
     from evalkit.guard.policy import check, origin_of
 
     chosen = dict(PLAIN[word] for word in overrides)

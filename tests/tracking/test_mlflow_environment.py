@@ -8,8 +8,8 @@ from mlflow import MlflowClient
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.tracking import running_run
+from evalkit.tracking.mlflow_environment import experiment_name
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.tracking.surrounding import experiment_name
 
 _SWEEP = {"id": "s-1", "job": 0, "name": "mine", "overrides": ["judge=x"]}
 

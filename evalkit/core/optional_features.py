@@ -1,4 +1,4 @@
-"""Import a room of the package by name: a feature that an installation may lack."""
+"""Import optional features by name: packages of evalkit that an installation may lack."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 from evalkit.core.errors import ConfigError
 
 
-def has_room(module: str) -> bool:
-    """Return whether this installation has a module of a room."""
+def has_feature(module: str) -> bool:
+    """Return whether this installation has a module of a feature."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the package above it is missing
         return False
 
 
-def load_room(module: str, where: str) -> Any:
-    """Return a module of a room; `where` is the setting that needs it.
+def load_feature(module: str, where: str) -> Any:
+    """Return a module of a feature; `where` is the setting that needs it.
 
     Raises:
         ConfigError: If this installation does not have it.
     """
-    if not has_room(module):
-        raise no_room(module.rpartition(".")[0], where)
+    if not has_feature(module):
+        raise missing_feature(module.rpartition(".")[0], where)
     return import_module(module)
 
 
-def no_room(name: str, where: str) -> ConfigError:
+def missing_feature(name: str, where: str) -> ConfigError:
     """Return the error of a setting or command that needs a package of evalkit which is missing."""
     return ConfigError(
         f"this installation has no {name}",
@@ -40,9 +40,9 @@ def no_room(name: str, where: str) -> ConfigError:
 
 
 def modules_of(package: str) -> Sequence[str]:
-    """Return the names of a room's modules, sorted; nothing if this installation does
+    """Return the names of a feature's modules, sorted; nothing if this installation does
     not have it.
     """
-    if not has_room(package):
+    if not has_feature(package):
         return ()
     return [module.name for module in iter_modules(import_module(package).__path__)]
