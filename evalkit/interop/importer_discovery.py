@@ -2,9 +2,9 @@
 `importers` is one.
 
 The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
-`importers` is a feature that an installation may lack, and any table can be read without it. Formats
-those of benchmarks are in their modules (`evalkit.benchmarks`). `format_signs` says which keys its
-files have.
+`importers` is a feature that an installation may lack, and any table can be read without it. The
+formats of benchmarks are in their modules (`evalkit.benchmarks`). `format_signs` says which keys
+the files of a format have.
 """
 
 from __future__ import annotations
