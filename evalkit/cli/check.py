@@ -7,7 +7,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,7 +81,8 @@ def _without_collection() -> Iterator[None]:
 def _check(arguments: Namespace) -> int:
     from evalkit.cli import main as run_command
     from evalkit.datasets.file_parts import OpenFileError
-    from evalkit.interop.tables.questions import OpenTableError
+    from evalkit.interop.tables.fixed_roles import NO_JUDGES
+    from evalkit.interop.tables.questions import NoJudgeError, OpenTableError
 
     # A file may have `=` in its name, so an existing path is never an override.
     names = [
@@ -115,7 +116,14 @@ def _check(arguments: Namespace) -> int:
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
+            if NO_JUDGES in (arguments.judge or ()):
+                return _check_annotators(paths, names, arguments)
             checked = _read_labeled(paths, names, arguments)
+        except NoJudgeError:
+            # People judged: how far they agree is all that the table may show.
+            with suppress(ConfigError):
+                _check_annotators(paths, names, arguments)
+            raise
         except DatasetError as error:
             # the user knows only the name on the command line
             if scratch not in error.where:
@@ -309,6 +317,31 @@ def _read(
         table.settings,
         reading_of(table),
     )
+
+
+def _check_annotators(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    arguments: Namespace,
+) -> int:
+    """Print how far the annotators of tables agree in which nobody else judged, and return the
+    exit status.
+
+    Raises:
+        ConfigError: If fewer than two annotators have labels.
+    """
+    from evalkit.cli.check_annotators import print_annotators
+    from evalkit.interop.tables.annotators_alone import agreement_of_annotators
+
+    several = len(paths) > 1
+    rows = [
+        row
+        for file, name in zip(paths, names, strict=True)
+        for row in _rows(file, name, several=several)
+    ]
+    agreement = agreement_of_annotators(rows, ", ".join(names), _choices(arguments))
+    print_annotators(agreement, as_json=arguments.json)
+    return 0
 
 
 def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:

@@ -53,12 +53,12 @@ FORMULARS = (
 )
 
 
-def _read(cells: dict[str, list[Any]]) -> Table:
+def _read(cells: dict[str, list[Any]], choices: Choices | None = None) -> Table:
     rows = [
         (f"t:{index}", dict(zip(cells, row, strict=True)))
         for index, row in enumerate(zip(*cells.values(), strict=True))
     ]
-    return read_table(rows, "t", Choices())
+    return read_table(rows, "t", choices or Choices())
 
 
 def _of_role(table: Table, role: str) -> list[str]:
@@ -381,3 +381,79 @@ def test_an_answer_next_to_its_key_is_no_verdict(answer, key):
     cells = {"question": TEXTS, key: [*"ABCD"] * 12, answer: [*"ABDC"] * 12}
     table = _read({**cells, "judge": FLAGS})
     assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], [])
+
+
+PEOPLE_COLUMNS = (
+    *(("judge", ("Rossi", "Tanaka")), ("grader", ("Smith", "Okafor", "Mary-Jane Ng"))),
+    *(("rater", ("R1", "R2")), ("annotator", ("w12", "w77")), ("评审", ("张三", "李四"))),
+    *(("evaluator", ("Anna", "Jon")), ("reviewer", ("mk", "jt", "ss"))),
+)
+
+
+def _by_people(column: str, people: tuple[str, ...], judge: str, value: str) -> dict[str, list]:
+    cells: dict[str, list[Any]] = {"entry": [], column: [], value: [], judge: []}
+    for index, (score, judged) in enumerate(zip(SCORES, NEAR, strict=True)):
+        for shift, person in enumerate(people):
+            row = (f"e{index}", person, max(1, score - (index + shift) % 3 // 2), judged)
+            for name, cell in zip(cells, row, strict=True):
+                cells[name].append(cell)
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("named", "judge", "value"),
+    [*product(PEOPLE_COLUMNS, ("llm_score", "gpt-4o", "大模型评分"), ("score", "rating"))],
+)
+def test_names_of_people_next_to_a_judge_with_a_column(named, judge, value):
+    column, people = named
+    table = _read(_by_people(column, people, judge, value))
+    assert _of_role(table, "judge") == [judge]
+    assert len(_of_role(table, "label")) == len(people)
+    assert len(table.parsed.records) == ROWS
+
+
+def test_names_of_unknown_raters_next_to_a_judge_are_asked_about():
+    cells = _by_people("evaluator", ("P1", "P2"), "llm_score", "score")
+    with pytest.raises(OpenTableError, match="does 'evaluator' name people or judges") as asked:
+        _read(cells)
+    people, judges = asked.value.answers
+    table = _read(cells, Choices().with_options(people.options))
+    assert len(_of_role(table, "label")) == 2
+    table = _read(cells, Choices().with_options(judges.options))
+    assert _of_role(table, "judge's name") == ["evaluator"]
+    # Names of models are those of judges.
+    cells = _by_people("evaluator", ("gpt-4o", "claude-3-haiku"), "human_score", "score")
+    assert _of_role(_read(cells), "judge's name") == ["evaluator"]
+
+
+@pytest.mark.parametrize("names", [("model_1", "model_2"), ("model1", "model2")])
+def test_numbered_systems_are_not_two_orders_of_verdicts(names):
+    words = ("koala", "vicuna", "alpaca")
+    first = [words[i % 3] for i in range(ROWS)]
+    second = [words[(i + 1 + i // 3 % 2) % 3] for i in range(ROWS)]
+    winners = [(a, b, "tie")[i % 3] for i, (a, b) in enumerate(zip(first, second, strict=True))]
+    judged = [b if i % 5 == 0 else winners[i] for i, b in enumerate(second)]
+    systems = dict(zip(names, (first, second), strict=True))
+    table = _read({"id": TEXTS, **systems, "human_choice": winners, "judge_choice": judged})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (
+        ["judge_choice"],
+        ["human_choice"],
+    )
+    assert table.unit == "pair"
+
+
+@pytest.mark.parametrize(
+    ("form", "consensus"),
+    [*product(("ann_{}", "ann{}", "anno{}", "annot {}"), ("consensus", "majority_vote", "final"))],
+)
+def test_numbered_annotators_and_their_consensus(form, consensus):
+    votes = [
+        ["pass" if (i + j * (i % 5 == 0)) % 3 else "fail" for i in range(ROWS)] for j in range(3)
+    ]
+    majority = [max(row, key=row.count) for row in zip(*votes, strict=True)]
+    judged = ["pass" if flag else "fail" for flag in OTHER_FLAGS]
+    cells = {form.format(j + 1): column for j, column in enumerate(votes)}
+    table = _read({"text": TEXTS, **cells, consensus: majority, "llm_judge": judged})
+    assert _of_role(table, "judge") == ["llm_judge"]
+    # The consensus replaces the annotators, or is their sum: it is never one more of them.
+    assert _of_role(table, "label") in ([*cells], [consensus])

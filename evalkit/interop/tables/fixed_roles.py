@@ -49,12 +49,16 @@ _MACHINES: Final = word_group("machine")
 _PARTS_OF_UNITS: Final = word_group("part_of_unit")
 _RATINGS: Final = word_group("single_rating")
 _ESTIMATED: Final = word_group("estimated")
+_SHORT: Final = word_group("short_for_annotator")
+_PAIR: Final = 2
 _ROLES_OF_PEOPLE: Final = words_in("role_of_people")
 """What people do, and machines may do, too."""
 _OF_OTHERS: Final = ("measured", "computed", "doubt", "demographic")
 """Groups of names of columns that may go together with verdicts and are none."""
 NO_LABELS: Final = "NONE"
 """The word for no labels in `--label NONE`."""
+NO_JUDGES: Final = "NONE"
+"""The word for no judges in `--judge NONE`."""
 _ROLES_OF_OPTIONS: Final = ("id", "prompt", "order", "sample")
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
@@ -93,6 +97,10 @@ class Choices:
             words={one_line(word): value for word, value in self.words.items()},
             keys=tuple(map(one_line, self.keys)),
         )
+
+    def without_judges(self) -> Choices:
+        """Return the choices of a table in which only people judged."""
+        return replace(self, judges=(), only=bool(self.labels), answers=True)
 
     def with_options(self, options: Sequence[str]) -> Choices:
         """Return the choices with options of the command line, each with its value."""
@@ -139,7 +147,7 @@ def strength(name: str) -> tuple[str, int]:
         return "judge", 4
     if _is_machine_in_role(name):
         return "judge", 3
-    if matches(name, "human"):
+    if matches(name, "human") or _is_numbered_annotator(name):
         return "label", 4
     # The last part of a path names whose vote it is, as in `votes.anna` or `votes.anna.score`.
     path = PATH.split(name)
@@ -192,6 +200,12 @@ def _is_machine_in_role(name: str) -> bool:
         left = left.replace(role, " ")
     # Nothing else in the name says that it is a person.
     return machine and not matches(left, "human")
+
+
+def _is_numbered_annotator(name: str) -> bool:
+    """Return whether a name is a short word for annotators and a number, such as `ann_1`."""
+    words = tokens(name)
+    return len(words) == _PAIR and words[0] in _SHORT and words[1].isdigit()
 
 
 def says_agreement(name: str) -> bool:

@@ -4,6 +4,7 @@ each rater.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
@@ -12,7 +13,12 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
-from evalkit.interop.tables.questions import Role
+from evalkit.interop.tables.questions import (
+    Answer,
+    OpenTableError,
+    Role,
+    named_options,
+)
 from evalkit.interop.tables.rater_columns import candidates
 from evalkit.interop.tables.words import (
     fold,
@@ -29,6 +35,12 @@ from evalkit.interop.tables.words import (
 _PEOPLE: Final = words_in("numbered_people")
 _MOST_RATERS: Final = 200
 _USERS: Final = words_in("user")
+_NAMED_JUDGES: Final = (("judge", 3), ("judge", 4))
+"""The strength of names that say that a judge judged."""
+_NAME: Final = re.compile(
+    r"(?:[A-Z][^\W\d_]+\.?[ '-]?)+|[\u3040-\u30ff\u4e00-\u9fff]{2,5}"
+)
+"""A name as Rossi, Mary-Jane Smith or 张三."""
 
 
 @dataclass(slots=True)
@@ -258,6 +270,10 @@ def _form(
     ids = taken.get("id") or taken.get("prompt")
     # Rows repeat an id or a prompt, so several raters judged one unit.
     repeats = ids is not None and len(typed[ids].counts) < len(column.cells)
+    if ids is not None and repeats:
+        form = _people_next_to_judge(name, verdicts, typed, ids, choices, where)
+        if form is not None:
+            return form
     named = {*choices.judges, *choices.labels}
     clear = [column for column in verdicts if strength(column)[1] > 2]
     main = [
@@ -305,6 +321,70 @@ def _form(
     if value is not None:
         return LongForm(name, value, "judges")
     return None
+
+
+def _people_next_to_judge(
+    name: str,
+    verdicts: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    ids: str,
+    choices: Choices,
+    where: str,
+) -> LongForm | None:
+    """Return the column of people and the one of their verdicts, next to a judge whose verdict
+    is the same in all rows of a unit; `None` if there is no such judge.
+
+    Raises:
+        OpenTableError: If the names may be those of people or of judges.
+    """
+    values = list(typed[name].words)
+    about_people = strength(name)[0] == "label"
+    if not matches(name, "rater") or len(values) < 2:
+        return None
+    if any(is_model(value) or strength(value)[0] == "judge" for value in values):
+        return None
+    judges = [column for column in verdicts if strength(column) in _NAMED_JUDGES]
+    of_rows = [column for column in verdicts if column not in judges]
+    if not judges or len(of_rows) != 1:
+        return None
+    [value] = of_rows
+    unit = typed[ids]
+    if not all(_depends_on(typed[judge], unit) for judge in judges):
+        return None
+    if _depends_on(typed[value], unit):
+        return None
+    if value in choices.judges:
+        return LongForm(name, value, "judges")
+    chosen = value in choices.labels or about_people
+    if chosen or all(map(_may_be_person, values)):
+        return LongForm(name, value, "people")
+    if choices.judges or choices.labels:
+        return None
+    judged = named_options("--judge", judges)
+    answers = [
+        Answer("people", (*judged, "--label", value)),
+        Answer("judges", ("--judge", value, "--label", "NONE")),
+    ]
+    problem = (
+        f"'{name}' names who gave '{value}' in each row, and '{judges[0]}' is a judge's:"
+        f" does '{name}' name people or judges?"
+    )
+    raise OpenTableError(problem, where, answers)
+
+
+def _depends_on(column: TypedColumn, unit: TypedColumn) -> bool:
+    """Return whether a column has one value for each unit."""
+    pairs = set(zip(unit.texts, column.texts, strict=True))
+    return len(pairs) == len({text for text, _ in pairs})
+
+
+def _may_be_person(value: str) -> bool:
+    """Return whether a name looks like that of a person: a capitalized name, or one in
+    characters without capitals.
+    """
+    if is_first_name(value):
+        return True
+    return _NAME.fullmatch(value.strip()) is not None
 
 
 def _refuse_units(

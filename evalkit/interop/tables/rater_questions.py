@@ -7,8 +7,10 @@ from typing import Final, NoReturn
 
 from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.rater_names import is_code
+from evalkit.interop.tables.aggregates import is_aggregate
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import says_agreement, strength
+from evalkit.interop.tables.fixed_roles import NO_JUDGES, says_agreement, strength
+from evalkit.interop.tables.likely_raters import same_words
 from evalkit.interop.tables.questions import (
     Answer,
     NoJudgeError,
@@ -44,6 +46,8 @@ _MOST_RATERS: Final = 12
 """The most columns that differ only in their number and may be raters."""
 _ONE_TOOL: Final = ((("score",), ("label",)), (("value",), ("label",)))
 """The last words of names of a judge's score and of its word, as tools write them."""
+_NAMED_JUDGES: Final = (("judge", 3), ("judge", 4))
+"""The strength of names that say that a judge judged."""
 _ROWS: Final = 20
 """The fewest rows in which one word is no chance."""
 _OFTEN: Final = 0.2
@@ -116,9 +120,10 @@ def ask_for_label(names: Sequence[str], judges: Sequence[str], where: str) -> No
         Answer(f"'{name}' is the label", (*judged, "--label", name))
         for name in names[:MOST_ANSWERS]
     ]
-    # Several columns like a judge's are most likely annotators.
-    if len(names) > 1:
-        labels = named_options("--label", names)
+    # Several columns like a judge's are most likely annotators, and a consensus is none of them.
+    annotators = [name for name in names if not is_aggregate(name)]
+    if len(annotators) > 1:
+        labels = named_options("--label", annotators)
         answers.insert(
             0, Answer("all are labels, of several people", (*judged, *labels))
         )
@@ -220,9 +225,46 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
         answers.append(
             Answer("all are judges', without labels", (*judges, "--label", "NONE"))
         )
+    answers += nobody_judges(names)
     columns = ", ".join(f"'{name}'" for name in names)
     problem = f"the names and values of {columns} leave open which is the judge"
     raise OpenTableError(problem, where, answers)
+
+
+def nobody_judges(names: Sequence[str]) -> list[Answer]:
+    """Return the answer that columns are labels of people and no column is a judge's, if several
+    columns may be.
+    """
+    people = [name for name in names if strength(name) not in _NAMED_JUDGES]
+    if len(people) < 2:
+        return []
+    labels = named_options("--label", people)
+    meaning = (
+        "they are labels of people, and there is no judge: show how far they agree"
+    )
+    return [Answer(meaning, ("--judge", NO_JUDGES, *labels))]
+
+
+def as_judge_and_label(
+    options: Sequence[str], typed: Mapping[str, TypedColumn]
+) -> list[Answer]:
+    """Return an answer for each of two columns with the same words: it is the judge,
+    and the other the label.
+    """
+    first, second = options
+    flags = [
+        column.is_binary or column.kind == "flag"
+        for column in map(typed.__getitem__, options)
+    ]
+    if not all(flags) and not same_words(typed[first], typed[second]):
+        return []
+    return [
+        Answer(
+            f"'{judge}' is the judge, and '{label}' the label",
+            ("--judge", judge, "--label", label),
+        )
+        for judge, label in ((first, second), (second, first))
+    ]
 
 
 def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
@@ -526,9 +568,12 @@ def refuse_without_judge(
     """
     columns = ", ".join(list(typed)[:_MOST_NAMED])
     name_it = f"--judge COLUMN; the columns are {columns}"
-    if raters.labels:
-        label = next(iter(raters.labels))
+    labels = [*raters.labels, *raters.people]
+    if labels:
+        label = labels[0]
         problem = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
+        if len(labels) > 1:
+            name_it += f"; or, if there is none, --judge {NO_JUDGES}"
         raise NoJudgeError(problem, where, f"name the judge's column: {name_it}")
     problem = "has no column with a judge's verdicts"
     if any(matches(name, "response") for name in typed):

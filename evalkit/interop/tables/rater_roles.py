@@ -18,7 +18,8 @@ class Raters:
     raters are not used.
 
     `criteria` are the columns of one judge's criteria, by the name of the criterion. `stack` is how
-    columns by rater and criterion become rows by criterion.
+    columns by rater and criterion become rows by criterion. `people` are the columns of the
+    annotators that a long table names in its rows.
     """
 
     judges: dict[str, str] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Raters:
     unused: dict[str, str] = field(default_factory=dict)
     criteria: dict[str, str] = field(default_factory=dict)
     stack: Stack | None = None
+    people: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:

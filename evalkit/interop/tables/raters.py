@@ -76,6 +76,7 @@ from evalkit.interop.tables.rater_forms import (
 )
 from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
+    as_judge_and_label,
     ask_for_annotators,
     ask_for_label,
     ask_for_roles,
@@ -85,6 +86,7 @@ from evalkit.interop.tables.rater_questions import (
     check_lists,
     check_runs,
     check_verdicts,
+    nobody_judges,
     refuse_without_judge,
 )
 from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT, Raters
@@ -138,6 +140,10 @@ def find_raters(
         choices = replace(choices, labels=(NO_LABELS,))
     free = [name for name in names if name not in raters.judges | raters.labels]
     _assign(free, typed, raters, choices, where)
+    if choices.answers:
+        # Only people judged: no column is a judge's.
+        raters.judges = {}
+        return
     # What the names leave open, the values decide.
     unknown = [
         name
@@ -569,34 +575,13 @@ def _ask_for_judge(
     if others and all(same_words(first, other) for other in others):
         judged = named_options("--judge", options)
         answers.insert(0, Answer("all are judges", (*judged, *labeled)))
+    answers += nobody_judges(labels)
     columns = ", ".join(f"'{name}'" for name in options)
     named = ", ".join(f"'{name}'" for name in labels)
     problem = (
         f"has labels ({named}), and no column is named as a judge: is it {columns}?"
     )
     raise OpenTableError(problem, where, answers)
-
-
-def _as_judge_and_label(
-    options: Sequence[str], typed: Mapping[str, TypedColumn]
-) -> list[Answer]:
-    """Return an answer for each of two columns with the same words: it is the judge,
-    and the other the label.
-    """
-    first, second = options
-    flags = [
-        column.is_binary or column.kind == "flag"
-        for column in map(typed.__getitem__, options)
-    ]
-    if not all(flags) and not same_words(typed[first], typed[second]):
-        return []
-    return [
-        Answer(
-            f"'{judge}' is the judge, and '{label}' the label",
-            ("--judge", judge, "--label", label),
-        )
-        for judge, label in ((first, second), (second, first))
-    ]
 
 
 def _without_annotators(
@@ -692,7 +677,7 @@ def _explain_no_judge(
             for name in options[:MOST_ANSWERS]
         ]
         if not raters.labels and len(options) == _PAIR:
-            answers = [*_as_judge_and_label(options, typed), *answers]
+            answers = [*as_judge_and_label(options, typed), *answers]
         columns = ", ".join(f"'{name}'" for name in options)
         raise OpenTableError(
             f"no column is named as a judge: is it {columns}?", where, answers

@@ -173,10 +173,11 @@ def table_labels(path: Path, reading: TableReading) -> Iterator[Label]:
     source = table_source([path], str(path), reading)
     for location, cells in source.rows():
         case = cells[CASE]
-        yield from _labels(case, location)
+        yield from labels_of_case(case, location)
 
 
-def _labels(case: Case, location: str) -> Iterator[Label]:
+def labels_of_case(case: Case, location: str) -> Iterator[Label]:
+    """Yield the labels of a case, each with its annotator."""
     people: dict[str, Annotation] = {**case.labels}
     if case.label is not None:
         people[UNNAMED] = chosen({FIRST: case.label})

@@ -21,7 +21,9 @@ from evalkit.interop.tables.contradictions import (
     check_positions,
 )
 from evalkit.interop.tables.fixed_roles import (
+    NO_JUDGES,
     NO_LABELS,
+    PAIR_ROLES,
     Choices,
     fixed_roles,
     strength,
@@ -153,6 +155,8 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
         labels = tuple(name for name in choices.labels if name != NO_LABELS)
         only = bool(choices.judges or labels)
         choices = replace(choices, labels=labels, only=only, unlabeled=not labels)
+    if NO_JUDGES in choices.judges and NO_JUDGES not in parts.typed:
+        choices = choices.without_judges()
     try:
         return _read(parts, where, choices)
     except OpenTableError as question:
@@ -178,8 +182,13 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     parts.roles = fixed_roles(parts.typed, choices)
     if sides is not None:
         parts.roles = sides.explained(parts.roles)
+    # `model_1` and `model_2` name systems, and are no verdicts in two orders.
+    of_sides = [role.column for role in parts.roles if role.role in PAIR_ROLES]
+    other_columns = {
+        name: column for name, column in parts.typed.items() if name not in of_sides
+    }
     repeats = stack_of_repeats(
-        parts.typed, choices, where, compares=compares(parts.by_role())
+        other_columns, choices, where, compares=compares(parts.by_role())
     )
     if repeats is not None:
         return _read_repeats(parts, repeats, where, choices)
@@ -192,10 +201,8 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     if not choices.unlabeled:
         _name_chosen(parts)
     taken = [role.column for role in parts.roles]
-    # Fixed roles may include labels, such as the votes of a long table.
-    parts.raters.labels |= {
-        role.column: role.why for role in parts.roles if role.role == "label"
-    }
+    # Roles may include labels, such as the votes of a long table.
+    parts.raters.people = [role.column for role in parts.roles if role.role == "label"]
     find_raters(parts.typed, taken, choices, where, parts.raters)
     # One judge and one annotator by criterion: rows by criterion are read from the beginning.
     if parts.raters.stack is not None:
@@ -406,10 +413,10 @@ def _widen(parts: Parts, choices: Choices, where: str) -> None:
         parts.roles = [role for role in parts.roles if role.role != "sample"]
     parts.roles.append(Role(form.rater, "rater", f"{len(raters)} names"))
     parts.roles.append(Role(form.value, "value", "the rater's verdict"))
-    if form.kind == "people" or (
-        not any(strength(name)[1] > 1 for name in raters)
-        and matches(form.rater, "human")
-    ):
+    named_people = matches(form.rater, "human") and not any(
+        strength(name)[0] == "judge" for name in raters
+    )
+    if form.kind == "people" or named_people:
         parts.roles += [Role(name, "label", "an annotator") for name in raters]
 
 
