@@ -105,7 +105,8 @@ def _overrides(start: str) -> set[str] | None:
         if group not in groups:
             return None
         # In a sweep, options follow each other after commas.
-        written = start[: len(start) - len(value.rpartition(",")[2])]
+        _, _, unfinished = value.rpartition(",")
+        written = start.removesuffix(unfinished)
         choices = {written + option for option in groups[group]}
         return {choice for choice in choices if choice.startswith(start)}
     reference = shipped("docs") / "reference" / "config.md"

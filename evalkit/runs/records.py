@@ -20,7 +20,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
-from evalkit.core.deduplication import Said, shared_of
+from evalkit.core.deduplication import Statement, shared_of
 from evalkit.core.errors import did_you_mean
 from evalkit.core.json_encoders import quick_encoder
 from evalkit.core.regular_files import check_regular
@@ -105,7 +105,7 @@ def _without_nan(value: Any) -> str:
 
 
 def encode_lines(
-    values: Iterable[Said], encode: Callable[[Any], str] | None = None
+    values: Iterable[Statement], encode: Callable[[Any], str] | None = None
 ) -> Iterator[bytes]:
     """Yield each value as `encode_line` does; what is said of several cases is encoded once.
 
@@ -119,10 +119,10 @@ def encode_lines(
         for value in values:
             yield _one_line(encode(value))
         return
-    times = Counter(shared.said)
+    times = Counter(shared.indices)
     # {statement: its JSON after the case}; what is said once is not kept, for it may be long.
     ends: dict[int, str] = {}
-    for case_id, index in zip(shared.case_ids, shared.said, strict=True):
+    for case_id, index in zip(shared.case_ids, shared.indices, strict=True):
         statement = shared.statements[index]
         if times[index] == 1:
             yield _one_line(encode(statement))
@@ -137,7 +137,7 @@ def _begin(case_id: str) -> str:
     return '{"case_id": ' + _encode_strict(case_id)
 
 
-def finite_lines(values: Iterable[Said]) -> Iterator[bytes]:
+def finite_lines(values: Iterable[Statement]) -> Iterator[bytes]:
     """Yield each value as `encode_finite` does.
 
     Raises:

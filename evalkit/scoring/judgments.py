@@ -320,7 +320,7 @@ class _ColumnBuilder:
         """Add judgments whose statements become one row each, as the first rows."""
         for statement in judgments.statements:
             self._add_row(statement, STATED)
-        self._source.extend(judgments.said)
+        self._source.extend(judgments.indices)
         for number, (case_id, statement) in enumerate(judgments.by_case()):
             self._case.append(self._index_of(case_id))
             self._answer.append(_answer_number(statement, number))

@@ -5,7 +5,6 @@ both a judge of the pair.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,14 +64,13 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if not start.has(_CHOSEN, _REJECTED):
         return False
-    is_scored = any(
-        number(row[chosen]) is not None and number(row[rejected]) is not None
-        for chosen, rejected in _score_columns([str(name) for name in row]).items()
-    )
-    is_judged = any(
-        str(value).casefold() in (_CHOSEN, _REJECTED) for value in row.values()
-    )
-    return is_scored or is_judged or _is_bare(row)
+    columns = _score_columns([str(name) for name in row])
+    is_scored = any(_sign(row, *names) is not None for names in columns.items())
+    if is_scored:
+        return True
+    words = [str(value).casefold() for value in row.values()]
+    is_judged = _CHOSEN in words or _REJECTED in words
+    return is_judged or _is_bare(row)
 
 
 def _is_bare(row: Json) -> bool:
@@ -93,7 +91,8 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     always the first.
     """
     rows = [row for _, row in rows_of(path)]
-    names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+    distinct_names = dict.fromkeys(name for row in rows for name in row)
+    names = [str(name) for name in distinct_names]
     scores = {
         chosen: rejected
         for chosen, rejected in _score_columns(names).items()
@@ -124,9 +123,8 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
             for name in columns
             if name not in people
         ]
-        units.append(
-            Assessed(_cells(row, index, verdicts, turned=turned), tuple(entries))
-        )
+        cells = _cells(row, index, verdicts, turned=turned)
+        units.append(Assessed(cells, tuple(entries)))
     omitted = [name for name in derived if name not in judges]
     notes = [f"{_DERIVED}: {', '.join(omitted)}"] if omitted else []
     return read_assessed(path, units, options, [UNORDERED, *notes])
@@ -168,9 +166,8 @@ def _is_derived(rows: Sequence[Json], chosen: str, rejected: str) -> bool:
 
 
 def _is_verdicts(rows: Sequence[Json], name: str) -> bool:
-    words = {
-        str(row[name]).casefold() for row in rows if row.get(name) not in (None, "")
-    }
+    cells = [row.get(name) for row in rows]
+    words = {str(cell).casefold() for cell in cells if cell not in (None, "")}
     return bool(words) and words <= _VERDICTS.keys()
 
 
@@ -210,9 +207,14 @@ def _cells(row: Json, index: int, verdicts: Set[str], *, turned: bool) -> JsonOb
 def _shared_transcript(first: str, second: str) -> str:
     """Return what two transcripts share before their last answers; "" for other texts."""
     # What is after the last mark is an answer, equal or not.
-    turns = zip(first.split(_TURN)[:-1], second.split(_TURN)[:-1], strict=False)
-    shared = [turn for turn, other in takewhile(lambda pair: pair[0] == pair[1], turns)]
-    return "".join(turn + _TURN for turn in shared)
+    *turns, _ = first.split(_TURN)
+    *turns_of_second, _ = second.split(_TURN)
+    shared = ""
+    for turn, other in zip(turns, turns_of_second, strict=False):
+        if turn != other:
+            break
+        shared += turn + _TURN
+    return shared
 
 
 def _answer(value: Any) -> str:

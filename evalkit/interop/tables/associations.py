@@ -24,20 +24,24 @@ _SIDES: Final[Mapping[str, float]] = {"A": 0.0, "TIE": 0.5, "B": 1.0}
 
 def rank_correlation(pairs: Pairs) -> float | None:
     """Return Spearman's coefficient; `None` if one side has the same value everywhere."""
-    # Ranks (rows,) of the first and of the second values.
-    first = _ranks([value for value, _ in pairs])
-    second = _ranks([value for _, value in pairs])
-    # The mean of ranks 1 to n, also with ties.
-    mean = (len(pairs) + 1) / 2
-    first_gaps = [rank - mean for rank in first]
-    second_gaps = [rank - mean for rank in second]
-    products = [x * y for x, y in zip(first_gaps, second_gaps, strict=True)]
-    first_squares = sum(gap**2 for gap in first_gaps)
-    second_squares = sum(gap**2 for gap in second_gaps)
-    spread = sqrt(first_squares * second_squares)
+    # (rows,) each: the gaps of the first and of the second values.
+    firsts = _centered_ranks([value for value, _ in pairs])
+    seconds = _centered_ranks([value for _, value in pairs])
+    spread = sqrt(_dot(firsts, firsts) * _dot(seconds, seconds))
     if not spread:
         return None
-    return sum(products) / spread
+    return _dot(firsts, seconds) / spread
+
+
+def _dot(firsts: Sequence[float], seconds: Sequence[float]) -> float:
+    return sum([x * y for x, y in zip(firsts, seconds, strict=True)])
+
+
+def _centered_ranks(values: Sequence[float]) -> list[float]:
+    """Return how far the rank of each value is from the mean of ranks 1 to n."""
+    # Ties do not change the mean.
+    mean = (len(values) + 1) / 2
+    return [rank - mean for rank in _ranks(values)]
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -47,8 +51,9 @@ def _ranks(values: Sequence[float]) -> list[float]:
     before = 0
     for value in sorted(counts):
         # Equal values share the mean of the ranks that they cover.
-        rank_of[value] = before + (counts[value] + 1) / 2
-        before += counts[value]
+        count = counts[value]
+        rank_of[value] = before + (count + 1) / 2
+        before += count
     return [rank_of[value] for value in values]
 
 
@@ -57,13 +62,16 @@ def kappa(pairs: Pairs) -> tuple[float, float]:
     firsts = Counter(value for value, _ in pairs)
     seconds = Counter(value for _, value in pairs)
     count = len(pairs)
-    # Equal pairs, less what the shares of the classes make equal by chance.
-    chance = sum(firsts[value] * seconds[value] for value in firsts) / count**2
-    equal = sum(value == twin for value, twin in pairs) / count
+    # Shares of pairs: those that are equal, and those that classes make equal by chance.
+    by_chance = sum(firsts[value] * seconds[value] for value in firsts)
+    chance = by_chance / count**2
+    agreeing = sum(value == twin for value, twin in pairs)
+    equal = agreeing / count
     spread = sqrt(chance * (1 - chance) / count)
     if not spread:
         return 0.0, 0.0
-    return (equal - chance) / (1 - chance), (equal - chance) / spread
+    excess = equal - chance
+    return excess / (1 - chance), excess / spread
 
 
 def association(first: TypedColumn, second: TypedColumn) -> float:
@@ -73,42 +81,56 @@ def association(first: TypedColumn, second: TypedColumn) -> float:
     """
     levels = _levels(first)
     levels_of_second = _levels(second)
-    if levels is not None and levels_of_second is not None:
-        pairs = _pairs(first, second, levels, levels_of_second)
-        if len(pairs) < FEWEST_ROWS:
-            return 0.0
-        correlation = rank_correlation(pairs) or 0.0
-        # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n - 1).
-        score = abs(correlation) * sqrt(len(pairs) - 1)
-        return correlation if score > SURE else 0.0
+    if levels is None or levels_of_second is None:
+        return _association_of_words(first, second)
+    pairs = _pairs(first, second, levels, levels_of_second)
+    if len(pairs) < FEWEST_ROWS:
+        return 0.0
+    correlation = rank_correlation(pairs)
+    if correlation is None:
+        return 0.0
+    # Under no association, Spearman's coefficient has the standard error 1 / sqrt(n - 1).
+    score = abs(correlation) * sqrt(len(pairs) - 1)
+    if score > SURE:
+        return correlation
+    return 0.0
+
+
+def _association_of_words(first: TypedColumn, second: TypedColumn) -> float:
+    """Return how strongly words without an order go together."""
     words = {text: fold(text) for text in first.words}
     words_of_second = {text: fold(text) for text in second.words}
-    shared = {*words.values()} & {*words_of_second.values()}
+    shared = set(words.values())
+    shared &= set(words_of_second.values())
     if len(shared) < _PAIR:
         return 0.0
     pairs = _pairs(first, second, words, words_of_second)
     if len(pairs) < FEWEST_ROWS:
         return 0.0
     agreement, score = kappa(pairs)
-    return agreement if score > SURE else 0.0
+    if score > SURE:
+        return agreement
+    return 0.0
 
 
 def are_derived(first: TypedColumn, second: TypedColumn) -> bool:
     """Return whether the values of one column follow from those of the other one."""
-    pairs = {
-        pair for pair in zip(first.texts, second.texts, strict=True) if None not in pair
-    }
+    rows = zip(first.texts, second.texts, strict=True)
+    pairs = {pair for pair in rows if None not in pair}
     firsts = {text for text, _ in pairs}
     seconds = {text for _, text in pairs}
-    return len(pairs) in (len(firsts), len(seconds))
+    # Each value of one column is with only one value of the other.
+    count = len(pairs)
+    return count in (len(firsts), len(seconds))
 
 
 def has_known_direction(column: TypedColumn) -> bool:
     """Return whether more of a column means more than in another one: two unknown words
     have no direction.
     """
-    is_flag = column.share(column.flags) == 1
-    return column.is_numeric or is_flag or column.order is not None
+    if column.is_numeric or column.order is not None:
+        return True
+    return column.share(column.flags) == 1
 
 
 def _levels(column: TypedColumn) -> Mapping[str, Any] | None:
@@ -118,12 +140,18 @@ def _levels(column: TypedColumn) -> Mapping[str, Any] | None:
     if column.share(column.flags) == 1:
         return {text: float(word == "pass") for text, word in column.flags.items()}
     if column.order is not None:
-        return {text: float(rank) for rank, text in enumerate(column.order)}
+        return _by_position(column.order)
     if column.words and column.is_paired:
         return {text: _SIDES[side] for text, side in column.pairs.items()}
     if len(column.words) == _PAIR:
-        return {text: float(rank) for rank, text in enumerate(sorted(column.words))}
+        # Of two words, one is more than the other, whichever it is.
+        words = sorted(column.words)
+        return _by_position(words)
     return None
+
+
+def _by_position(texts: Iterable[str]) -> dict[str, float]:
+    return {text: float(position) for position, text in enumerate(texts)}
 
 
 def _pairs(
@@ -132,12 +160,20 @@ def _pairs(
     levels: Mapping[str, Any],
     levels_of_second: Mapping[str, Any],
 ) -> list[tuple[Any, Any]]:
-    """Return the levels of both columns in the rows where both have one."""
-    rows: Iterable[tuple[str | None, str | None]] = zip(
-        first.texts[:_MOST_ROWS], second.texts[:_MOST_ROWS], strict=True
-    )
-    values = [
-        (levels.get(text or ""), levels_of_second.get(twin or ""))
-        for text, twin in rows
-    ]
-    return [pair for pair in values if None not in pair]
+    """Return the levels of both columns in the rows where both have one.
+
+    Args:
+        first: A column.
+        second: Another one of the same table.
+        levels: The level of each text of the first column.
+        levels_of_second: The level of each text of the second column.
+    """
+    texts = first.texts[:_MOST_ROWS]
+    texts_of_second = second.texts[:_MOST_ROWS]
+    pairs = []
+    for text, twin in zip(texts, texts_of_second, strict=True):
+        level = levels.get(text or "")
+        level_of_second = levels_of_second.get(twin or "")
+        if level is not None and level_of_second is not None:
+            pairs.append((level, level_of_second))
+    return pairs

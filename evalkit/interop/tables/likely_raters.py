@@ -97,8 +97,10 @@ def has_the_words(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     # The same words as a judge, on both sides.
     judges = [judge for judge in raters.judges if same_words(column, typed[judge])]
     # The name of the column is that of the judge without the judge.
-    twin = any(_topic(judge) == tokens(name) for judge in judges)
-    if twin or (judges and column.judges):
+    named_as_judge = any(_topic(judge) == tokens(name) for judge in judges)
+    if named_as_judge:
+        return True
+    if judges and column.judges:
         return True
     # Three classes of a judge are hardly those of another column by chance.
     if judges and len(column.words) > _PAIR and column.kind == "class":
@@ -130,10 +132,11 @@ def tells_a_fault(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -
     judges that give flags.
     """
     column = typed[name]
-    first, *further_parts = tokens(name) or ("",)
-    quality = " ".join(further_parts)
-    named = matches(first, "feature") and begins(quality, "adverse")
-    if not named:
+    first, *next_words = tokens(name) or ("",)
+    quality = " ".join(next_words)
+    if not matches(first, "feature"):
+        return False
+    if not begins(quality, "adverse"):
         return False
     if name in raters.judges:
         return False
@@ -210,17 +213,17 @@ def is_true_class(name: str, names: Iterable[str]) -> bool:
     if first not in _TRUE or matches(name, "response"):
         return False
     # `correct` alone is a verdict, and `actual` next to `predicted` is none.
-    if not what:
-        return first in _TRUE_ALONE and any(
-            len(tokens(other)) == 1 and tokens(other)[0] in _PREDICTED
-            for other in names
-        )
-    return any(
-        (tokens(other)[0] in _PREDICTED and [*tokens(other)[1:]] == what)
-        or judges_what(other, what)
-        for other in names
-        if tokens(other)
-    )
+    if not what and first not in _TRUE_ALONE:
+        return False
+    for twin in names:
+        if not tokens(twin):
+            continue
+        first_of_twin, *what_of_twin = tokens(twin)
+        if first_of_twin in _PREDICTED and what_of_twin == what:
+            return True
+        if what and judges_what(twin, what):
+            return True
+    return False
 
 
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -254,12 +257,12 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
         return True
     named = [typed[rater] for rater in raters.names]
     words = {fold(word) for word in column.words}
-    shared = [rater for rater in named if words <= {fold(word) for word in rater.words}]
+    has_words_of_rater = any(words <= {*map(fold, rater.words)} for rater in named)
     if column.kind in ("pair", "comparison"):
-        return bool(shared) or not named
+        return has_words_of_rater or not named
     # Yes and no answer any question, and do not make a column a rater.
     answers = column.share(column.flags) >= 1
-    return bool(shared) and not answers
+    return has_words_of_rater and not answers
 
 
 def is_score(column: TypedColumn) -> bool:

@@ -5,6 +5,7 @@ name, or as rows by item.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from evalkit.datasets.text import is_conversation
@@ -47,7 +48,7 @@ def by_name(
     """
     if _are_named_values(lists):
         # [["llm", 4], ["human", 5]] is {"llm": 4, "human": 5}.
-        return [dict(cell) if cell else None for cell in lists]
+        return _of_filled(lists, dict)
     lists = [_with_plain_names(_without_failures(cell)) for cell in lists]
     filled = [cell for cell in lists if cell]
     items = [item for cell in filled for item in cell]
@@ -57,21 +58,30 @@ def by_name(
     longest = max(map(len, filled))
     if (key := _only_name(items)) is not None:
         # [{"name": "bug"}] says no more than ["bug"].
-        words = [[item.get(key) for item in cell] if cell else None for cell in lists]
+        words = _of_filled(lists, lambda cell: [item.get(key) for item in cell])
         if longest == 1:
-            return [cell[0] if cell else None for cell in words]
+            return _of_filled(words, _first_of)
         return words
     for keys in _naming_keys(items):
         if _tell_apart(keys, filled):
-            return [_named(keys, cell) if cell else None for cell in lists]
+            return _of_filled(lists, partial(_named, keys))
     # Lists of one object are that object.
     if longest == 1:
-        return [cell[0] if cell else None for cell in lists]
+        return _of_filled(lists, _first_of)
     # Lists of raters without names: each position counts as a name.
     rated = matches(name, "human") or matches(name, "judge")
     if rated and longest <= _MOST_NAMES:
-        return [_by_position(cell) if cell else None for cell in lists]
+        return _of_filled(lists, _by_position)
     return column
+
+
+def _of_filled(lists: Lists, read: Callable[[list[Any]], Any]) -> list[Any]:
+    """Return what is read of each list; `None` if a cell is empty."""
+    return [read(cell) if cell else None for cell in lists]
+
+
+def _first_of(cell: list[Any]) -> Any:
+    return cell[0]
 
 
 def _only_name(items: Sequence[Item]) -> str | None:
@@ -80,7 +90,7 @@ def _only_name(items: Sequence[Item]) -> str | None:
     if len(keys) != 1:
         return None
     [key] = keys
-    is_name = key in known_words()["names"]["key_of_names"]
+    is_name = key in _keys_of_names()
     if is_name and all(isinstance(item[key], str) for item in items if item):
         return key
     return None
@@ -111,27 +121,36 @@ def _are_named_values(lists: Lists) -> bool:
 
 def _without_failures(cell: list[Any] | None) -> list[Any] | None:
     """Return a list without calls that failed and were repeated."""
-    kept = [
-        item
-        for item in cell or ()
-        if not isinstance(item, dict) or not _is_failure(item)
-    ]
-    return kept or cell
+    answered = []
+    for item in cell or ():
+        failed = isinstance(item, dict) and _is_failure(item)
+        if not failed:
+            answered.append(item)
+    return answered or cell
 
 
 def _with_plain_names(cell: list[Any] | None) -> list[Any] | None:
     """Return a list whose objects have a name instead of an object with one, as in
     `{evaluator: {name: tone, version: 2}, value: 1}`.
     """
-    listed = known_words()["names"]["key_of_names"]
     if not cell or not all(isinstance(item, dict) for item in cell):
         return cell
-    named = [key for key in listed if all(map(_name_within(key), cell))]
-    plain = [{**item, **{key: item[key]["name"] for key in named}} for item in cell]
+    keys = _keys_of_names()
+    named = [key for key in keys if all(map(_name_within(key), cell))]
+    plain = []
+    for item in cell:
+        names = {key: item[key]["name"] for key in named}
+        plain.append({**item, **names})
     # A sum of values, as HELM writes statistics, is one value: their mean.
     if named and all(map(_is_sum, plain)):
         return [_summed(item, named) for item in plain]
     return plain
+
+
+def _keys_of_names() -> Sequence[str]:
+    """Return the keys that may name an object, the likeliest first."""
+    keys: Sequence[str] = known_words()["names"]["key_of_names"]
+    return keys
 
 
 def _is_sum(item: Item) -> bool:
@@ -140,8 +159,9 @@ def _is_sum(item: Item) -> bool:
 
 
 def _summed(item: Item, names: Sequence[str]) -> dict[str, Any]:
-    mean = item["sum"] / item["count"] if item["count"] else None
-    return {**{key: item[key] for key in names}, "mean": mean}
+    summed = {key: item[key] for key in names}
+    summed["mean"] = item["sum"] / item["count"] if item["count"] else None
+    return summed
 
 
 def _name_within(key: str) -> Callable[[Item], bool]:
@@ -153,13 +173,15 @@ def _name_within(key: str) -> Callable[[Item], bool]:
 
 
 def _is_failure(item: Item) -> bool:
-    keys = {*item}
-    return bool(keys & _FAILED) and keys <= _FAILED | _ABOUT_FAILURE
+    keys = set(item)
+    if keys.isdisjoint(_FAILED):
+        return False
+    return keys <= _FAILED | _ABOUT_FAILURE
 
 
 def _naming_keys(items: Sequence[Item]) -> Iterator[tuple[str, ...]]:
     """Yield the keys that may name the objects of a list, each or two together."""
-    listed = known_words()["names"]["key_of_names"]
+    listed = _keys_of_names()
     every_key = _keys_of(items)
     for key in listed:
         if _has_names(key, items):
@@ -222,8 +244,8 @@ def _is_rater(key: str, items: Sequence[Item]) -> bool:
         return False
     if all(names_rater(str(item[key])) for item in items):
         return True
-    others = [other for other in _keys_of(items) if other != key]
-    return not any(map(_is_rated, others))
+    other_keys = [other for other in _keys_of(items) if other != key]
+    return not any(map(_is_rated, other_keys))
 
 
 def _tell_apart(keys: Sequence[str], lists: Sequence[Sequence[Item]]) -> bool:
@@ -266,11 +288,12 @@ def list_of_units(cells: Mapping[str, Sequence[Any]]) -> str | None:
     if len(columns) != 1:
         return None
     [units] = columns
-    others = [name for name in cells if name != units]
-    if any(map(_is_rated, others)):
+    other_columns = [name for name in cells if name != units]
+    if any(map(_is_rated, other_columns)):
         return None
     items = [item for cell in cells[units] if cell for item in cell]
-    if any(map(_is_rated, (units, *_keys_of(items)))):
+    names = [units, *_keys_of(items)]
+    if any(map(_is_rated, names)):
         return units
     return None
 
@@ -289,8 +312,8 @@ def _has_objects(column: Sequence[Any]) -> bool:
 
 
 def _is_rated(name: str) -> bool:
-    singular = name.removesuffix("s")
-    return any(matches(word, group) for word in (name, singular) for group in _RATED)
+    words = (name, name.removesuffix("s"))
+    return any(matches(word, group) for word in words for group in _RATED)
 
 
 def rows_by_item(
@@ -351,11 +374,19 @@ def by_parallel_names(
         return cells
     named = {name: column for name, column in cells.items() if name != names}
     for name in parallel:
-        named[name] = [
-            None if cell is None else dict(zip(keys or (), cell, strict=True))
-            for keys, cell in zip(lists[names], lists[name], strict=True)
-        ]
+        named[name] = _by_names(lists[names], lists[name])
     return named
+
+
+def _by_names(names: Lists, values: Lists) -> list[Any]:
+    """Return the values of each row by the row's names; `None` if the row has none."""
+    objects: list[Any] = []
+    for keys, cell in zip(names, values, strict=True):
+        if cell is None:
+            objects.append(None)
+            continue
+        objects.append(dict(zip(keys or (), cell, strict=True)))
+    return objects
 
 
 def _are_names(name: str, column: Lists) -> bool:
@@ -371,9 +402,11 @@ def _are_names(name: str, column: Lists) -> bool:
         return False
     if max(map(len, words)) > _LONGEST_NAME:
         return False
-    last_word = tokens(name)[-1:] or ("",)
-    of_criteria = matches(last_word[0].removesuffix("s"), "criterion")
-    return of_criteria or all(map(names_rater, words))
+    *_, last_word = tokens(name) or ("",)
+    singular = last_word.removesuffix("s")
+    if matches(singular, "criterion"):
+        return True
+    return all(map(names_rater, words))
 
 
 def _are_parallel(column: Lists, names: Lists) -> bool:

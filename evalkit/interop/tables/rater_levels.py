@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,43 +84,111 @@ def raw_levels(
     """Return the levels of each rater, by what the user mapped and what states that
     there is no verdict.
     """
-    mapped = {word.casefold(): meaning for word, meaning in words.items()}
-    mapped |= {fold(word): meaning for word, meaning in words.items()}
-    bounds = [*_bounds(words)]
-    # 10 and 10.0 are one number.
-    numbers = {
-        (column.casefold(), value): meaning
-        for word, meaning in words.items()
-        for column, _, text in [word.rpartition(":")]
-        if (value := number(text)) is not None
-    }
-    every = [word for column in raters.values() for word in column.counts]
+    meanings = _Meanings.of(words)
+    every_word = [word for column in raters.values() for word in column.counts]
     levels = {}
     for name, column in raters.items():
         raw = Raw(column)
         for text, count in column.counts.items():
-            key = text.strip().casefold()
-            by_text = mapped.get(key, mapped.get(fold(text)))
-            # A word that is mapped for this rater wins over the same word for all raters.
-            meaning = mapped.get(f"{name}:{text}".casefold(), by_text)
-            value = number(text) if meaning is None and numbers else None
-            if value is not None:
-                for_all = numbers.get(("", value))
-                meaning = numbers.get((name.casefold(), value), for_all)
-            if meaning is None and bounds:
-                meaning = _beyond(column.numbers.get(text), name, bounds)
-            if meaning is not None and meaning != NONE:
-                raw.mapped[text] = meaning
-            elif meaning == NONE:
+            meaning = meanings.of_level(text, name, column)
+            if meaning == NONE:
                 raw.missing[text] = MAPPED_TO_NONE
-            elif text in column.missing and not (
-                is_unclear_failure(text) and opposite_among(text, every)
-            ):
+            elif meaning is not None:
+                raw.mapped[text] = meaning
+            elif _states_nothing(text, column, every_word):
                 raw.missing[text] = column.missing[text]
             else:
                 raw.words[text] = count
         levels[name] = raw
     return levels
+
+
+def _states_nothing(text: str, column: TypedColumn, words: Iterable[str]) -> bool:
+    """Return whether a level says that there is no verdict, among the words of all raters."""
+    if text not in column.missing:
+        return False
+    # `failed` next to `passed` is a verdict.
+    is_verdict = is_unclear_failure(text) and opposite_among(text, words)
+    return not is_verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A word such as `>0.5` or `judge:>0.5` that the user mapped.
+
+    Attributes:
+        column: The column in lower case; empty for all.
+        is_lower: Whether larger numbers are beyond it.
+        number: The bound.
+        meaning: What the user mapped it to.
+    """
+
+    column: str
+    is_lower: bool
+    number: float
+    meaning: str
+
+    @classmethod
+    def of(cls, word: str, meaning: str) -> _Bound | None:
+        bound = _BOUND.fullmatch(word)
+        if bound is None:
+            return None
+        column, sign, number = bound.groups(default="")
+        return cls(column.casefold(), sign == ">", float(number), meaning)
+
+    def holds(self, value: float, name: str) -> bool:
+        """Return whether a number of a column is beyond the bound."""
+        if self.column and self.column != name.casefold():
+            return False
+        if self.is_lower:
+            return value > self.number
+        return value < self.number
+
+
+@dataclass(frozen=True, slots=True)
+class _Meanings:
+    """What the user mapped words to.
+
+    Attributes:
+        texts: The meaning of each word, which may begin with its column, as `judge:good`.
+        numbers: The meaning of each number; the column is empty for all.
+        bounds: The words for all numbers beyond one.
+    """
+
+    texts: Mapping[str, str]
+    numbers: Mapping[tuple[str, float], str]
+    bounds: Sequence[_Bound]
+
+    @classmethod
+    def of(cls, words: Mapping[str, str]) -> _Meanings:
+        texts = {word.casefold(): meaning for word, meaning in words.items()}
+        texts |= {fold(word): meaning for word, meaning in words.items()}
+        # 10 and 10.0 are one number.
+        numbers = {}
+        for word, meaning in words.items():
+            column, _, text = word.rpartition(":")
+            value = number(text)
+            if value is not None:
+                numbers[column.casefold(), value] = meaning
+        bounds = [_Bound.of(word, meaning) for word, meaning in words.items()]
+        return cls(texts, numbers, [bound for bound in bounds if bound is not None])
+
+    def of_level(self, text: str, name: str, column: TypedColumn) -> str | None:
+        """Return the meaning of a level of a rater; `None` if the user did not map it."""
+        # A word that is mapped for this rater wins over the same word for all raters.
+        for key in (f"{name}:{text}".casefold(), *_spellings(text)):
+            if key in self.texts:
+                return self.texts[key]
+        value = number(text) if self.numbers else None
+        if value is not None:
+            for key_of_number in ((name.casefold(), value), ("", value)):
+                if key_of_number in self.numbers:
+                    return self.numbers[key_of_number]
+        if not self.bounds or text not in column.numbers:
+            return None
+        value = column.numbers[text]
+        meanings = (bound.meaning for bound in self.bounds if bound.holds(value, name))
+        return next(meanings, None)
 
 
 def check_mapped(
@@ -133,50 +201,32 @@ def check_mapped(
     """
     if not words:
         return
-    levels = {text: None for column in raters.values() for text in column.counts}
-    keys = {key for text in levels for key in (text.strip().casefold(), fold(text))}
-    numbers = {value for text in levels if (value := number(text)) is not None}
+    columns = raters.values()
+    levels = list(dict.fromkeys(text for column in columns for text in column.counts))
+    spellings = {key for text in levels for key in _spellings(text)}
+    numbers = {number(text) for text in levels} - {None}
     for word in words:
-        is_level = word in levels or {word.strip().casefold(), fold(word)} & keys
+        is_level = not spellings.isdisjoint(_spellings(word))
         if is_level or word == EMPTY_CELL or number(word) in numbers:
             continue
         column, _, text = word.rpartition(":")
-        if (bound := _BOUND.fullmatch(word)) is not None:
-            column = bound[1] or ""
+        bound = _Bound.of(word, "")
+        if bound is not None:
+            column = bound.column
         elif not column:
             raise UnknownWordError(word, levels, where)
         named = [name for name in raters if name.casefold() == column.casefold()]
         if column and not named:
             raise UnknownWordError(word, levels, where)
         if bound is None:
-            check_mapped({"": raters[named[0]]}, {text: ""}, where)
+            # The text after the colon is a word of this column.
+            [name] = named[:1]
+            check_mapped({"": raters[name]}, {text: ""}, where)
 
 
-def _bounds(words: Mapping[str, str]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield the column (empty for all), the sign, the number and the meaning of words
-    such as `>0.5`.
-    """
-    for word, meaning in words.items():
-        bound = _BOUND.fullmatch(word)
-        if bound is not None:
-            column, sign, number = bound.groups()
-            yield column or "", sign, float(number), meaning
-
-
-def _beyond(
-    value: float | None, name: str, bounds: Iterable[tuple[str, str, float, str]]
-) -> str | None:
-    """Return the meaning of the first bound beyond which a number is."""
-    if value is None:
-        return None
-    for column, sign, bound, meaning in bounds:
-        is_beyond = value < bound
-        if sign == ">":
-            is_beyond = value > bound
-        is_about = column.casefold() in ("", name.casefold())
-        if is_about and is_beyond:
-            return meaning
-    return None
+def _spellings(text: str) -> tuple[str, str]:
+    """Return what is equal for two spellings of a word."""
+    return text.strip().casefold(), fold(text)
 
 
 def _long_texts(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:
@@ -196,7 +246,8 @@ def unread_words(space: Space, raws: Mapping[str, Raw]) -> list[tuple[str, str]]
     for name, raw in raws.items():
         values = space.values[name]
         missing = _long_texts(raw, values)
-        if sum(raw.words[text] for text in missing) <= 0.2 * raw.total:
+        count = sum(raw.words[text] for text in missing)
+        if count <= 0.2 * raw.total:
             space.missing.setdefault(name, {}).update(missing)
         else:
             missing = {}

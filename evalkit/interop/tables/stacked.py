@@ -5,9 +5,9 @@ criterion, run or order.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from evalkit.config.table_reading import TableReading
 from evalkit.core.errors import DatasetError, did_you_mean
@@ -33,6 +33,7 @@ _SHORTER: Final = 0.25
 """By which share of its range a scale may end earlier than another and count as the same."""
 
 Key = tuple[str, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,50 +74,58 @@ def stack_of(
     labels = _by_rater(labeled)
     if not judges or not labels:
         return None
-    if judges.keys() & labels.keys():
-        return None
-    kinds = set()
-    for columns in (*judges.values(), *labels.values()):
-        for name in columns:
-            column = typed[name]
-            if column.is_numeric:
-                kinds.add("number")
-            else:
-                kinds.add(column.kind)
-    if len(kinds) > 1:
+    # A rater is either a judge or an annotator.
+    shared = judges.keys() & labels.keys()
+    if shared:
         return None
     criteria = tuple(" ".join(key) for key in judged)
-    return Stack(criteria, judges, labels)
+    stack = Stack(criteria, judges, labels)
+    kinds: set[str] = set()
+    for columns in stack.raters.values():
+        kinds.update(_kind(typed[name]) for name in columns)
+    if len(kinds) > 1:
+        return None
+    return stack
+
+
+def _kind(column: TypedColumn) -> str:
+    """Return the type of a column; integers and decimal numbers are one type."""
+    if column.is_numeric:
+        return "number"
+    return column.kind
 
 
 def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of each rater in the order of criteria; nothing if a rater has
     not all of them.
     """
-    columns_by_rater: dict[str, list[str]] = {}
-    for key, names in columns.items():
-        for name in names:
-            columns_by_rater.setdefault(_rater_of(name, key), []).append(name)
-    if any(len(names) != len(columns) for names in columns_by_rater.values()):
-        # `human_tone` and `human_safety_score` are of one rater.
-        columns_by_rater = {}
+    # `human_tone` and `human_safety_score` are of one rater, but only by the second way.
+    for rater_of in (_rater_of, _rater_without_parts):
+        columns_by_rater: dict[str, list[str]] = {}
         for key, names in columns.items():
             for name in names:
-                words = _other_words(name, key)
-                rater = "_".join(part for part in words if not matches(part, "part"))
+                rater = rater_of(name, key)
                 columns_by_rater.setdefault(rater, []).append(name)
-    for names in columns_by_rater.values():
-        if len(names) != len(columns):
-            return {}
-    return {rater: tuple(names) for rater, names in columns_by_rater.items()}
+        if all(len(names) == len(columns) for names in columns_by_rater.values()):
+            return {rater: tuple(names) for rater, names in columns_by_rater.items()}
+    return {}
 
 
 def _rater_of(name: str, key: Key) -> str:
     """Return the name of a column without the words of its criterion."""
     words = _other_words(name, key)
     criterion = r"[\W_]*".join(map(re.escape, key))
-    rater = re.sub(criterion, "", name, flags=re.IGNORECASE).strip(_BETWEEN_WORDS)
-    return rater if tokens(rater) == words else "_".join(words)
+    rater = re.sub(criterion, "", name, flags=re.IGNORECASE)
+    rater = rater.strip(_BETWEEN_WORDS)
+    if tokens(rater) == words:
+        return rater
+    return "_".join(words)
+
+
+def _rater_without_parts(name: str, key: Key) -> str:
+    """Return the name of a column also without words such as `score`."""
+    words = _other_words(name, key)
+    return "_".join(part for part in words if not matches(part, "part"))
 
 
 def _other_words(name: str, key: Key) -> tuple[str, ...]:
@@ -141,14 +150,15 @@ def has_one_scale(stack: Stack, typed: Mapping[str, TypedColumn]) -> bool:
     # (criteria,) the columns of all raters.
     by_criterion = [*zip(*stack.raters.values(), strict=True)]
     if all(typed[name].is_numeric for names in by_criterion for name in names):
-        numbers = [
-            [number for name in names for number in typed[name].distinct_numbers]
-            for names in by_criterion
-        ]
-        lowest = min(map(min, numbers))
-        highest = max(map(max, numbers))
-        enough = highest - _SHORTER * (highest - lowest)
-        return all(max(levels) >= enough for levels in numbers)
+        highest_by_criterion = []
+        lowest_by_criterion = []
+        for names in by_criterion:
+            numbers = [x for name in names for x in typed[name].distinct_numbers]
+            highest_by_criterion.append(max(numbers))
+            lowest_by_criterion.append(min(numbers))
+        highest = max(highest_by_criterion)
+        allowance = _SHORTER * (highest - min(lowest_by_criterion))
+        return min(highest_by_criterion) >= highest - allowance
     words = [
         {fold(word) for name in names for word in typed[name].words}
         for names in by_criterion
@@ -166,25 +176,31 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
         has_id: Whether a column identifies rows; otherwise their numbers do.
     """
     count = len(stack.criteria)
-    rated = {name for names in stack.raters.values() for name in names}
+    rated: set[str] = set()
+    for names in stack.raters.values():
+        rated.update(names)
+    # Each row becomes `count` rows.
     cells: dict[str, list[Any]] = {
-        name: [cell for cell in column for _ in range(count)]
+        name: _repeated(column, count)
         for name, column in columns.cells.items()
         if name not in rated
     }
     if not has_id:
         # Rows are numbered from 1.
         numbers = range(1, len(columns) + 1)
-        cells[_ID] = [number for number in numbers for _ in range(count)]
+        cells[_ID] = _repeated(numbers, count)
     cells[stack.column] = [*stack.criteria] * len(columns)
     for rater, names in stack.raters.items():
         by_criterion = [columns.cells[name] for name in names]
         by_row = zip(*by_criterion, strict=True)
         cells[rater] = [cell for row in by_row for cell in row]
-    locations = []
-    for location in columns.places:
-        locations += [location] * count
+    locations = _repeated(columns.places, count)
     return Columns(cells, locations, columns.notes)
+
+
+def _repeated(values: Iterable[T], count: int) -> list[T]:
+    """Return each value `count` times, one after the other."""
+    return [value for value in values for _ in range(count)]
 
 
 def stacked_again(
@@ -208,13 +224,14 @@ def stacked_again(
         if len(missing) == len(names) and rater not in labels:
             continue
         if missing:
-            problem = f"has no column '{missing[0]}', which the reading uses"
-            remedy = did_you_mean(missing[0], list(columns.cells))
+            first = missing[0]
+            problem = f"has no column '{first}', which the reading uses"
+            remedy = did_you_mean(first, list(columns.cells))
             raise DatasetError(problem, where=where, remedy=remedy)
         raters[rater] = names
-    roles = {
+    roles = [
         column.role for name, column in reading.columns.items() if name in columns.cells
-    }
-    has_id = not {"id", "prompt"}.isdisjoint(roles)
+    ]
+    has_id = "id" in roles or "prompt" in roles
     stack = Stack(reading.criteria, {}, raters, reading.stacked_by)
     return stacked(columns, stack, has_id=has_id)

@@ -29,8 +29,9 @@ def turned(rows: Rows) -> Rows | None:
         return None
     if len(names) <= 2 * len(rows):
         return None
-    head, *cases = names
-    cases = [name for name in cases if not _is_about_raters(name, rows, cases)]
+    # The first column names the raters.
+    head, *columns = names
+    cases = [name for name in columns if not _is_about_raters(name, rows, columns)]
     raters = [row.get(head) for _, row in rows]
     if not _are_raters(head, raters, cases):
         return None
@@ -43,8 +44,9 @@ def turned(rows: Rows) -> Rows | None:
         return None
     cases_as_rows = []
     for name in cases:
-        verdicts = {row[head]: row.get(name) for _, row in rows}
-        case = {_CASE: name, **verdicts}
+        case: dict[str, Any] = {_CASE: name}
+        for _, row in rows:
+            case[row[head]] = row.get(name)
         cases_as_rows.append((f"{location} column {name}", case))
     return cases_as_rows
 

@@ -52,8 +52,11 @@ def _are_votes(lists: Sequence[list[str]], mark: str) -> bool:
         return False
     if not 1 < size <= _MOST_VOTES:
         return False
+    # (rows,) the votes of each.
     folded = [[fold(part) for part in parts] for parts in lists]
-    words = {word for parts in folded for word in parts}
+    words = set()
+    for votes in folded:
+        words.update(votes)
     if not 1 < len(words) <= _MOST_WORDS:
         return False
     if max(map(len, words)) > _LONGEST_WORD:

@@ -92,17 +92,21 @@ def compare_slices(
     # row -> number of its cluster
     cluster_of_row = cluster[outcomes.case]
     clusters, of_row = np.unique(cluster_of_row, return_inverse=True)
+    # (slices,) each
     enough, units = _enough(outcomes, rows, of_row)
     count = members.shape[1]
-    none = FamilyTest(enough, units, np.zeros(count), np.ones(count), np.inf)
     tested = _hypotheses(outcomes, rows, enough)
     if not len(tested.slices):
-        return none
+        statistic = np.zeros(count)
+        p = np.ones(count)
+        return FamilyTest(enough, units, statistic, p, np.inf)
     affordable = max(FEWEST, WORK // len(outcomes.case))
     draws = min(draws, affordable)
     alone = len(clusters) == len(of_row)
-    single = alone and bool((outcomes.units == 1).all())
+    one_unit = bool((outcomes.units == 1).all())
+    single = alone and one_unit
     generator = np.random.default_rng(seed)
+    # totals: (hypotheses, draws) in blocks; variance: (hypotheses,)
     if single:
         totals, variance = _permuted(outcomes, tested, draws, generator)
     else:
@@ -184,10 +188,11 @@ def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
     strata = np.arange(outcomes.stratum.max(initial=0) + 1)
     by_label = outcomes.stratum[:, None] == strata
     slices = np.flatnonzero(enough)
+    every_label = np.ones((len(slices), len(strata)), dtype=bool)
     # of each hypothesis: its rows, its slice, and the labels that it is about
     members = [rows[slices]]
     owners = [slices]
-    about = [np.ones((len(slices), len(strata)), dtype=bool)]
+    about = [every_label]
     if outcomes.counted and len(slices):
         # shape (slices, labels)
         units_by_label = by_label * outcomes.units[:, None]

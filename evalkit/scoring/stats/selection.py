@@ -47,12 +47,10 @@ def use_as_highest(
     """
     if count <= 2:
         return decision.use
-    wider = {
-        name: as_highest(metric, count, confidence)
-        if name in DECIDES or name.startswith(LEAN)
-        else metric
-        for name, metric in metrics.items()
-    }
+    wider = dict(metrics)
+    for name, metric in metrics.items():
+        if name in DECIDES or name.startswith(LEAN):
+            wider[name] = as_highest(metric, count, confidence)
     use = decide(wider, confidence).use
     return min(use, decision.use, key=USES.index)
 
@@ -71,13 +69,18 @@ def as_highest(metric: Metric, count: int, confidence: float) -> Metric:
         count: how many were compared.
         confidence: the confidence of its interval.
     """
-    if count <= 2 or metric.value is None or metric.low is None or metric.high is None:
+    if count <= 2:
+        return metric
+    if metric.value is None or metric.low is None or metric.high is None:
         return metric
     alpha = 1 - confidence
-    plain = NormalDist().inv_cdf(1 - alpha / 2)
-    wide = NormalDist().inv_cdf(1 - alpha / count)
-    low = _moved(metric.value, metric.low, wide / plain)
-    high = _moved(metric.value, metric.high, wide / plain)
+    normal = NormalDist()
+    # Half the length of each interval, in standard errors.
+    plain = normal.inv_cdf(1 - alpha / 2)
+    wide = normal.inv_cdf(1 - alpha / count)
+    factor = wide / plain
+    low = _moved(metric.value, metric.low, factor)
+    high = _moved(metric.value, metric.high, factor)
     return replace(metric, low=round_metric(low), high=round_metric(high))
 
 
@@ -85,7 +88,10 @@ def _moved(value: float, end: float, factor: float) -> float:
     """Return an end of an interval that is `factor` times as far from the value."""
     if abs(value) >= 1:
         # Fisher's scale has no such value.
-        return max(-1.0, min(1.0, value + factor * (end - value)))
+        moved = value + factor * (end - value)
+        return max(-1.0, min(1.0, moved))
     if abs(end) >= 1:
         return end
-    return tanh(atanh(value) + factor * (atanh(end) - atanh(value)))
+    center = atanh(value)
+    distance = atanh(end) - center
+    return tanh(center + factor * distance)

@@ -21,6 +21,7 @@ from evalkit.scoring.columns import (
     REASONS,
     SPLIT,
     ClassColumns,
+    ScoreColumns,
     VerdictColumns,
 )
 from evalkit.scoring.judgments import ABSTAINED
@@ -189,10 +190,39 @@ def verdict_objects(
         judge_verdicts: the verdicts of each judge of a panel, by the judge's name.
         cascade: what decides each pair, if the judges are a cascade.
     """
+    ids = [case.id for case in cases]
+    pair_fields = _pair_fields(ids, rule, verdicts, judge_verdicts)
+    pair_fields |= _deciders(cascade)
+    tables: list[tuple[Ints, Fields]] = [(verdicts.pairs.case, pair_fields)]
+    contents: list[Column] = []
+    if verdicts.scores is not None:
+        responses = verdicts.scores
+        score_fields, score_contents = _score_fields(
+            ids, rule, responses, verdicts, judge_verdicts
+        )
+        if items:
+            score_fields["items"] = _items(items)
+        # Without pairs and items, a verdict depends on these columns only.
+        elif not len(verdicts.pairs):
+            contents = score_contents
+        # Responses come first.
+        tables.insert(0, (responses.case, score_fields))
+    by_judge = {
+        name: verdict_objects(cases, rule, (), columns, {})
+        for name, columns in judge_verdicts.items()
+    }
+    return Verdicts(verdicts.judge, tables, by_judge, contents)
+
+
+def _pair_fields(
+    ids: Sequence[str],
+    rule: str,
+    verdicts: VerdictColumns,
+    judge_verdicts: Mapping[str, VerdictColumns],
+) -> dict[str, Read]:
+    """Return the fields of the verdict of each pair; the arguments are of `verdict_objects`."""
     pairs = verdicts.pairs
     passes = verdicts.passes
-    scored = verdicts.scores
-    ids = [case.id for case in cases]
     judge_winners = {
         name: _winner(columns.winner) for name, columns in judge_verdicts.items()
     }
@@ -204,59 +234,64 @@ def verdict_objects(
         "confidence": _number(verdicts.confidence),
         "label": _winner(pairs.label),
         **_votes(judge_winners),
-        **_deciders(cascade),
     }
-    if passes is not None:
-        judgments = verdicts.judgments
-        pair_rule = "mean" if judge_verdicts else rule
-        # judgment -> its pair
-        unit = pairs.rows(judgments)
-        criteria = by_criterion(judgments, unit, len(pairs), pair_rule)
-        single_pass = passes.read.sum(axis=1) == 1
-        alone = passes.both & verdicts.present & single_pass
-        fields |= {
-            "criteria": _criteria_reader(judgments.names, criteria),
-            "orders": _orders_reader(passes.winner, passes.third, verdicts.withheld),
-            "incomplete": lambda units: alone[units].tolist(),
-        }
-    tables: list[tuple[Ints, Fields]] = [(pairs.case, fields)]
-    contents: list[Column] = []
-    if scored is not None:
-        judgments = verdicts.ranks or verdicts.judgments
-        # judgment -> its response
-        unit = scored.offset[judgments.case] + judgments.i
-        averaged = judge_verdicts or verdicts.ranks
-        score_rule = "mean" if averaged else rule
-        criteria = by_criterion(judgments, unit, len(scored.case), score_rule)
-        is_missing = np.isnan(scored.score)
-        reasons = np.where(is_missing, MISSING, JUDGED)
-        votes = {
-            name: columns.scores.score
-            for name, columns in judge_verdicts.items()
-            if columns.scores is not None
-        }
-        judge_scores = {name: _number(score) for name, score in votes.items()}
-        fields = {
-            **_unit_fields(ids, scored.case, scored.index),
-            "score": _number(scored.score),
-            "reason": _reason(reasons),
-            "confidence": _number(scored.confidence),
-            "label": _number(scored.grade),
-            "criteria": _criteria_reader(judgments.names, criteria),
-            **_votes(judge_scores),
-        }
-        # Without pairs and items, a verdict depends on these columns.
-        if not len(pairs) and not items:
-            contents += [scored.index, scored.score, scored.confidence, scored.grade]
-            contents += [*criteria, *votes.values()]
-        if items:
-            fields["items"] = _items(items)
-        tables.insert(0, (scored.case, fields))
-    by_judge = {
-        name: verdict_objects(cases, rule, (), columns, {})
+    # Without passes, winners are implied by scores.
+    if passes is None:
+        return fields
+    judgments = verdicts.judgments
+    # (judgments,) the pair of each.
+    unit = pairs.rows(judgments)
+    pair_rule = "mean" if judge_verdicts else rule
+    criteria = by_criterion(judgments, unit, len(pairs), pair_rule)
+    single_pass = passes.read.sum(axis=1) == 1
+    # (pairs,) which have a verdict of one order only.
+    alone = passes.both & verdicts.present & single_pass
+    fields["criteria"] = _criteria_reader(judgments.names, criteria)
+    fields["orders"] = _orders_reader(passes.winner, passes.third, verdicts.withheld)
+    fields["incomplete"] = lambda units: alone[units].tolist()
+    return fields
+
+
+def _score_fields(
+    ids: Sequence[str],
+    rule: str,
+    responses: ScoreColumns,
+    verdicts: VerdictColumns,
+    judge_verdicts: Mapping[str, VerdictColumns],
+) -> tuple[dict[str, Read], list[Column]]:
+    """Return the fields of the verdict of each response, and the columns that they depend on."""
+    judgments = verdicts.ranks or verdicts.judgments
+    # (judgments,) the response of each.
+    unit = responses.offset[judgments.case] + judgments.i
+    averaged = judge_verdicts or verdicts.ranks
+    score_rule = "mean" if averaged else rule
+    criteria = by_criterion(judgments, unit, len(responses.case), score_rule)
+    is_missing = np.isnan(responses.score)
+    reasons = np.where(is_missing, MISSING, JUDGED)
+    votes = {
+        name: columns.scores.score
         for name, columns in judge_verdicts.items()
+        if columns.scores is not None
     }
-    return Verdicts(verdicts.judge, tables, by_judge, contents)
+    judge_scores = {name: _number(score) for name, score in votes.items()}
+    fields = {
+        **_unit_fields(ids, responses.case, responses.index),
+        "score": _number(responses.score),
+        "reason": _reason(reasons),
+        "confidence": _number(responses.confidence),
+        "label": _number(responses.grade),
+        "criteria": _criteria_reader(judgments.names, criteria),
+        **_votes(judge_scores),
+    }
+    contents: list[Column] = [
+        responses.index,
+        responses.score,
+        responses.confidence,
+        responses.grade,
+        *criteria,
+        *votes.values(),
+    ]
+    return fields, contents
 
 
 def class_verdict_objects(
@@ -301,7 +336,8 @@ def class_verdict_objects(
         }
     contents = [columns.index, reasons, stated, columns.labels, chosen]
     contents += columns.votes.values()
-    contents += [] if cascade is None else [cascade.decider]
+    if cascade is not None:
+        contents.append(cascade.decider)
     table = (columns.case, fields)
     return Verdicts(columns.judge, [table], by_judge, contents)
 
