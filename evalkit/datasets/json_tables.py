@@ -174,10 +174,13 @@ def _rows_within(value: Json, path: str) -> list[JsonObject] | None:
     if not keys:
         # One list of objects, next to objects and single values about them.
         keys = [key for key in value if _is_rows(value[key])]
-        # An empty list has no rows.
-        lists = sum(isinstance(part, list) and bool(part) for part in value.values())
-        if lists != 1 or not keys or keys[0] not in _ONLY_KEYS:
+        # An empty list has no rows, and one object next to many describes them all.
+        lists = [key for key, part in value.items() if isinstance(part, list) and part]
+        if len(lists) > 1:
+            lists = [key for key in lists if len(value[key]) > 1]
+        if len(lists) != 1 or lists[0] not in keys or lists[0] not in _ONLY_KEYS:
             return None
+        keys = lists
     rows = value[keys[0]]
     if all({"row", "row_idx"} <= row.keys() for row in rows):  # a page of a hub
         return [row["row"] for row in rows if isinstance(row["row"], dict)]

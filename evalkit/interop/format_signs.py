@@ -92,6 +92,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "lm_eval": _keys("filtered_resps"),
     "lmarena": _keys("conversation_a"),
     "mlflow_traces": _keys("info", "assessments"),
+    "oasst": _keys("message_tree_id", "message_id"),
     "openai_batch": _keys("custom_id"),
     "openai_evals": _keys("datasource_item", "spec", "event_id"),
     "opik": _keys("feedback_scores", "feedbackScores", "score_results"),
@@ -101,7 +102,9 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "prodigy": _keys("_task_hash", "_input_hash", "accept"),
     "published_pairs": _keys(
         *("human_ref_A", "answer_0", "summaries", "num_correct"),
+        "better_response_id",
     ),
+    "prm800k": _keys("labeler", "is_quality_control_question"),
     "promptfoo": _keys("results", "gradingResult"),
     "pydantic_evals": _keys("cases"),
     "qlora": _keys("review_id"),

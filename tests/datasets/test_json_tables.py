@@ -51,6 +51,7 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
         (json.dumps({"docs": ROWS, "total": 3}), ROWS[0]),
         (json.dumps({"request_states": ROWS, "spec": {"m": 1}, "annotators": []}), ROWS[0]),
+        (json.dumps({"request_states": ROWS, "spec": {}, "annotators": [{"x": 1}]}), ROWS[0]),
         (json.dumps({"means": {"x": 1}, "run_data": ROWS, "judge": "gpt"}), ROWS[0]),
         (json.dumps({"run": {"id": 1}, "output": {"cases": ROWS}}), ROWS[0]),
         (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),

@@ -408,6 +408,67 @@ OF_PEOPLE: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         ],
         "AB",
     ),
+    "better and safer": (
+        "published_pairs",
+        [
+            {"prompt": f"q{i}", "response_0": "x", "response_1": "y"}
+            | {"better_response_id": i % 2, "safer_response_id": 1 - i % 2}
+            | {"is_response_0_safe": True, "response_0_severity_level": 0}
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "ranks of replies": (
+        "oasst",
+        [
+            {"message_id": f"{i}{reply}", "parent_id": f"{i}" if reply else None}
+            | {"message_tree_id": f"{i}", "text": f"{reply} of {i}"}
+            | {"role": "assistant" if reply else "prompter"}
+            | {"rank": {"x": 0, "y": 1}.get(reply), "labels": {"name": ["spam"], "value": [0.0]}}
+            for i in range(N)
+            for reply in ("", "x", "y", "z")
+        ],
+        "AB",
+    ),
+    "trees of replies": (
+        "oasst",
+        [
+            {"message_tree_id": f"{i}", "tree_state": "ready_for_export"}
+            | {
+                "prompt": {"message_id": f"{i}", "text": f"q{i}", "role": "prompter"}
+                | {
+                    "replies": [
+                        {"message_id": f"{i}{rank}", "text": "x", "role": "assistant", "rank": rank}
+                        | {
+                            "replies": [
+                                {"message_id": f"{i}{rank}n", "role": "prompter", "text": "n"}
+                            ]
+                        }
+                        for rank in (0, 1)
+                    ]
+                }
+            }
+            for i in range(N)
+        ],
+        "AB",
+    ),
+    "ratings of steps": (
+        "prm800k",
+        [
+            {"labeler": "anna", "question": {"problem": f"q{i}", "ground_truth_answer": "4"}}
+            | {
+                "label": {
+                    "finish_reason": "solution",
+                    "steps": [
+                        {"completions": [{"text": "a", "rating": 1}, {"text": "b", "rating": -1}]}
+                        | {"human_completion": None, "chosen_completion": 0},
+                    ],
+                }
+            }
+            for i in range(N // 2)
+        ],
+        ((1.0,), (-1.0,)),
+    ),
     "voters": (
         "mt_bench",
         [
@@ -446,6 +507,8 @@ def test_people_without_a_judge_name_the_command_that_has_their_answers_judged(n
     if sides:
         labels = [next(iter(case.labels.values())) for case in cases]
         assert labels == [sides[i % 2] for i in range(N)]
+    if name == "better and safer":
+        assert [case.metadata["safer"] for case in cases] == ["BA"[i % 2] for i in range(N)]
     if name == "transcripts":
         assert cases[1].prompt == "\n\nHuman: q1\n\nAssistant:"
         assert [response.text for response in cases[1].responses] == ["no1", "yes1"]
@@ -757,3 +820,33 @@ def test_metrics_of_code_are_no_judges(tmp_path):
     path.write_text(json.dumps(rows), encoding="utf-8")
     found = read(path, "weave")
     assert {judgment.judge for judgment in found.judgments} == {"judge"}
+
+
+def test_a_choice_that_is_none_of_a_graders_is_missing(tmp_path):
+    events = [{"spec": {"completion_fns": ["m"], "base_eval": "joke"}}]
+    for i in range(N):
+        choice = ("Yes", "No", "__invalid__")[i % 3]
+        data = {"choice": choice, "invalid_choice": choice == "__invalid__", "score": 0.0}
+        events.append({"sample_id": f"s{i}", "event_id": i, "type": "metrics", "data": data})
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
+    found = read(path, "openai_evals")
+    assert set(found.settings["rubric"]["classes"]) == {"Yes", "No"}
+    statuses = [judgment.status for judgment in found.judgments]
+    assert statuses == [("ok", "ok", "failed")[i % 3] for i in range(N)]
+
+
+def test_equal_ranks_are_ties_and_a_single_reply_is_counted(tmp_path):
+    def message(name, parent, rank):
+        role = "prompter" if parent is None else "assistant"
+        cells = {"message_id": name, "parent_id": parent, "role": role, "rank": rank}
+        return {**cells, "message_tree_id": "t", "text": name}
+
+    rows = [message("p", None, None), message("q", None, None), message("q1", "q", 0)]
+    rows += [message(name, "p", rank) for name, rank in (("a", 0), ("b", 0), ("c", 1), ("d", None))]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    found = read(path, "oasst", Options(answers=True))
+    labels = {case.id: next(iter(case.labels.values())) for case in found.cases}
+    assert labels == {"a/b": "TIE", "c/a": "B", "b/c": "A"}
+    assert found.notes[0] == "replies without a rank, or without another ranked one: 2"

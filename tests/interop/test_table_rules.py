@@ -679,6 +679,10 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         | {"担当者判定": _as({"pass": "OK", "fail": "NG"}, LABEL)},
         "LLM判定 => 担当者判定",
     ),
+    "texts that people and models were shown": (
+        {"judge": JUDGE, "human": LABEL, "user_prompt": _as({"pass": "y", "fail": "n"}, LABEL)}
+        | {"retrieved_contexts": [["x", "y"]] * ROWS}
+    ),
     "initials of reviewers": (
         {"bot_grader": _as({"pass": "Solved", "fail": "Escalated"}, JUDGE)}
         | {"qa_outcome": _as({"pass": "Solved", "fail": "Escalated"}, LABEL)}
@@ -829,6 +833,16 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
             for m, rater in enumerate(("llm", "human"))
         },
         "has verdicts by criterion (tone, overall)",
+    ),
+    "labels that name no winner": (
+        {
+            "response_a": [f"x{i}" for i in range(ROWS)],
+            "response_b": [f"y{i}" for i in range(ROWS)],
+            "judge": [f"I compare. Final verdict: [[{'ABC'[i % 3]}]]" for i in range(ROWS)],
+            "gold_subject": [("math", "law", "code")[i % 3] for i in range(ROWS)],
+            "gold_topic": [("sums", "tort", "loops")[i % 3] for i in range(ROWS)],
+        },
+        "each row has two responses, and 'gold_subject' ('math'), 'gold_topic' ('sums') name",
     ),
     "criteria on two scales": (
         {
@@ -1155,6 +1169,7 @@ def test_what_is_open_is_asked(name):
         _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert question in asked.value.what
     single = ("no column is named", "for as many cases", "not one verdict", "which is code")
+    single += ("two responses, and",)
     assert len(asked.value.answers) > 1 or any(part in question for part in single)
 
 

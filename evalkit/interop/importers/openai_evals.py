@@ -28,6 +28,8 @@ _ITEM: Final = "datasource_item"
 _SUFFIX: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{20,}$")
 _GRADED: Final = "metrics"
 _ANSWERED: Final = "sampling"
+_INVALID: Final = "__invalid__"
+"""The choice of a grader whose answer has none of the choices."""
 
 
 def _sniff(start: Peek) -> bool:
@@ -143,12 +145,15 @@ def _assess_events(events: Sequence[Json], judge: str) -> Iterator[Assessment]:
     for event in events:
         data = event["data"]
         if event.get("type") == _GRADED and ("choice" in data or "score" in data):
+            choice = data.get("choice", data.get("score"))
+            is_invalid = choice == _INVALID or data.get("invalid_choice") is True
             yield assessment(
                 judge,
                 judge,
                 JUDGE,
-                data.get("choice", data.get("score")),
+                None if is_invalid else choice,
                 reason=data.get("sampled"),
+                failure="the answer has none of the choices" if is_invalid else "",
             )
             for name, value in data.items():
                 if is_persons(name):

@@ -1,5 +1,5 @@
 """Import people's choices between two responses as data sets publish them: Stanford Human
-Preferences, WebGPT comparisons, comparisons of summaries, and RewardBench 2.
+Preferences, WebGPT comparisons, comparisons of summaries, RewardBench 2 and PKU-SafeRLHF.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ _CHOICES: Final[Mapping[float | None, str]] = {0: "A", 1: "B"}
 
 @frozen
 class _Pair:
-    """Two responses to a prompt, and which people prefer: A, B or TIE; `None` if it is unknown."""
+    """Two responses to a prompt, and which people prefer: A, B or TIE; `None` if it is unknown.
+
+    `safer` is the response that people call safer, if the data set asks that, too.
+    """
 
     prompt: Any
     responses: tuple[Any, Any]
     winner: str | None
     id: Any = None
+    safer: str | None = None
 
 
 @frozen
@@ -90,6 +94,13 @@ def _reward_bench_2(row: Json) -> Iterator[_Pair]:
             yield _Pair(row.get("prompt"), (right, wrong), "A", pair_id)
 
 
+def _safe_rlhf(row: Json) -> Iterator[_Pair]:
+    responses = (row["response_0"], row["response_1"])
+    winner = _CHOICES.get(number(row["better_response_id"]))
+    safer = _CHOICES.get(number(row["safer_response_id"]))
+    yield _Pair(row.get("prompt"), responses, winner, safer=safer)
+
+
 _DATA_SETS: Final = (
     _DataSet(
         frozenset({"human_ref_A", "human_ref_B", "labels"}),
@@ -121,6 +132,28 @@ _DATA_SETS: Final = (
             }
         ),
         _reward_bench_2,
+    ),
+    _DataSet(
+        frozenset(
+            {
+                *("prompt", "response_0", "response_1"),
+                *("better_response_id", "safer_response_id"),
+            }
+        ),
+        frozenset(
+            {
+                "prompt_source",
+                *(
+                    f"{start}response_{side}{end}"
+                    for side in (0, 1)
+                    for start, end in (
+                        *(("", "_source"), ("is_", "_safe"), ("", "_sha256")),
+                        *(("", "_severity_level"), ("", "_harm_category")),
+                    )
+                ),
+            }
+        ),
+        _safe_rlhf,
     ),
 )
 
@@ -170,12 +203,14 @@ def _unit(pair: _Pair, index: int) -> Assessed:
         "response_a": text(first),
         "response_b": text(second),
     }
+    if pair.safer is not None:
+        cells["metadata"] = {"safer": pair.safer}
     return Assessed(cells, (assessment(_CRITERION, _PEOPLE, PERSON, pair.winner),))
 
 
 IMPORTER: Final = Importer(
     "published_pairs",
-    "SHP, WebGPT, comparisons of summaries and RewardBench 2: people's choices of two",
+    "SHP, WebGPT, summaries, RewardBench 2, PKU-SafeRLHF: people's choices of two",
     _sniff,
     _read_records,
     is_log=True,

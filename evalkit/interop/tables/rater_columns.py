@@ -68,6 +68,7 @@ _FEWEST_PEOPLE: Final = 3
 _NUMBER_OF: Final = word_group("number_of")
 _MOST_CLASSES: Final = 200
 _IDENTITIES: Final = word_group("identity")
+_SHOWN_TEXTS: Final = word_group("shown_texts")
 
 
 def is_rater_name(name: str) -> bool:
@@ -108,6 +109,8 @@ def is_rater_name(name: str) -> bool:
     if is_measured(name) and not is_allowed:
         return False
     if not _NO_VERDICTS.isdisjoint(tokens(name)[-1:]):
+        return False
+    if not _SHOWN_TEXTS.isdisjoint(words[-1:]):
         return False
     if _says_who_judged(name):
         return False

@@ -21,6 +21,7 @@ from evalkit.interop.tables.rater_levels import Raw, Space, raw_levels
 from evalkit.interop.tables.score_verdicts import mixed_space, score_space
 from evalkit.interop.tables.word_questions import (
     ask_about_nothing,
+    ask_about_others,
     ask_for_unread,
     ask_for_winners,
     ask_for_words,
@@ -67,6 +68,7 @@ def verdict_space(
         # With two responses, verdicts are winners; scores and classes do not come into question.
         space = _stated(raws, judges, labels, where)
     if space is None and compared:
+        _ask_about_others(raws, judges, labels, where)
         ask_for_winners(raws, where)
     if space is None:
         space = score_space(raws, judges, labels, where)
@@ -82,6 +84,30 @@ def verdict_space(
         # What is missing by itself, and what the reading found to be missing.
         space.missing[name] = {**raw.missing, **space.missing.get(name, {})}
     return space
+
+
+def _ask_about_others(
+    raws: Mapping[str, Raw], judges: Iterable[str], labels: Iterable[str], where: str
+) -> None:
+    """Ask whether raters whose words name no winner compare the responses, if others do.
+
+    Raises:
+        OpenTableError: If a judge names winners, and another rater never does.
+    """
+    naming = {
+        name
+        for name, raw in raws.items()
+        if pair_space({name: raw}, Counter(), set(), where, compared=True) is not None
+    }
+    by_judges = [name for name in judges if name in naming]
+    others = [name for name in raws if name not in naming]
+    some_name_winners = any(not WINNERS.isdisjoint(raws[name].words) for name in others)
+    if not by_judges or not others or some_name_winners:
+        return
+    options = [option for name in by_judges for option in ("--judge", name)]
+    by_labels = [name for name in labels if name in naming] or ["NONE"]
+    options += [option for name in by_labels for option in ("--label", name)]
+    ask_about_others(others, raws, options, where)
 
 
 def _drop_sentinels(

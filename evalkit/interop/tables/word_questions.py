@@ -176,6 +176,39 @@ def ask_for_winners(raws: Mapping[str, Raw], where: str) -> NoReturn:
     )
 
 
+def ask_about_others(
+    others: Sequence[str],
+    raws: Mapping[str, Raw],
+    options: Sequence[str],
+    where: str,
+) -> NoReturn:
+    """Ask whether columns without a word for a winner compare the two responses.
+
+    Args:
+        others: The columns.
+        raws: All raters' levels, by column.
+        options: The options with which only the other columns are raters.
+        where: The table's name.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    answers = [Answer("they do not compare the responses", tuple(options))]
+    words = dict.fromkeys(word for name in others for word in raws[name].words)
+    # Two words can only be the two responses.
+    if len(words) == 2:
+        first, second = words
+        for high, low in (("A", "B"), ("B", "A")):
+            mapped = ("--map", f"{first}={high}", "--map", f"{second}={low}")
+            answers.append(Answer(f"{first}={high}, {second}={low}", mapped))
+    shown = ", ".join(
+        f"'{name}' ('{next(iter(raws[name].words))[:40]}')" for name in others
+    )
+    verb = "names" if len(others) == 1 else "name"
+    problem = f"each row has two responses, and {shown} {verb} no winner"
+    raise OpenTableError(problem, where, answers)
+
+
 def ask_for_pair_words(
     unread: Sequence[tuple[str, str]], raws: Mapping[str, Raw], where: str
 ) -> NoReturn:
