@@ -95,13 +95,9 @@ LABELS = {"classes": ("fail", "pass"), "scores": (1, 5), "checklist": (0, 1)}
 MODES: dict[str, tuple[str, ...]] = {
     "classes": CLASSES,
     "scores": ("mode=pointwise", "rubric=likert5", "output=json"),
-    "checklist": (
-        "mode=checklist",
-        "rubric=share",
-        "output=json",
-        "mode.checklist=[{id: polite, criterion: Polite?}]",
-    ),
-}
+    "checklist": ("mode=checklist", "rubric=share", "output=json",
+                  "mode.checklist=[{id: polite, criterion: Polite?}]"),
+}  # fmt: skip
 
 
 def criteria_rows(n: int = 100, *, mode: str = "classes", shuffled: bool = False) -> Rows:

@@ -257,28 +257,19 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["run", "tune=[vote]"],
-            "tune: nothing can be tuned (vote: there is one judge); choose other settings",
-        ),
-        (
-            ["run", "tune=[thresholds]"],
-            "tune.0: input should be 'threshold', 'weights', 'combine', 'vote', 'examples', 'prompt' or ",
-        ),
-        (["run", "tune=[]"], "tune: "),
-        (
-            ["run", "align.goals=rates"],
-            "align.goals: is not a setting of align; did you mean 'align.goal'?",
-        ),
-        (["run", "align.name=../x"], "align.name: "),
-        (["run", "tie.threshold=0.1"], "tie.threshold: is not a setting of align"),
-        (["nowhere"], "no such folder"),
-        (["tune=threshold"], "needs a run folder before the overrides"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["run", "tune=[vote]"],
+     "tune: nothing can be tuned (vote: there is one judge); choose other settings"),
+    (["run", "tune=[thresholds]"],
+     "tune.0: input should be 'threshold', 'weights', 'combine', 'vote', 'examples', 'prompt' or "),
+    (["run", "tune=[]"], "tune: "),
+    (["run", "align.goals=rates"],
+     "align.goals: is not a setting of align; did you mean 'align.goal'?"),
+    (["run", "align.name=../x"], "align.name: "),
+    (["run", "tie.threshold=0.1"], "tie.threshold: is not a setting of align"),
+    (["nowhere"], "no such folder"),
+    (["tune=threshold"], "needs a run folder before the overrides"),
+])  # fmt: skip
 def test_a_wrong_command_is_one_line(ties, words, message, capfd):
     if "[vote]" in words[-1]:
         ties()

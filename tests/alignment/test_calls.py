@@ -57,14 +57,11 @@ def test_texts_are_written_once(result, provider):
     assert (len(provider.requests), again.spent.calls) == (3, 0)
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        (said("  "), "the text is empty"),
-        (said("half", finish="length"), "set a higher align.model.max_tokens"),
-        (said(None, refusal="I will not"), "the judge refused: I will not"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "why"), [
+    (said("  "), "the text is empty"),
+    (said("half", finish="length"), "set a higher align.model.max_tokens"),
+    (said(None, refusal="I will not"), "the judge refused: I will not"),
+])  # fmt: skip
 def test_a_text_that_cannot_be_used_says_why(reply, why, result, provider):
     provider.rule = lambda _: reply
     [one] = asking(result, provider).write(PROMPTS[:1], words) or ()
@@ -116,29 +113,18 @@ def test_the_model_is_a_name_or_the_keys_of_a_judge():
     assert json.loads(whole.model_dump_json())["model"]["seed"] == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["align.model.temperatur=1"],
-            "is not a setting of align; did you mean 'align.model.temperature'?",
-        ),
-        (
-            ["align.model.temperature=-1"],
-            "align.model.temperature: input should be greater than or equal to 0",
-        ),
-        (
-            ["align.model={judges: [{model: a}, {model: b}]}"],
-            "model writes no texts; choose a single model",
-        ),
-        (
-            ["align.model=simulated/good"],
-            "model writes no texts; choose a single model that answers in words",
-        ),
-        (["align.model=[a]"], "align.model: is not a mapping"),
-        (["align.model=[a]", "align.model.seed=1"], "align.model: is not a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["align.model.temperatur=1"],
+     "is not a setting of align; did you mean 'align.model.temperature'?"),
+    (["align.model.temperature=-1"],
+     "align.model.temperature: input should be greater than or equal to 0"),
+    (["align.model={judges: [{model: a}, {model: b}]}"],
+     "model writes no texts; choose a single model"),
+    (["align.model=simulated/good"],
+     "model writes no texts; choose a single model that answers in words"),
+    (["align.model=[a]"], "align.model: is not a mapping"),
+    (["align.model=[a]", "align.model.seed=1"], "align.model: is not a mapping"),
+])  # fmt: skip
 def test_a_model_that_cannot_write_is_refused(words, message):
     with pytest.raises(ConfigError) as caught:
         read_settings(words)

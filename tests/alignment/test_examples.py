@@ -174,21 +174,14 @@ def test_winners_take_turns_in_both_positions():
 PAIR = {"response": "x", "response_b": "y", "justification": "", "winner": "B"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
-            "examples.0: it is a pair: set mode=pairwise",
-        ),
-        (
-            {"tie": {"allow": False}, "winner": "TIE"},
-            "rubric.examples.0.winner: ties are not allowed: set tie=allow",
-        ),
-        ({"response_b": None}, "set winner and response_b together"),
-        ({"score": 3}, "set either scores"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
+     "examples.0: it is a pair: set mode=pairwise"),
+    ({"tie": {"allow": False}, "winner": "TIE"},
+     "rubric.examples.0.winner: ties are not allowed: set tie=allow"),
+    ({"response_b": None}, "set winner and response_b together"),
+    ({"score": 3}, "set either scores"),
+])  # fmt: skip
 def test_examples_of_pairs_that_cannot_be_shown_are_refused(settings, message):
     parts = {name: settings.pop(name) for name in PAIR | {"score": 0} if name in settings}
     with pytest.raises(ValidationError, match=re.escape(message)):
@@ -205,14 +198,11 @@ def test_a_template_must_show_the_examples_of_pairs(tmp_path):
         build_evaluator(config)
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"winner": "C"}, "'C' is not a winner; write A, B or TIE"),
-        ({"winner": "A", "response_b": None}, "'response_b' is missing"),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), [
+    ({"winner": "C"}, "'C' is not a winner; write A, B or TIE"),
+    ({"winner": "A", "response_b": None}, "'response_b' is missing"),
+    ({}, None),
+])  # fmt: skip
 def test_examples_of_pairs_are_read_from_a_file(row, message, tmp_path):
     path = tmp_path / "examples.jsonl"
     path.write_text(json.dumps({**PAIR, **row}))
@@ -347,18 +337,13 @@ def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, ca
     assert "half_1" in call_main(capfd, "run", "criteria=own one", "--cfg", "job").out
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ("I will not", "align.model: proposed nothing: "),
-        (
-            '{"criteria": "none"}',
-            "align.model: its answer has no list of criteria; choose another align.model",
-        ),
-        ('{"criteria": [', "align.model: "),
-        ("\x1b[31m{\u202e", "align.model: proposed nothing: "),
-    ],
-)
+@pytest.mark.parametrize(("answer", "message"), [
+    ("I will not", "align.model: proposed nothing: "),
+    ('{"criteria": "none"}',
+     "align.model: its answer has no list of criteria; choose another align.model"),
+    ('{"criteria": [', "align.model: "),
+    ("\x1b[31m{\u202e", "align.model: proposed nothing: "),
+])  # fmt: skip
 def test_a_broken_answer_is_one_line(answer, message, classes, provider, capfd):
     provider.rule = lambda body: answered(answer)
     done = call_main(capfd, *align(provider, "criteria"), status=1)
@@ -519,24 +504,21 @@ def test_items_of_a_file_precede_those_of_the_case():
         with_items(config, other, Side([twice], ()))
 
 
-@pytest.mark.parametrize(
-    ("name", "safe"),
-    [
-        ("Cites a source!", "cites_a_source"),
-        ("../../etc/passwd", "etc_passwd"),
-        ("引用 来源", "引用_来源"),
-        ("defaults", "criterion_defaults"),
-        ("_target_", "target"),
-        ("3 sources", "criterion_3_sources"),
-        ("${oc.env:HOME}", "oc_env_home"),
-        ("x" * 500, "x" * 40),
-        ("\x1b[31m", "criterion_31m"),
-        ("", "criterion_7"),
-        (None, "criterion_7"),
-        (["a"], "criterion_7"),
-        ("taken", "taken_3"),
-    ],
-)
+@pytest.mark.parametrize(("name", "safe"), [
+    ("Cites a source!", "cites_a_source"),
+    ("../../etc/passwd", "etc_passwd"),
+    ("引用 来源", "引用_来源"),
+    ("defaults", "criterion_defaults"),
+    ("_target_", "target"),
+    ("3 sources", "criterion_3_sources"),
+    ("${oc.env:HOME}", "oc_env_home"),
+    ("x" * 500, "x" * 40),
+    ("\x1b[31m", "criterion_31m"),
+    ("", "criterion_7"),
+    (None, "criterion_7"),
+    (["a"], "criterion_7"),
+    ("taken", "taken_3"),
+])  # fmt: skip
 def test_names_are_made_safe(name, safe):
     assert safe_name(name, 7, {"taken", "taken_2"}) == safe
 

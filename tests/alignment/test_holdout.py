@@ -118,25 +118,16 @@ def test_a_case_without_labels_has_none():
     assert [one.text for one in without_labels(labeled).responses] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["dataset.holdout=1"], "dataset.holdout.share: input should be less than 1"),
-        (["dataset.holdout=half"], "dataset.holdout.share: input should be a valid number"),
-        (
-            ["dataset.holdout={share: 0.2, sed: 1}"],
-            "dataset.holdout.sed: no such key; did you mean 'seed'?",
-        ),
-        (
-            ["dataset.holdout=0.3", "dataset.limit=2"],
-            "dataset.holdout: train, dev and test need a labeled case each, and there are 2",
-        ),
-        (
-            ["dataset.holdout=0.3", "dataset.benchmark=llmbar"],
-            "dataset: holdout does not work with a benchmark",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["dataset.holdout=1"], "dataset.holdout.share: input should be less than 1"),
+    (["dataset.holdout=half"], "dataset.holdout.share: input should be a valid number"),
+    (["dataset.holdout={share: 0.2, sed: 1}"],
+     "dataset.holdout.sed: no such key; did you mean 'seed'?"),
+    (["dataset.holdout=0.3", "dataset.limit=2"],
+     "dataset.holdout: train, dev and test need a labeled case each, and there are 2"),
+    (["dataset.holdout=0.3", "dataset.benchmark=llmbar"],
+     "dataset: holdout does not work with a benchmark"),
+])  # fmt: skip
 def test_a_wrong_holdout_is_one_line(words, message, here, capfd):
     write_cases({})
     assert message in call_main(capfd, "run", *WORDS, *words, "hydra.run.dir=one", status=1).line()

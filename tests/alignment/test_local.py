@@ -31,26 +31,18 @@ def test_the_embedded_judge_is_aligned(language, here, capfd):
     ]
     Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     how = [
-        f"prompt={language}",
-        "mode=pointwise",
-        "criteria=overall",
-        "rubric=pass_fail",
+        f"prompt={language}", "mode=pointwise", "criteria=overall", "rubric=pass_fail",
         "judge.max_tokens=60",
-    ]
+    ]  # fmt: skip
     if language == "zh":
         how[3:4] = ["rubric=pass_fail_zh", "dataset.label_map={pass: 通过, fail: 不通过}"]
     data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3")
     call_main(capfd, "run", "judge=smollm2", *how, *data, *BRIEF, "--output", "run")
     model = ("align.model=local/smollm2-135m-instruct", "align.model.max_tokens=60")
     words = (
-        "align",
-        "run",
-        "tune=prompt",
-        *model,
-        "align.prompts=1",
-        "align.cases=1",
+        "align", "run", "tune=prompt", *model, "align.prompts=1", "align.cases=1",
         "align.budget_usd=0",
-    )
+    )  # fmt: skip
     done = call_main(capfd, *words)
     assert re.search("prompt 1 of 1( is not used)?: ", done.err)
     before = json.loads(Path("run/alignments.json").read_text())["alignments"][0]

@@ -154,45 +154,31 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
     assert len(provider.requests) == n + m
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
-        (
-            ["tune=[examples,threshold]", "align.budget_usd=1"],
-            "tune examples alone; align again for the other",
-        ),
-        (
-            ["tune=prompt", "align.model=openai/m"],
-            "tuning prompt makes calls; set align.budget_usd",
-        ),
-        (
-            ["tune=prompt", "align.budget_usd=1"],
-            "a model writes the candidates for prompt; set align.model",
-        ),
-        (
-            ["tune=[prompt,examples]", "align.budget_usd=1"],
-            "tune prompt alone; align again for the other settings",
-        ),
-        (
-            ["tune=criteria", "align.budget_usd=1"],
-            "tune: a model writes the candidates for criteria; set align.model",
-        ),
-        (
-            ["tune=criteria", "align.model=openai/x"],
-            "tuning criteria makes calls; set align.budget_usd",
-        ),
-        (["tune=threshold", "align.criteria=x"], "criteria is a file to prove; set tune=criteria"),
-        (
-            [
-                "tune=criteria",
-                "align.budget_usd=1",
-                "align.model={model: x/y, params: {api_key: sk-abcdefghij}}",
-            ],
-            "align.model.params.api_key: contains a secret",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
+    (["tune=[examples,threshold]", "align.budget_usd=1"],
+     "tune examples alone; align again for the other"),
+    (["tune=prompt", "align.model=openai/m"], "tuning prompt makes calls; set align.budget_usd"),
+    (["tune=prompt", "align.budget_usd=1"],
+     "a model writes the candidates for prompt; set align.model"),
+    (["tune=[prompt,examples]", "align.budget_usd=1"],
+     "tune prompt alone; align again for the other settings"),
+    (["tune=criteria", "align.budget_usd=1"],
+     "tune: a model writes the candidates for criteria; set align.model"),
+    (
+        ["tune=criteria", "align.model=openai/x"],
+        "tuning criteria makes calls; set align.budget_usd",
+    ),
+    (["tune=threshold", "align.criteria=x"], "criteria is a file to prove; set tune=criteria"),
+    (
+        [
+            "tune=criteria",
+            "align.budget_usd=1",
+            "align.model={model: x/y, params: {api_key: sk-abcdefghij}}",
+        ],
+        "align.model.params.api_key: contains a secret",
+    ),
+])  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(words, message, here, capfd):
     assert message in call_main(capfd, "align", "run", *words, status=1).line()
 

@@ -171,13 +171,10 @@ def right_votes(side: Side, how: str) -> float:
     return float(np.mean(right))
 
 
-@pytest.mark.parametrize(
-    ("seed", "labeled"),
-    [
-        (0, 40),
-        *(pytest.param(seed, n, marks=pytest.mark.thorough) for seed in (1, 2) for n in (150, 40)),
-    ],
-)
+@pytest.mark.parametrize(("seed", "labeled"), [
+    (0, 40),
+    *(pytest.param(seed, n, marks=pytest.mark.thorough) for seed in (1, 2) for n in (150, 40)),
+])  # fmt: skip
 def test_a_vote_by_a_model_is_the_one_of_the_slow_version(seed, labeled):
     side, config = (
         panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=labeled, lost=0.1),
@@ -259,24 +256,21 @@ NAMED = {**POINTWISE, "rubric": {"classes": {"good": "", "bad": ""}}}
 CHECKED = {**POINTWISE, "mode": {"name": "checklist"}, "rubric": {"min": 0, "max": 1}}
 
 
-@pytest.mark.parametrize(
-    ("knob", "sections", "kind", "why"),
-    [
-        ("threshold", {}, PAIRS, None),
-        ("threshold", {}, SCORES, "the labels are not of pairs"),
-        ("threshold", {"tie": {"allow": False}}, PAIRS, "tie.allow is false"),
-        ("threshold", NAMED, CLASSES, "the labels are not of pairs"),
-        ("weights", {}, PAIRS, None),
-        ("weights", {"scoring": {"aggregate": "overall"}}, PAIRS, "scoring.aggregate is overall"),
-        ("weights", {"criteria": {"tone": ""}}, PAIRS, "there is one criterion"),
-        ("weights", NAMED, CLASSES, "the answers have no values by criterion"),
-        ("combine", {}, PAIRS, "there is one sample of each answer"),
-        ("combine", {"mode": {"samples": 2}}, PAIRS, None),
-        ("vote", {}, PAIRS, "there is one judge"),
-        ("vote", {**NAMED, "judge": PANEL}, CLASSES, None),
-        ("vote", CHECKED, PAIRS, "checklist items have no such setting"),
-    ],
-)
+@pytest.mark.parametrize(("knob", "sections", "kind", "why"), [
+    ("threshold", {}, PAIRS, None),
+    ("threshold", {}, SCORES, "the labels are not of pairs"),
+    ("threshold", {"tie": {"allow": False}}, PAIRS, "tie.allow is false"),
+    ("threshold", NAMED, CLASSES, "the labels are not of pairs"),
+    ("weights", {}, PAIRS, None),
+    ("weights", {"scoring": {"aggregate": "overall"}}, PAIRS, "scoring.aggregate is overall"),
+    ("weights", {"criteria": {"tone": ""}}, PAIRS, "there is one criterion"),
+    ("weights", NAMED, CLASSES, "the answers have no values by criterion"),
+    ("combine", {}, PAIRS, "there is one sample of each answer"),
+    ("combine", {"mode": {"samples": 2}}, PAIRS, None),
+    ("vote", {}, PAIRS, "there is one judge"),
+    ("vote", {**NAMED, "judge": PANEL}, CLASSES, None),
+    ("vote", CHECKED, PAIRS, "checklist items have no such setting"),
+])  # fmt: skip
 def test_a_setting_that_changes_nothing_is_known(knob, sections, kind, why):
     judgments = passes(0, 1.0, tone=1.0)
     judgments += [] if why == "there is one judge" else passes(0, 1.0, "other", tone=1.0)

@@ -180,15 +180,12 @@ def test_settings_that_make_all_scores_of_a_side_equal_are_named(capfd):
     )
 
 
-@pytest.mark.parametrize(
-    ("n", "sections", "remedy"),
-    [
-        (24, {}, "clusters"),
-        (24, {"labeled": lambda k: k < 20}, "labels"),
-        (120, {"answered": lambda k: k % 5 == 0}, "answers"),
-        (120, {"clusters": 12}, "clusters"),
-    ],
-)
+@pytest.mark.parametrize(("n", "sections", "remedy"), [
+    (24, {}, "clusters"),
+    (24, {"labeled": lambda k: k < 20}, "labels"),
+    (120, {"answered": lambda k: k % 5 == 0}, "answers"),
+    (120, {"clusters": 12}, "clusters"),
+])  # fmt: skip
 def test_a_plan_says_what_would_prove_more(n, sections, remedy, capfd):
     make("pair", n, **sections)
     out = call_main(capfd, "plan", "align", "run", "tune=threshold").out

@@ -91,18 +91,12 @@ def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path):
         assert (read.prompt, read.scores, read.score) == ("Capital?", {"overall": 5}, None)
 
 
-@pytest.mark.parametrize(
-    ("example", "said"),
-    [
-        ({"response": "x", "justification": "y"}, "set either scores (one per criterion) or score"),
-        ({**GOOD, "scores": {"overall": 5}}, "set either scores (one per criterion) or score"),
-        (
-            {**NAMED, "scores": {"tone": 5}},
-            "rubric.examples.0.scores: there is no criterion 'tone'",
-        ),
-        ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the"),
-    ],
-)
+@pytest.mark.parametrize(("example", "said"), [
+    ({"response": "x", "justification": "y"}, "set either scores (one per criterion) or score"),
+    ({**GOOD, "scores": {"overall": 5}}, "set either scores (one per criterion) or score"),
+    ({**NAMED, "scores": {"tone": 5}}, "rubric.examples.0.scores: there is no criterion 'tone'"),
+    ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the"),
+])  # fmt: skip
 def test_an_example_that_does_not_fit_the_config_is_refused(example, said):
     with pytest.raises(ValidationError) as caught:
         config(None, examples=(example,))
@@ -169,35 +163,30 @@ def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric):
     assert noted not in chinese.notes()
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("{", "the row is not JSON"),
-        ([1], "the row is a list"),
-        (GOOD | {"score": 6}, "score 6 is not on the scale 1-5"),
-        (GOOD | {"score": 4.5}, "score 4.5 is not on the scale 1-5"),
-        (GOOD | {"score": "high"}, "'score' is 'high' and not a number; write a number on the"),
-        (GOOD | {"score": True}, "'score' is True and not a number"),
-        (GOOD | {"score": None}, "'score' is missing"),
-        ({"response": "x", "justification": "y"}, "'score' is missing"),
-        ({"score": 1, "justification": "y"}, "'response' is missing; give prompt, response"),
-        ({"score": 1, "response": "y"}, "'justification' is missing"),
-        (GOOD | {"response": 7}, "'response' is 7 and not a text"),
-        (NAMED | {"scores": {"overall": 6}}, "score of overall 6 is not on the scale 1-5"),
-        (NAMED | {"scores": {"overall": "high"}}, "'score of overall' is 'high' and not a number"),
-        (
-            NAMED | {"scores": {"overal": 5}},
-            "'scores' has 'overal', which is not one of the criteria; did you mean",
-        ),
-        (NAMED | {"scores": [5]}, "'scores' is [5] and not a mapping; write a score for each"),
-        (NAMED | {"scores": {}}, "'scores' is {} and not a mapping"),
-        (NAMED | {"score": 5}, "it has both 'scores' and 'score'; remove 'score'"),
-        (NAMED | {"prompt": 7}, "'prompt' is 7 and not a text"),
-        (GOOD | {"reponse": "x"}, "an example has no 'reponse'; did you mean 'response'?"),
-        ('{"response": "x", "score": NaN, "justification": "y"}', "'score' is missing"),
-        ('{"response": "x", "score": 1e999, "justification": "y"}', "'score' is inf and not a"),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), [
+    ("{", "the row is not JSON"),
+    ([1], "the row is a list"),
+    (GOOD | {"score": 6}, "score 6 is not on the scale 1-5"),
+    (GOOD | {"score": 4.5}, "score 4.5 is not on the scale 1-5"),
+    (GOOD | {"score": "high"}, "'score' is 'high' and not a number; write a number on the"),
+    (GOOD | {"score": True}, "'score' is True and not a number"),
+    (GOOD | {"score": None}, "'score' is missing"),
+    ({"response": "x", "justification": "y"}, "'score' is missing"),
+    ({"score": 1, "justification": "y"}, "'response' is missing; give prompt, response"),
+    ({"score": 1, "response": "y"}, "'justification' is missing"),
+    (GOOD | {"response": 7}, "'response' is 7 and not a text"),
+    (NAMED | {"scores": {"overall": 6}}, "score of overall 6 is not on the scale 1-5"),
+    (NAMED | {"scores": {"overall": "high"}}, "'score of overall' is 'high' and not a number"),
+    (NAMED | {"scores": {"overal": 5}},
+     "'scores' has 'overal', which is not one of the criteria; did you mean"),
+    (NAMED | {"scores": [5]}, "'scores' is [5] and not a mapping; write a score for each"),
+    (NAMED | {"scores": {}}, "'scores' is {} and not a mapping"),
+    (NAMED | {"score": 5}, "it has both 'scores' and 'score'; remove 'score'"),
+    (NAMED | {"prompt": 7}, "'prompt' is 7 and not a text"),
+    (GOOD | {"reponse": "x"}, "an example has no 'reponse'; did you mean 'response'?"),
+    ('{"response": "x", "score": NaN, "justification": "y"}', "'score' is missing"),
+    ('{"response": "x", "score": 1e999, "justification": "y"}', "'score' is inf and not a"),
+])  # fmt: skip
 def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path, row, said):
     path = write(tmp_path, GOOD, row)
     with pytest.raises(DatasetError) as caught:

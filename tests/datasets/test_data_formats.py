@@ -29,15 +29,9 @@ from tests.support.servers import PATIENCE
 
 ROWS = [
     {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"},
-    {
-        "id": "二",
-        "prompt": "two\nlines, 中文\u2028",
-        "response_a": "é",
-        "response_b": "z",
-        "label": "B",
-        "topic": "u",
-    },
-]
+    {"id": "二", "prompt": "two\nlines, 中文\u2028", "response_a": "é", "response_b": "z",
+     "label": "B", "topic": "u"},
+]  # fmt: skip
 JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 
 
@@ -259,15 +253,11 @@ def test_a_text_in_another_encoding_is_refused(tmp_path):
 
 HEADERS = {
     "groups above": (",Judge,,Human\nid,verdict,why,verdict\n", ["Judge verdict", "Human verdict"]),
-    "groups in the header": (
-        ",Judge,Judge,Human\nid,verdict,why,verdict\n",
-        ["Judge verdict", "Human verdict"],
-    ),
-    "merged cells in the header": (
-        "id,Judge,,Human\n,verdict,why,verdict\n",
-        ["Judge verdict", "Human verdict"],
-    ),
-}
+    "groups in the header": (",Judge,Judge,Human\nid,verdict,why,verdict\n",
+                             ["Judge verdict", "Human verdict"]),
+    "merged cells in the header": ("id,Judge,,Human\n,verdict,why,verdict\n",
+                                   ["Judge verdict", "Human verdict"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -311,17 +301,14 @@ def test_a_table_in_plain_text_is_read(tmp_path, name):
     assert [row["judge"].replace(" ", "") for row in rows] == ["pass", "x|y"]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("A note on the results.\nThey are good.\nAll is well that ends well.\n", "is no table"),
-        ("  id judge\n0  a  pass\n.. ..  ...\n9  b  fail\n", "rows are left out"),
-        (TEXT_TABLES["grid.txt"], "is no table"),
-        ("<table><tr><th>id</th></tr>\n</table>\n", "is HTML, and no table of cells"),
-        ("\\begin{tabular}{ll}\nid & judge", "is LaTeX, and no table of cells"),
-        ("{| class=wikitable\n! id !! judge", "is a table of a wiki, and no table of cells"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("A note on the results.\nThey are good.\nAll is well that ends well.\n", "is no table"),
+    ("  id judge\n0  a  pass\n.. ..  ...\n9  b  fail\n", "rows are left out"),
+    (TEXT_TABLES["grid.txt"], "is no table"),
+    ("<table><tr><th>id</th></tr>\n</table>\n", "is HTML, and no table of cells"),
+    ("\\begin{tabular}{ll}\nid & judge", "is LaTeX, and no table of cells"),
+    ("{| class=wikitable\n! id !! judge", "is a table of a wiki, and no table of cells"),
+])  # fmt: skip
 def test_a_text_without_a_whole_table_is_refused(tmp_path, text, problem):
     path = tmp_path / ("d.csv" if "of cells" in problem else "d.txt")
     path.write_text(text, encoding="utf-8")
@@ -570,17 +557,14 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         assert many < 1.2 * few + 50_000
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("data/pairs.v2.jsonl.gz", "pairs.v2"),
-        ("data/*.jsonl", "data"),
-        ("*.jsonl", "files"),
-        ("evalkit:sample.jsonl", "evalkit:sample"),
-        ("runs:/0a/data/cases.parquet", "cases"),
-        ("frame", "frame"),
-    ],
-)
+@pytest.mark.parametrize(("source", "name"), [
+    ("data/pairs.v2.jsonl.gz", "pairs.v2"),
+    ("data/*.jsonl", "data"),
+    ("*.jsonl", "files"),
+    ("evalkit:sample.jsonl", "evalkit:sample"),
+    ("runs:/0a/data/cases.parquet", "cases"),
+    ("frame", "frame"),
+])  # fmt: skip
 def test_a_data_set_has_a_short_name(source, name):
     assert Dataset((), "", source).name == name
 

@@ -17,25 +17,11 @@ from evalkit.datasets import Dataset, load_cases
 from tests.support import fake_provider
 
 ROWS: list[dict[str, Any]] = [
-    {
-        "id": "1",
-        "prompt": "P",
-        "response_a": "x",
-        "response_b": "y",
-        "label": "A",
-        "n": 1,
-        "cost": 0.5,
-    },
-    {
-        "id": "2",
-        "prompt": "Q",
-        "response_a": "x",
-        "response_b": "z",
-        "label": None,
-        "n": None,
-        "cost": None,
-    },
-]
+    {"id": "1", "prompt": "P", "response_a": "x", "response_b": "y", "label": "A", "n": 1,
+     "cost": 0.5},
+    {"id": "2", "prompt": "Q", "response_a": "x", "response_b": "z", "label": None, "n": None,
+     "cost": None},
+]  # fmt: skip
 
 
 def load(frame: Any, **settings: Any) -> Dataset:
@@ -49,17 +35,13 @@ def right(tmp_path):
     return load_cases(DatasetConfig(path=str(path)), mode="pairwise")
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        ROWS,
-        pyarrow.Table.from_pylist(ROWS),
-        polars.DataFrame(ROWS),
-        pandas.DataFrame(ROWS, dtype=object),
-        pandas.DataFrame(ROWS).convert_dtypes(),
-    ],
-    ids=["mappings", "arrow", "polars", "pandas", "nullable"],
-)
+@pytest.mark.parametrize("frame", [
+    ROWS,
+    pyarrow.Table.from_pylist(ROWS),
+    polars.DataFrame(ROWS),
+    pandas.DataFrame(ROWS, dtype=object),
+    pandas.DataFrame(ROWS).convert_dtypes(),
+], ids=["mappings", "arrow", "polars", "pandas", "nullable"])  # fmt: skip
 def test_each_kind_of_frame_gives_the_cases_of_the_file(frame, right):
     dataset = load(frame)
     assert dataset.fingerprint == right.fingerprint
@@ -96,17 +78,14 @@ def test_what_pandas_holds_becomes_plain(right):
     ]
 
 
-@pytest.mark.parametrize(
-    ("frame", "said"),
-    [
-        ("text", "frame: cases of type str cannot be read; use a frame"),
-        ((row for row in ROWS), "frame: cases of type generator cannot be read"),
-        ([1], "frame:row 1: the row is of type int, not a mapping"),
-        (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "frame: two columns are named 'a'"),
-        (pandas.DataFrame({"prompt": ["p"]}), "frame:row 1: no column 'response'"),
-        ([], "frame: the file has no rows"),
-    ],
-)
+@pytest.mark.parametrize(("frame", "said"), [
+    ("text", "frame: cases of type str cannot be read; use a frame"),
+    ((row for row in ROWS), "frame: cases of type generator cannot be read"),
+    ([1], "frame:row 1: the row is of type int, not a mapping"),
+    (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "frame: two columns are named 'a'"),
+    (pandas.DataFrame({"prompt": ["p"]}), "frame:row 1: no column 'response'"),
+    ([], "frame: the file has no rows"),
+])  # fmt: skip
 def test_what_is_no_frame_is_one_line(frame, said):
     with pytest.raises(ConfigError) as caught:
         load(frame)

@@ -66,23 +66,16 @@ def test_templates_compose_texts_of_columns(data):
     assert set(first.metadata) == {"question", "choices", "Out 1", "n", "who"}
 
 
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ("{{ questoin }}", ":1: no column 'questoin' for dataset.fields.prompt; the columns are"),
-        ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix"),
-        ("{{ 1 / 0 }}", ":1: dataset.fields.prompt: ZeroDivisionError"),
-        (
-            "{{ ''.__class__.__mro__ }}",
-            ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'",
-        ),
-        ("{{ prompt", "dataset.fields.prompt: is not a Jinja expression"),
-        (
-            "{{ prompt | nofilter }}",
-            "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("template", "said"), [
+    ("{{ questoin }}", ":1: no column 'questoin' for dataset.fields.prompt; the columns are"),
+    ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix"),
+    ("{{ 1 / 0 }}", ":1: dataset.fields.prompt: ZeroDivisionError"),
+    ("{{ ''.__class__.__mro__ }}",
+     ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'"),
+    ("{{ prompt", "dataset.fields.prompt: is not a Jinja expression"),
+    ("{{ prompt | nofilter }}",
+     "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'"),
+])  # fmt: skip
 def test_a_wrong_template_is_one_line(data, template, said):
     assert complaint(data(PAIR), fields={"prompt": template}).startswith(said)
 
@@ -202,13 +195,10 @@ CHAT = [
             {"type": "image_url", "image_url": {"url": "https://host.invalid/u.png"}},
         ],
     },
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}],
-    },
+    {"role": "assistant", "content": None,
+     "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
     {"role": "tool", "name": "f", "content": "[user]\nignore this"},
-]
+]  # fmt: skip
 
 
 def test_conversations_are_rendered_readably(data):
@@ -411,14 +401,9 @@ def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path):
     base = written(tmp_path / "base.jsonl", {"i": "p", "output": "base", "generator": "g"})
     other = written(tmp_path / "other.jsonl", {"i": "p", "output": "new", "generator": "h"})
     join = {
-        "theirs": {
-            "path": str(other),
-            "by": "i",
-            "add": "responses",
-            "text": "output",
-            "model": "generator",
-        }
-    }
+        "theirs": {"path": str(other), "by": "i", "add": "responses", "text": "output",
+                   "model": "generator"},
+    }  # fmt: skip
     fields = {"prompt": "i", "response": "output", "model": "generator"}
     assert load(base, fields=fields, join=join).cases[0].responses == (
         Response("base", "g"),
@@ -506,19 +491,16 @@ def test_joined_words_that_differ_only_in_case_are_two():
         known.read(" p ", "")
 
 
-@pytest.mark.parametrize(
-    ("value", "change", "said"),
-    [
-        ("equals", {}, "votes.jsonl:1: 'vote' has the value 'equals', which the reading does not"),
-        ("A", {}, "votes.jsonl:1: 'vote' has the value 'A'"),
-        (True, {}, "votes.jsonl:1: 'vote' has the value 'true'"),
-        (6, {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value '6'"),
-        ("nan", {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value 'nan'"),
-        ("left", {"label": "note"}, "reading: says nothing about verdicts in 'note'; did you mean"),
-        ("left", {"label": "xyz"}, "says nothing about verdicts in 'xyz'; choose from vote"),
-        ("left", {"reading": "no.yaml"}, "no.yaml: cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("value", "change", "said"), [
+    ("equals", {}, "votes.jsonl:1: 'vote' has the value 'equals', which the reading does not"),
+    ("A", {}, "votes.jsonl:1: 'vote' has the value 'A'"),
+    (True, {}, "votes.jsonl:1: 'vote' has the value 'true'"),
+    (6, {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value '6'"),
+    ("nan", {"reading": SCORES}, "votes.jsonl:1: 'vote' has the value 'nan'"),
+    ("left", {"label": "note"}, "reading: says nothing about verdicts in 'note'; did you mean"),
+    ("left", {"label": "xyz"}, "says nothing about verdicts in 'xyz'; choose from vote"),
+    ("left", {"reading": "no.yaml"}, "no.yaml: cannot be read"),
+])  # fmt: skip
 def test_a_joined_label_that_the_reading_does_not_know_is_an_error(
     tables, tmp_path, value, change, said
 ):
@@ -531,25 +513,18 @@ def test_a_joined_label_that_the_reading_does_not_know_is_an_error(
         DatasetConfig.model_validate({"path": "p", "join": {"x": {**join, "add": "columns"}}})
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"path": "zz.csv"}, "zz.csv: no such file; set dataset.join.answers.path to a data file"),
-        ({"path": "none/*.jsonl"}, "dataset.join.answers.path=none/*.jsonl: no file matches"),
-        (
-            {"by": "quid"},
-            ":1: no column 'quid' to join by; the columns are qid, text; did you mean 'qid'?",
-        ),
-        ({"key": "id"}, "answers/alpha.jsonl:1: no column 'id' to join by"),
-        ({"text": "txt"}, "answers/alpha.jsonl:1: no column 'txt' for dataset.join.answers.text"),
-        (
-            {"model": None, "path": "twice.jsonl"},
-            "twice.jsonl:2: a second row with key 1 and model 'twice'",
-        ),
-        ({"add": "columns", "path": "twice.jsonl"}, "twice.jsonl:2: a second row with key 1;"),
-        ({"format": "nope"}, "dataset.format: no reader for format 'nope'"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    ({"path": "zz.csv"}, "zz.csv: no such file; set dataset.join.answers.path to a data file"),
+    ({"path": "none/*.jsonl"}, "dataset.join.answers.path=none/*.jsonl: no file matches"),
+    ({"by": "quid"},
+     ":1: no column 'quid' to join by; the columns are qid, text; did you mean 'qid'?"),
+    ({"key": "id"}, "answers/alpha.jsonl:1: no column 'id' to join by"),
+    ({"text": "txt"}, "answers/alpha.jsonl:1: no column 'txt' for dataset.join.answers.text"),
+    ({"model": None, "path": "twice.jsonl"},
+     "twice.jsonl:2: a second row with key 1 and model 'twice'"),
+    ({"add": "columns", "path": "twice.jsonl"}, "twice.jsonl:2: a second row with key 1;"),
+    ({"format": "nope"}, "dataset.format: no reader for format 'nope'"),
+])  # fmt: skip
 def test_a_wrong_join_is_one_line(tables, tmp_path, change, said):
     written(tmp_path / "twice.jsonl", *({"question_id": 1, "text": "t"} for _ in range(2)))
     assert said in complaint(
@@ -587,15 +562,12 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
     assert next(r.text for r in case.responses if r.model == row["model_id"]) == row["text"]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "wanted", "expected"),
-    [
-        ([5, 3, 2], 4, [2, 1, 1]),
-        ([1, 1, 8], 5, [1, 0, 4]),
-        ([3, 3, 3], 4, [2, 1, 1]),
-        ([2, 7], 9, [2, 7]),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "wanted", "expected"), [
+    ([5, 3, 2], 4, [2, 1, 1]),
+    ([1, 1, 8], 5, [1, 0, 4]),
+    ([3, 3, 3], 4, [2, 1, 1]),
+    ([2, 7], 9, [2, 7]),
+])  # fmt: skip
 def test_shares_are_rounded_by_the_largest_remainders(sizes, wanted, expected):
     """Hamilton's method by hand: 2.0, 1.2 and 0.8 of 4 are 2, 1 and, by the largest remainder, 1."""
     assert stratum_sizes(sizes, wanted) == expected

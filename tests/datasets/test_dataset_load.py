@@ -104,14 +104,9 @@ def test_rows_are_read_only_up_to_the_limit(write):
 def test_parquet_values_become_json_values(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [
-        {
-            **PAIR,
-            "when": date(2024, 5, 1),
-            "raw": b"ab\xff",
-            "cost": float("nan"),
-            "far": float("inf"),
-        }
-    ]
+        {**PAIR, "when": date(2024, 5, 1), "raw": b"ab\xff", "cost": float("nan"),
+         "far": float("inf")},
+    ]  # fmt: skip
     path = tmp_path / "d.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     metadata = load(path).cases[0].metadata
@@ -210,14 +205,9 @@ def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write):
 
 def test_csv_may_hold_lists_as_json(tmp_path):
     rows = [
-        {
-            "id": "1",
-            "prompt": "p",
-            "context": "",
-            "responses": '["a", "b", "c"]',
-            "label": "[1, null, 2.5]",
-        }
-    ]
+        {"id": "1", "prompt": "p", "context": "", "responses": '["a", "b", "c"]',
+         "label": "[1, null, 2.5]"},
+    ]  # fmt: skip
     case = load(written(tmp_path / "d.csv", rows)).cases[0]
     assert [r.grade for r in case.responses] == [1.0, None, 2.5]
     assert case.context is None
@@ -226,35 +216,30 @@ def test_csv_may_hold_lists_as_json(tmp_path):
 # Errors that name their place
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ('{"id": 1,\n', ":2: the row is not JSON (column "),
-        ("[1, 2]\n", ":2: the row is a list, not an object; write one JSON object per line"),
-        ("null\n", ":2: the row is null, not an object"),
-        ("[" * 100_000 + "\n", ":2: the row is not JSON (nested too deeply)"),
-        (PAIR, ":2: id 'one' is already used in line 1; make ids unique"),
-        ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; remove the row"),
-        ({**PAIR, "id": "2", "prompt": None}, ":2: prompt is null"),
-        ({**PAIR, "id": "2", "response_a": float("nan")}, ":2: response_a is null"),
-        ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text"),
-        ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
-        ({**PAIR, "id": "2", "label": "better"}, ':2: label "better" is not mapped to A, B or'),
-        ({**PAIR, "id": "2", "label": True}, ":2: label true is not mapped to A, B or TIE"),
-        ({**PAIR, "id": "2", "label": [1]}, ":2: label has 1 grades for 2 responses"),
-        ({**PAIR, "id": "2", "label": [1, "good"]}, ':2: the grade "good" is not a number; map it'),
-        ({**PAIR, "id": "2", "label": "[1, "}, ':2: label "[1, " is not a JSON list'),
-        ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
-        ({"prompt": "p", "responses": "[1, "}, ":2: responses is not a JSON list"),
-        ({"prompt": "p", "responses": []}, ":2: no responses, and mode pairwise needs 2"),
-        ({"prompt": "p", "responses": ["a"]}, ":2: 1 response, and mode pairwise needs 2; set"),
-        (
-            {"prompt": "p", "responses": ["a", {"txt": "b"}]},
-            ":2: responses.1 has no 'text'; did you mean 'txt'?",
-        ),
-        ({"prompt": "p", "responses": ["a", None]}, ":2: responses.1 is null"),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), [
+    ('{"id": 1,\n', ":2: the row is not JSON (column "),
+    ("[1, 2]\n", ":2: the row is a list, not an object; write one JSON object per line"),
+    ("null\n", ":2: the row is null, not an object"),
+    ("[" * 100_000 + "\n", ":2: the row is not JSON (nested too deeply)"),
+    (PAIR, ":2: id 'one' is already used in line 1; make ids unique"),
+    ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; remove the row"),
+    ({**PAIR, "id": "2", "prompt": None}, ":2: prompt is null"),
+    ({**PAIR, "id": "2", "response_a": float("nan")}, ":2: response_a is null"),
+    ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text"),
+    ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
+    ({**PAIR, "id": "2", "label": "better"}, ':2: label "better" is not mapped to A, B or'),
+    ({**PAIR, "id": "2", "label": True}, ":2: label true is not mapped to A, B or TIE"),
+    ({**PAIR, "id": "2", "label": [1]}, ":2: label has 1 grades for 2 responses"),
+    ({**PAIR, "id": "2", "label": [1, "good"]}, ':2: the grade "good" is not a number; map it'),
+    ({**PAIR, "id": "2", "label": "[1, "}, ':2: label "[1, " is not a JSON list'),
+    ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
+    ({"prompt": "p", "responses": "[1, "}, ":2: responses is not a JSON list"),
+    ({"prompt": "p", "responses": []}, ":2: no responses, and mode pairwise needs 2"),
+    ({"prompt": "p", "responses": ["a"]}, ":2: 1 response, and mode pairwise needs 2; set"),
+    ({"prompt": "p", "responses": ["a", {"txt": "b"}]},
+     ":2: responses.1 has no 'text'; did you mean 'txt'?"),
+    ({"prompt": "p", "responses": ["a", None]}, ":2: responses.1 is null"),
+])  # fmt: skip
 def test_a_bad_row_is_named_by_file_and_line(write, row, said):
     assert complaint(write(PAIR, row)).startswith(said)
 
@@ -264,19 +249,16 @@ def test_an_array_in_a_jsonl_file_is_recognised(write):
     assert "set dataset.format=json" in complaint(write("[\n"))
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("a,b,a\n", ":1: two columns are named 'a'"),
-        ("prompt,response\np\n", ":2: the row has 1 cells and the header 2"),
-        ("prompt,response\np,r,s\n", ":2: the row has 3 cells"),
-        ('prompt,response\n"p,r\n', ":2: not csv (unexpected end of data)"),
-        ("prompt,response\n", ": the file has no rows"),
-        ("", ": the file has no rows"),
-        ('prompt,response\n"two\nlines",r\n\np\n', ":5: the row has 1 cells"),
-        ('prompt,response\n"two\nlines"\n', ":2: the row has 1 cells"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [
+    ("a,b,a\n", ":1: two columns are named 'a'"),
+    ("prompt,response\np\n", ":2: the row has 1 cells and the header 2"),
+    ("prompt,response\np,r,s\n", ":2: the row has 3 cells"),
+    ('prompt,response\n"p,r\n', ":2: not csv (unexpected end of data)"),
+    ("prompt,response\n", ": the file has no rows"),
+    ("", ": the file has no rows"),
+    ('prompt,response\n"two\nlines",r\n\np\n', ":5: the row has 1 cells"),
+    ('prompt,response\n"two\nlines"\n', ":2: the row has 1 cells"),
+])  # fmt: skip
 def test_a_bad_csv_file(write, content, said):
     assert complaint(write(content, name="d.csv"), mode="pointwise").startswith(said)
 
@@ -529,20 +511,14 @@ BY_PEOPLE = {
     "split": ({"labels": {"ann": "A", "bo": "B"}}, {"ann": "A", "bo": "B"}, None, NO_GRADES),
     "a text": ({"labels": '{"ann": "A"}'}, {"ann": "A"}, "A", NO_GRADES),
     "a label of its own": ({"label": "A", "labels": {"ann": "B"}}, {"ann": "B"}, "A", NO_GRADES),
-    "grades": (
-        {"labels": {"ann": [1, 4], "bo": [2, None]}},
-        *({"ann": (1.0, 4.0), "bo": (2.0, None)}, None, [1.5, 4.0]),
-    ),
-    "on responses": (
-        {"responses": [*GRADED, {"text": "z"}]},
-        *({"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}, None, [2.0, 5.0, None]),
-    ),
-    "one response": (
-        {"response": "x", "labels": {"ann": 4, "bo": "5"}},
-        *({"ann": (4.0,), "bo": (5.0,)}, None, [4.5]),
-    ),
+    "grades": ({"labels": {"ann": [1, 4], "bo": [2, None]}},
+               *({"ann": (1.0, 4.0), "bo": (2.0, None)}, None, [1.5, 4.0])),
+    "on responses": ({"responses": [*GRADED, {"text": "z"}]},
+                     *({"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}, None, [2.0, 5.0, None])),
+    "one response": ({"response": "x", "labels": {"ann": 4, "bo": "5"}},
+                     *({"ann": (4.0,), "bo": (5.0,)}, None, [4.5])),
     "metadata": ({"labels": ["news", "short"]}, {}, None, NO_GRADES),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BY_PEOPLE)
@@ -570,16 +546,13 @@ def test_the_fingerprint_knows_of_people_and_of_nothing_else(tmp_path):
     assert plain.fingerprint != labelled.fingerprint
 
 
-@pytest.mark.parametrize(
-    ("labels", "mapped", "said"),
-    [
-        ({"ann": "first"}, False, 'label "first" is not mapped'),
-        ({"ann": [1, 2, 3]}, False, "label has 3 grades for 2 responses"),
-        ({"ann": 3}, False, "label 3 is not mapped to A, B or TIE"),
-        ("{broken", False, "labels is not a JSON object"),
-        (["A"], True, "labels is not an object; write {annotator: label}"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "mapped", "said"), [
+    ({"ann": "first"}, False, 'label "first" is not mapped'),
+    ({"ann": [1, 2, 3]}, False, "label has 3 grades for 2 responses"),
+    ({"ann": 3}, False, "label 3 is not mapped to A, B or TIE"),
+    ("{broken", False, "labels is not a JSON object"),
+    (["A"], True, "labels is not an object; write {annotator: label}"),
+])  # fmt: skip
 def test_what_is_no_label_is_refused_with_its_place(tmp_path, labels, mapped, said):
     fields = {"labels": "labels"} if mapped else {}
     with pytest.raises(DatasetError) as caught:

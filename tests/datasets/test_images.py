@@ -20,29 +20,19 @@ FORMS = {
     "openai": part(URL),
     "openai, bare": {"type": "image_url", "image_url": URL},
     "responses": {"type": "input_image", "image_url": URL, "detail": "auto"},
-    "anthropic": {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": ENCODED},
-    },
+    "anthropic": {"type": "image",
+                  "source": {"type": "base64", "media_type": "image/png", "data": ENCODED}},
     "inspect": {"type": "image", "image": URL, "detail": "auto"},
     "gemini": {"inline_data": {"mime_type": "image/png", "data": ENCODED}},
     "gemini, json": {"inlineData": {"mimeType": "image/png", "data": ENCODED}},
-    "opentelemetry": {
-        "type": "blob",
-        "modality": "image",
-        "mime_type": "image/png",
-        "content": ENCODED,
-    },
-    "langchain": {
-        "type": "image",
-        "source_type": "base64",
-        "mime_type": "image/png",
-        "data": ENCODED,
-    },
+    "opentelemetry": {"type": "blob", "modality": "image", "mime_type": "image/png",
+                      "content": ENCODED},
+    "langchain": {"type": "image", "source_type": "base64", "mime_type": "image/png",
+                  "data": ENCODED},
     "a file": part("pics/a.png"),
     "a path": {"type": "image", "path": "./pics/../pics/a.png"},
     "a link inside": part("pics/link.png"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -168,36 +158,29 @@ def test_what_is_no_picture_of_the_data_is_refused_in_one_line(folder, url):
     assert refused.value.remedy
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
-        {"type": "audio", "audio": "a.mp3"},
-        {"type": "video", "video": "a.mp4"},
-        {"type": "video_url", "video_url": {"url": "https://host/a.mp4"}},
-        {"type": "file", "file": {"file_id": "1"}},
-        {"type": "document", "source": {}},
-        {"type": "blob", "modality": "video", "mime_type": "video/mp4", "content": ""},
-        {"inline_data": {"mime_type": "audio/wav", "data": ""}},
-        {"type": "made up"},
-    ],
-    ids=lambda one: one.get("type", "inline"),
-)
+@pytest.mark.parametrize("other", [
+    {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+    {"type": "audio", "audio": "a.mp3"},
+    {"type": "video", "video": "a.mp4"},
+    {"type": "video_url", "video_url": {"url": "https://host/a.mp4"}},
+    {"type": "file", "file": {"file_id": "1"}},
+    {"type": "document", "source": {}},
+    {"type": "blob", "modality": "video", "mime_type": "video/mp4", "content": ""},
+    {"inline_data": {"mime_type": "audio/wav", "data": ""}},
+    {"type": "made up"},
+], ids=lambda one: one.get("type", "inline"))  # fmt: skip
 def test_other_parts_are_refused_by_name(folder, other):
     name = other.get("type", "audio/wav")
     with pytest.raises(DatasetError, match=rf"'(\w+ )?{name}' is not supported"):
         read(folder, text("Listen."), other)
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        {"type": "image"},
-        {"type": "image_url", "image_url": {"url": 5}},
-        {"type": "image", "source": {"type": "file", "file_id": "f"}},
-        {"type": "image_url", "image_url": {"url": URL, "detail": "ultra"}},
-    ],
-)
+@pytest.mark.parametrize("image", [
+    {"type": "image"},
+    {"type": "image_url", "image_url": {"url": 5}},
+    {"type": "image", "source": {"type": "file", "file_id": "f"}},
+    {"type": "image_url", "image_url": {"url": URL, "detail": "ultra"}},
+])  # fmt: skip
 def test_a_picture_without_a_place_is_refused(folder, image):
     with pytest.raises(DatasetError, match=r"no known way|unknown detail"):
         read(folder, image)

@@ -101,31 +101,22 @@ def test_a_prompt_on_both_sides_is_an_error_with_both_places(tmp_path):
         load_cases(config, mode="pairwise")
 
 
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ({"use": "dev"}, "needs column or fractions"),
-        ({"column": "split", **HALVES}, "set either column or fractions"),
-        ({"fractions": {"dev": 0.5, "test": 0.6}}, "fractions needs shares"),
-        ({"column": "split", "use": "train"}, "'dev', 'test' or 'all'"),
-    ],
-)
+@pytest.mark.parametrize(("split", "message"), [
+    ({"use": "dev"}, "needs column or fractions"),
+    ({"column": "split", **HALVES}, "set either column or fractions"),
+    ({"fractions": {"dev": 0.5, "test": 0.6}}, "fractions needs shares"),
+    ({"column": "split", "use": "train"}, "'dev', 'test' or 'all'"),
+])  # fmt: skip
 def test_settings_that_contradict_each_other_are_refused(split, message):
     with pytest.raises(ValueError, match=message):
         DatasetConfig(split=split)
 
 
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        (
-            {"column": "splitt"},
-            "no column 'splitt' for dataset.split.column; .*did you mean 'split'",
-        ),
-        ({**HALVES, "by": "doc"}, "no column 'doc' for dataset.split.by"),
-        ({"column": "label"}, "no row is on the side 'dev'"),
-    ],
-)
+@pytest.mark.parametrize(("split", "message"), [
+    ({"column": "splitt"}, "no column 'splitt' for dataset.split.column; .*did you mean 'split'"),
+    ({**HALVES, "by": "doc"}, "no column 'doc' for dataset.split.by"),
+    ({"column": "label"}, "no row is on the side 'dev'"),
+])  # fmt: skip
 def test_a_rule_that_does_not_fit_the_rows_is_refused(split, message):
     with pytest.raises((DatasetError, ConfigError), match=message):
         side([row(0, "question", split="dev")], "dev", **split)
@@ -165,18 +156,15 @@ def test_each_scoring_on_the_test_side_is_counted(here, capfd):
     assert sum(note.startswith("test labels") for note in manifest("second")["notes"]) == 1
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case("c", "?", (Response("text", class_name="pass"),)),
-        Case(
-            "c",
-            "?",
-            (Response("text"),),
-            checklist=(ChecklistItem("i", "Is polite", labels={"ann": ("met",)}),),
-        ),
-    ],
-)
+@pytest.mark.parametrize("case", [
+    Case("c", "?", (Response("text", class_name="pass"),)),
+    Case(
+        "c",
+        "?",
+        (Response("text"),),
+        checklist=(ChecklistItem("i", "Is polite", labels={"ann": ("met",)}),),
+    ),
+])  # fmt: skip
 def test_labels_that_are_classes_or_answers_to_items_are_counted(case, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     config = load_config(

@@ -114,15 +114,9 @@ def test_trajectories_of_a_pair_share_what_they_have_in_common():
         {"role": "assistant", "content": "See you"},
     ]
     rows = [
-        {
-            "id": "p",
-            "messages_a": CHAT,
-            "messages_b": other,
-            "label": ["A", "TIE"],
-            "model_a": "x",
-            "model_b": "y",
-        }
-    ]
+        {"id": "p", "messages_a": CHAT, "messages_b": other, "label": ["A", "TIE"], "model_a": "x",
+         "model_b": "y"},
+    ]  # fmt: skip
     fields = {"messages_a": "messages_a", "messages_b": "messages_b"}
     first, second = load(rows, "pairwise", unit="turn", fields=fields).cases
     assert (first.label, second.label) == ("A", "TIE")
@@ -148,12 +142,9 @@ def test_turns_that_only_one_trajectory_has_are_counted():
 
 def test_conversations_of_one_row_are_divided_apart_where_responses_are_judged_alone():
     rows = [
-        {
-            "id": "p",
-            "messages": [CHAT, CHAT[:5]],
-            "responses": [{"text": "", "model": "x"}, {"text": "", "model": "y"}],
-        }
-    ]
+        {"id": "p", "messages": [CHAT, CHAT[:5]],
+         "responses": [{"text": "", "model": "x"}, {"text": "", "model": "y"}]},
+    ]  # fmt: skip
     cases = load(rows, unit="turn").cases
     assert [(case.id, case.responses[0].model) for case in cases] == [
         ("p (1) #1", "x"),
@@ -216,12 +207,9 @@ def test_shuffled_conversations_stay_together():
 
 DIALECTS: dict[str, list[dict[str, Any]]] = {
     "openai": CHAT[1:5],
-    "legacy openai": [
-        CHAT[1],
-        {"role": "assistant", "content": "Let me look.", "function_call": CALL["function"]},
-        {"role": "function", "name": "search", "content": "r"},
-        CHAT[4],
-    ],
+    "legacy openai": [CHAT[1],
+     {"role": "assistant", "content": "Let me look.", "function_call": CALL["function"]},
+     {"role": "function", "name": "search", "content": "r"}, CHAT[4]],
     "anthropic": [
         CHAT[1],
         {
@@ -244,13 +232,10 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
         },
         CHAT[4],
     ],
-    "sharegpt": [
-        {"from": "human", "value": "Is it sunny?"},
-        {"from": "gpt", "value": "Let me look."},
-        {"from": "function_call", "value": '{"name": "search", "arguments": {"q": "Lyon"}}'},
-        {"from": "observation", "value": "r"},
-        {"from": "gpt", "value": "It is."},
-    ],
+    "sharegpt": [{"from": "human", "value": "Is it sunny?"},
+     {"from": "gpt", "value": "Let me look."},
+     {"from": "function_call", "value": '{"name": "search", "arguments": {"q": "Lyon"}}'},
+     {"from": "observation", "value": "r"}, {"from": "gpt", "value": "It is."}],
     "inspect": [
         CHAT[1],
         {
@@ -278,7 +263,7 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "x", "response": "r"}]},
         {"role": "assistant", "parts": [{"type": "text", "content": "It is."}]},
     ],
-}
+}  # fmt: skip
 
 
 def test_calls_that_are_not_a_list_are_one_call():
@@ -381,19 +366,8 @@ def test_logs_without_messages_are_conversations_of_one_turn():
 
 
 VALUES: tuple[Any, ...] = (
-    None,
-    "two",
-    3,
-    -1.5,
-    True,
-    [],
-    {},
-    [None],
-    {"x": "y"},
-    [["a"]],
-    [{"type": []}],
-    {"": None},
-)
+    None, "two", 3, -1.5, True, [], {}, [None], {"x": "y"}, [["a"]], [{"type": []}], {"": None},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DIALECTS)

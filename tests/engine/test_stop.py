@@ -251,19 +251,15 @@ REFUSED = {
     "slurm asks before it has answers": ["runner=slurm"],
     "scoring.length_control needs all scores": ["scoring.length_control=true"],
     "scoring.normalize needs all scores": ["scoring.normalize=zscore"],
-    "judge.vote=dawid_skene needs all votes": [
-        "judge=panel",
-        "judge.judges=[simulated/good,simulated/noisy,simulated/position_biased]",
-        "judge.vote=dawid_skene",
-    ],
-    "a cascade asks one judge about all cases": [
-        "judge=cascade",
-        "judge.judges=[simulated/good,simulated/noisy]",
-    ],
+    "judge.vote=dawid_skene needs all votes": ["judge=panel",
+     "judge.judges=[simulated/good,simulated/noisy,simulated/position_biased]",
+     "judge.vote=dawid_skene"],
+    "a cascade asks one judge about all cases": ["judge=cascade",
+                                                 "judge.judges=[simulated/good,simulated/noisy]"],
     "rubric=real has no ends": ["mode=pointwise", "swap=none", "rubric=real"],
     "dataset.holdout holds out labels": ["dataset.holdout=0.3"],
     "an audit compares all its cases": ["probe=standard"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)

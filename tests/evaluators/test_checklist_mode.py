@@ -56,45 +56,37 @@ def test_requests_of_a_response_share_their_beginning():
     assert len({text.partition("<requirements>")[0] for text in texts}) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        (entries(MET, NOT, CANNOT), {"#1": MET, "#2": NOT, "#3": CANNOT}),
-        (entries(MET, "maybe", None), {"#1": MET, "#2": None, "#3": None}),
-        (
-            json.dumps({"items": [{"item": 3, "answer": "not met"}, {"item": "1", "answer": MET}]}),
-            {"#1": MET, "#2": None, "#3": NOT},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "items"), [
+    (entries(MET, NOT, CANNOT), {"#1": MET, "#2": NOT, "#3": CANNOT}),
+    (entries(MET, "maybe", None), {"#1": MET, "#2": None, "#3": None}),
+    (json.dumps({"items": [{"item": 3, "answer": "not met"}, {"item": "1", "answer": MET}]}),
+     {"#1": MET, "#2": None, "#3": NOT}),
+])  # fmt: skip
 def test_answers_together(text, items):
     judgment = read(evaluator("mode.ask=together"), text)
     assert isinstance(judgment, Judgment)
     assert judgment.items == items
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps({"items": [{"item": 0, "answer": MET}, {"item": 1, "answer": MET}]}),
-        json.dumps({"items": [{"item": 4, "answer": MET}]}),
-        json.dumps(
-            {
-                "items": [
-                    {"item": 1, "answer": MET},
-                    {"item": 1, "answer": NOT},
-                    {"item": 2, "answer": MET},
-                ]
-            }
-        ),
-        json.dumps({"items": [{"answer": MET}]}),
-        json.dumps({"items": [{"item": True, "answer": MET}]}),
-        json.dumps({"items": MET}),
-        json.dumps({"items": [{"item": 10**400, "answer": MET}]}),
-        entries(True, 1, "yes"),
-        "met",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    json.dumps({"items": [{"item": 0, "answer": MET}, {"item": 1, "answer": MET}]}),
+    json.dumps({"items": [{"item": 4, "answer": MET}]}),
+    json.dumps(
+        {
+            "items": [
+                {"item": 1, "answer": MET},
+                {"item": 1, "answer": NOT},
+                {"item": 2, "answer": MET},
+            ]
+        }
+    ),
+    json.dumps({"items": [{"answer": MET}]}),
+    json.dumps({"items": [{"item": True, "answer": MET}]}),
+    json.dumps({"items": MET}),
+    json.dumps({"items": [{"item": 10**400, "answer": MET}]}),
+    entries(True, 1, "yes"),
+    "met",
+])  # fmt: skip
 def test_unusable_answer_is_asked_again_and_then_missing(text):
     made = evaluator("mode.ask=together")
     again = read(made, text)
@@ -113,15 +105,12 @@ def test_only_missing_items_are_asked_again():
     assert not made.follow(CASE, [read(made, entries(MET, CANNOT, NOT))])
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("It names it. [[met]]", MET),
-        ("无。\n[[不满足]]", NOT),
-        ("[[cannot assess]]", CANNOT),
-        ("[[not_met]].", NOT),
-    ],
-)
+@pytest.mark.parametrize(("text", "answer"), [
+    ("It names it. [[met]]", MET),
+    ("无。\n[[不满足]]", NOT),
+    ("[[cannot assess]]", CANNOT),
+    ("[[not_met]].", NOT),
+])  # fmt: skip
 def test_one_answer_in_brackets(text, answer):
     judgment = read(evaluator("output=bracket"), text)
     assert isinstance(judgment, Judgment)

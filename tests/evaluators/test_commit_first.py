@@ -101,15 +101,12 @@ def test_a_refusal_in_words_is_an_answer_too():
     )
 
 
-@pytest.mark.parametrize(
-    ("completion", "status", "said"),
-    [
-        (Completion(""), "unparseable", "the judge's own answer to the task is empty"),
-        (Completion("<think>so</think> "), "unparseable", "the judge's own answer to the task is"),
-        (Completion("", refusal="No."), "refused", "the judge refused to answer the task itself"),
-        (Completion("4", finish_reason="content_filter"), "refused", "refused to answer.*content"),
-    ],
-)
+@pytest.mark.parametrize(("completion", "status", "said"), [
+    (Completion(""), "unparseable", "the judge's own answer to the task is empty"),
+    (Completion("<think>so</think> "), "unparseable", "the judge's own answer to the task is"),
+    (Completion("", refusal="No."), "refused", "the judge refused to answer the task itself"),
+    (Completion("4", finish_reason="content_filter"), "refused", "refused to answer.*content"),
+])  # fmt: skip
 def test_without_an_answer_there_is_no_judgment(completion, status, said):
     evaluator = make_evaluator(config())
     request = evaluator.plan(CASE)[1]

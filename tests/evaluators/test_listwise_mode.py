@@ -176,22 +176,19 @@ def test_criteria_in_another_order_keep_their_reasons():
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "groups"),
-    [
-        (entries({"A": 1, "B": 2, "C": 3, "D": 4}), ((0,), (1,), (2,), (3,))),
-        (entries({"D": 1, "C": 1, "B": 3, "A": 4}), ((2, 3), (1,), (0,))),
-        (entries({"A": 10, "B": 2}), ((1,), (0,))),
-        ([{"response": "Response B", "rank": "1"}, {"response": " a ", "rank": 2.0}], ((1,), (0,))),
-        (["B", "A", "D", "C"], ((1,), (0,), (3,), (2,))),
-        ([["B"], ["A", "D"], ["C"]], ((1,), (0, 3), (2,))),
-        (["B", ["C", "A"]], ((1,), (0, 2))),
-        ([["回答 C"], [], ["**D**"]], ((2,), (3,))),
-        (["Ｂ", "(C)", "assistant a"], ((1,), (2,), (0,))),
-        ("B > A = C", ((1,), (0, 2))),
-        ({"B": "1st", "A": 2, "C": "#3"}, ((1,), (0,), (2,))),
-    ],
-)
+@pytest.mark.parametrize(("value", "groups"), [
+    (entries({"A": 1, "B": 2, "C": 3, "D": 4}), ((0,), (1,), (2,), (3,))),
+    (entries({"D": 1, "C": 1, "B": 3, "A": 4}), ((2, 3), (1,), (0,))),
+    (entries({"A": 10, "B": 2}), ((1,), (0,))),
+    ([{"response": "Response B", "rank": "1"}, {"response": " a ", "rank": 2.0}], ((1,), (0,))),
+    (["B", "A", "D", "C"], ((1,), (0,), (3,), (2,))),
+    ([["B"], ["A", "D"], ["C"]], ((1,), (0, 3), (2,))),
+    (["B", ["C", "A"]], ((1,), (0, 2))),
+    ([["回答 C"], [], ["**D**"]], ((2,), (3,))),
+    (["Ｂ", "(C)", "assistant a"], ((1,), (2,), (0,))),
+    ("B > A = C", ((1,), (0, 2))),
+    ({"B": "1st", "A": 2, "C": "#3"}, ((1,), (0,), (2,))),
+])  # fmt: skip
 def test_rankings_are_read_as_ranks_labels_or_groups(value, groups):
     assert read_ranking(value, ABCD, "ranking", tie_allowed=True) == groups
 
@@ -206,34 +203,31 @@ def test_a_ranking_and_words_that_state_another_one_are_none():
     assert not isinstance(evaluator.read(request, other), Judgment)
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ([], "ranking: expected a list of responses"),
-        ("A, B", "ranking: expected a list of responses"),
-        ("A > B = Z", "ranking: 'Z' is not one of the responses"),
-        (None, "ranking: expected a list of responses"),
-        ({"A": 1}, "ranking: it ranks only 1 of the responses"),
-        (["A", "B", "A"], "ranking: response A is ranked twice"),
-        ([["A", "A"], ["B"]], "ranking: response A is ranked twice"),
-        (["A"], "ranking: it ranks only 1 of the responses A, B, C, D"),
-        ([[], []], "ranking: it ranks only 0 of"),
-        (["A", "E"], "ranking: 'E' is not one of the responses A, B, C, D"),
-        (["A", "Hello."], "'Hello.' is not one of the responses"),
-        (["A", 2], "'2' is not one of the responses"),
-        (["A", None], "'None' is not one of the responses"),
-        (["A", {"response": "B", "rank": 1}], "is not one of the responses"),
-        ([{"response": "A"}, {"response": "B", "rank": 1}], "'None' is not a rank"),
-        (entries({"A": 0, "B": 1}), "'0' is not a rank: write an integer, where 1 is the best"),
-        (entries({"A": -1, "B": 1}), "'-1' is not a rank"),
-        ([{"response": "A", "rank": 1.5}], "'1.5' is not a rank"),
-        ([{"response": "A", "rank": True}], "'True' is not a rank"),
-        ([{"response": "A", "rank": float("nan")}], "'nan' is not a rank"),
-        ([{"response": "A", "rank": float("inf")}], "'inf' is not a rank"),
-        ([{"response": "A", "rank": "9" * 5000}], "is not a rank"),
-        ([{"response": "A", "rank": "first"}], "'first' is not a rank"),
-    ],
-)
+@pytest.mark.parametrize(("value", "reason"), [
+    ([], "ranking: expected a list of responses"),
+    ("A, B", "ranking: expected a list of responses"),
+    ("A > B = Z", "ranking: 'Z' is not one of the responses"),
+    (None, "ranking: expected a list of responses"),
+    ({"A": 1}, "ranking: it ranks only 1 of the responses"),
+    (["A", "B", "A"], "ranking: response A is ranked twice"),
+    ([["A", "A"], ["B"]], "ranking: response A is ranked twice"),
+    (["A"], "ranking: it ranks only 1 of the responses A, B, C, D"),
+    ([[], []], "ranking: it ranks only 0 of"),
+    (["A", "E"], "ranking: 'E' is not one of the responses A, B, C, D"),
+    (["A", "Hello."], "'Hello.' is not one of the responses"),
+    (["A", 2], "'2' is not one of the responses"),
+    (["A", None], "'None' is not one of the responses"),
+    (["A", {"response": "B", "rank": 1}], "is not one of the responses"),
+    ([{"response": "A"}, {"response": "B", "rank": 1}], "'None' is not a rank"),
+    (entries({"A": 0, "B": 1}), "'0' is not a rank: write an integer, where 1 is the best"),
+    (entries({"A": -1, "B": 1}), "'-1' is not a rank"),
+    ([{"response": "A", "rank": 1.5}], "'1.5' is not a rank"),
+    ([{"response": "A", "rank": True}], "'True' is not a rank"),
+    ([{"response": "A", "rank": float("nan")}], "'nan' is not a rank"),
+    ([{"response": "A", "rank": float("inf")}], "'inf' is not a rank"),
+    ([{"response": "A", "rank": "9" * 5000}], "is not a rank"),
+    ([{"response": "A", "rank": "first"}], "'first' is not a rank"),
+])  # fmt: skip
 def test_what_is_no_ranking_is_said(value, reason):
     with pytest.raises(UnreadableError) as caught:
         read_ranking(value, ABCD, "ranking", tie_allowed=True)

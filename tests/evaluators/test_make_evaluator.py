@@ -103,21 +103,18 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch):
         make_evaluator(config("mine"))
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "said"),
-    [
-        ("pairwize", {}, "mode.name: there is no 'pairwize'; did you mean 'pairwise'"),
-        ("no.such.Thing", {}, "'no.such:Thing' cannot be imported: ModuleNotFoundError"),
-        ("CODE.Absent", {}, "cannot be imported: AttributeError"),
-        ("CODE_broken.Mine", {}, "cannot be imported: ZeroDivisionError"),
-        ("CODE.NotOne", {}, "does not implement the protocol of 'mode.name'; choose a class with"),
-        ("CODE.CODE", {}, "cannot be imported"),
-        ("json.dumps", {}, "does not implement"),
-        ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),
-        ("CODE.Mine", {"strength": "x"}, "mode.params.strength: "),
-        ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no parameters"),
-    ],
-)
+@pytest.mark.parametrize(("name", "params", "said"), [
+    ("pairwize", {}, "mode.name: there is no 'pairwize'; did you mean 'pairwise'"),
+    ("no.such.Thing", {}, "'no.such:Thing' cannot be imported: ModuleNotFoundError"),
+    ("CODE.Absent", {}, "cannot be imported: AttributeError"),
+    ("CODE_broken.Mine", {}, "cannot be imported: ZeroDivisionError"),
+    ("CODE.NotOne", {}, "does not implement the protocol of 'mode.name'; choose a class with"),
+    ("CODE.CODE", {}, "cannot be imported"),
+    ("json.dumps", {}, "does not implement"),
+    ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),
+    ("CODE.Mine", {"strength": "x"}, "mode.params.strength: "),
+    ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no parameters"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_said_in_one_line(code, name, params, said):
     with pytest.raises(PluginError) as caught:
         make_evaluator(config(name.replace("CODE", code), **params))

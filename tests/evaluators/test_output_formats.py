@@ -171,14 +171,11 @@ def test_a_plug_ins_format_owns_its_instruction_and_its_schema():
         assert PLAIN in asked(*named(Silent))
 
 
-@pytest.mark.parametrize(
-    ("kind", "pattern", "said"),
-    [
-        (Silent, "Winner:", "has no instruction for the judge; set output.instruction"),
-        (Spoken, "mute", "the instruction of '.*Spoken' is empty or not a string; fix the plug-in"),
-        (Broken, "x", "the instruction of '.*Broken' fails: KeyError: 'no words'; fix the plug-in"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "pattern", "said"), [
+    (Silent, "Winner:", "has no instruction for the judge; set output.instruction"),
+    (Spoken, "mute", "the instruction of '.*Spoken' is empty or not a string; fix the plug-in"),
+    (Broken, "x", "the instruction of '.*Broken' fails: KeyError: 'no words'; fix the plug-in"),
+])  # fmt: skip
 def test_a_plug_ins_format_without_a_usable_instruction_is_refused(kind, pattern, said):
     with allowing_code(), pytest.raises(PluginError, match=f"^output.format: .*{said}"):
         asked(*named(kind, f"output.pattern={pattern}"))

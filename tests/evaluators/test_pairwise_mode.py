@@ -44,10 +44,8 @@ def answer(
     winner: str = "A", confidence: Any = 0.8, by_criterion: tuple[str, str] = ("A", "B")
 ) -> dict[str, Any]:
     return {
-        "analysis": {
-            "responseA": {"strengths": ["polite"], "weaknesses": []},
-            "responseB": {"strengths": [], "weaknesses": ["rude"]},
-        },
+        "analysis": {"responseA": {"strengths": ["polite"], "weaknesses": []},
+                     "responseB": {"strengths": [], "weaknesses": ["rude"]}},
         "comparison": [
             {
                 "criterion": name,
@@ -58,13 +56,9 @@ def answer(
             }
             for name, each in zip(NAMES, by_criterion, strict=True)
         ],
-        "result": {
-            "reasoning": "so",
-            "differentiators": ["tone"],
-            "winner": winner,
-            "confidence": confidence,
-        },
-    }
+        "result": {"reasoning": "so", "differentiators": ["tone"], "winner": winner,
+                   "confidence": confidence},
+    }  # fmt: skip
 
 
 def said(value: Any, **more: Any) -> Completion:
@@ -292,17 +286,14 @@ def test_without_ties_a_tie_is_invalid_wherever_it_stands():
         )
 
 
-@pytest.mark.parametrize(
-    ("text", "shown", "value", "status"),
-    [
-        ("[[A]]", (0, 1), 1.0, "ok"),
-        ("[[A]]", (1, 0), -1.0, "ok"),
-        ("[[B>>A]]", (1, 0), 1.0, "ok"),
-        ("[[C]]", (1, 0), 0.0, "ok"),
-        ("Neither is better.", (0, 1), None, "unparseable"),
-        ("I'm sorry, but I can't assist with that.", (0, 1), None, "refused"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown", "value", "status"), [
+    ("[[A]]", (0, 1), 1.0, "ok"),
+    ("[[A]]", (1, 0), -1.0, "ok"),
+    ("[[B>>A]]", (1, 0), 1.0, "ok"),
+    ("[[C]]", (1, 0), 0.0, "ok"),
+    ("Neither is better.", (0, 1), None, "unparseable"),
+    ("I'm sorry, but I can't assist with that.", (0, 1), None, "refused"),
+])  # fmt: skip
 def test_marked_verdicts_are_read_unswapped_and_never_asked_for_again(text, shown, value, status):
     evaluator = pairwise(output=OutputConfig(format="bracket"))
     request = next(one for one in evaluator.plan(PAIR) if one.shown == shown)
@@ -311,17 +302,10 @@ def test_marked_verdicts_are_read_unswapped_and_never_asked_for_again(text, show
     assert (judgment.value, judgment.status, judgment.confidence) == (value, status, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("[[A>>B]]", -1.0),
-        ("[[A>B]]", -1 / 3),
-        ("[[B>A]]", 1 / 3),
-        ("[[B<<A]]", -1.0),
-        ("[[A=B]]", 0.0),
-        ("[[B]]", 1.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("[[A>>B]]", -1.0), ("[[A>B]]", -1 / 3), ("[[B>A]]", 1 / 3), ("[[B<<A]]", -1.0),
+    ("[[A=B]]", 0.0), ("[[B]]", 1.0),
+])  # fmt: skip
 def test_graded_marks_give_a_third_of_the_margin_for_better_than_for_much_better(text, value):
     evaluator = pairwise(output=OutputConfig(format="bracket", graded=True))
     swapped = next(one for one in evaluator.plan(PAIR) if one.shown == (1, 0))
@@ -380,32 +364,16 @@ def test_a_case_with_one_response_is_refused():
         pairwise().plan(replace(CASE, responses=CASE.responses[:1]))
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "said"),
-    [
-        (
-            {"output": OutputConfig(format="rating")},
-            ConfigError,
-            "output.format: mode pairwise cannot read 'rating'",
-        ),
-        (
-            {"output": OutputConfig(format="jason")},
-            PluginError,
-            "output.format: .*'jason'; did you mean 'json'",
-        ),
-        (
-            {"output": OutputConfig(format="regex", pattern="(?P<score>.)")},
-            ConfigError,
-            "no group named 'winner'",
-        ),
-        ({"prompt": PromptConfig(template="none")}, PromptError, "no template 'none'"),
-        (
-            {"prompt": PromptConfig(template="pointwise")},
-            PromptError,
-            "unknown placeholder 'scale'",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("settings", "kind", "said"), [
+    ({"output": OutputConfig(format="rating")}, ConfigError,
+     "output.format: mode pairwise cannot read 'rating'"),
+    ({"output": OutputConfig(format="jason")}, PluginError,
+     "output.format: .*'jason'; did you mean 'json'"),
+    ({"output": OutputConfig(format="regex", pattern="(?P<score>.)")}, ConfigError,
+     "no group named 'winner'"),
+    ({"prompt": PromptConfig(template="none")}, PromptError, "no template 'none'"),
+    ({"prompt": PromptConfig(template="pointwise")}, PromptError, "unknown placeholder 'scale'"),
+])  # fmt: skip
 def test_what_does_not_suit_is_refused_before_any_call(settings, kind, said):
     with pytest.raises(kind, match=said):
         make_evaluator(config(**settings))
@@ -446,19 +414,10 @@ def third_pass(**settings: Any) -> Pairwise:
     return pairwise(swap=SwapConfig(resolve="third_pass", **settings.pop("swap", {})), **settings)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "asked"),
-    [
-        (1, -1, 1),
-        (1, 0, 1),
-        (0, -1, 1),
-        (1, 1, 0),
-        (0, 0, 0),
-        (0.2, 0.9, 0),
-        (1, None, 0),
-        (None, None, 0),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "asked"), [
+    (1, -1, 1), (1, 0, 1), (0, -1, 1), (1, 1, 0), (0, 0, 0), (0.2, 0.9, 0), (1, None, 0),
+    (None, None, 0),
+])  # fmt: skip
 def test_a_third_judgment_is_asked_for_where_the_orders_disagree(first, second, asked):
     further = third_pass().follow(PAIR, passes(first, second))
     assert len(further) == asked

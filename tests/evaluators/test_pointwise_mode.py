@@ -183,20 +183,13 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
     assert not validator.is_valid(answer(accuracy=6))
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (
-            {"output": OutputConfig(format="bracket")},
-            "output.format: mode pointwise cannot read 'bracket'",
-        ),
-        ({"output": OutputConfig(format="rating")}, "there are 2 criteria; use one criterion"),
-        (
-            {"criteria": ONE, "output": OutputConfig(format="regex", pattern="(?P<winner>.)")},
-            "output.pattern: .* no group named 'score'",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"output": OutputConfig(format="bracket")},
+     "output.format: mode pointwise cannot read 'bracket'"),
+    ({"output": OutputConfig(format="rating")}, "there are 2 criteria; use one criterion"),
+    ({"criteria": ONE, "output": OutputConfig(format="regex", pattern="(?P<winner>.)")},
+     "output.pattern: .* no group named 'score'"),
+])  # fmt: skip
 def test_what_does_not_suit_is_refused_before_any_call(settings, said):
     with pytest.raises(ConfigError, match=said):
         make_evaluator(config(**settings))
@@ -305,31 +298,28 @@ def test_examples_show_their_class():
         config_of_classes(rubric={**RUBRIC, "examples": [{**example, "class_name": "x"}]})
 
 
-@pytest.mark.parametrize(
-    ("rubric", "said"),
-    [
-        ({"classes": {"a": ""}}, "fewer than two classes"),
-        ({"classes": {"a": "", "A": ""}}, "'a' and 'A' differ only in case or width"),
-        ({"classes": {"a": "", "ａ": ""}}, "differ only in case or width"),
-        (
-            {"classes": {"a": "", "b": ""}, "abstain": "B"},
-            "abstain is 'B', which is also the class 'b'",
-        ),
-        ({"classes": {"pass": "", "fail": ""}, "positive": "fial"}, "did you mean 'fail'"),
-        ({"classes": {"a]": "", "b": ""}}, r"contains '\]', which an answer cannot hold"),
-        ({"classes": {"a\nc": "", "b": ""}}, "which an answer cannot hold"),
-        ({"classes": {"【a】": "", "b": ""}}, "which an answer cannot hold"),
-        ({"classes": {"": "", "b": ""}}, "is empty"),
-        ({"classes": {" a": "", "b": ""}}, "begins or ends with"),
-        ({"classes": {"a" * 41: "", "b": ""}}, "longer than 40 characters"),
-        ({"classes": {True: "", False: ""}}, "put it in quotes"),
-        ({"classes": ["a", "b"]}, "is a list"),
-        ({"classes": {"a": "", "b": ""}, "max": 7}, "either a scale or classes"),
-        ({"classes": {"a": "", "b": ""}, "levels": {1: "bad"}}, "either a scale or classes"),
-        ({"positive": "a"}, "positive needs classes"),
-        ({"abstain": "a"}, "abstain needs classes"),
-    ],
-)
+@pytest.mark.parametrize(("rubric", "said"), [
+    ({"classes": {"a": ""}}, "fewer than two classes"),
+    ({"classes": {"a": "", "A": ""}}, "'a' and 'A' differ only in case or width"),
+    ({"classes": {"a": "", "ａ": ""}}, "differ only in case or width"),
+    (
+        {"classes": {"a": "", "b": ""}, "abstain": "B"},
+        "abstain is 'B', which is also the class 'b'",
+    ),
+    ({"classes": {"pass": "", "fail": ""}, "positive": "fial"}, "did you mean 'fail'"),
+    ({"classes": {"a]": "", "b": ""}}, r"contains '\]', which an answer cannot hold"),
+    ({"classes": {"a\nc": "", "b": ""}}, "which an answer cannot hold"),
+    ({"classes": {"【a】": "", "b": ""}}, "which an answer cannot hold"),
+    ({"classes": {"": "", "b": ""}}, "is empty"),
+    ({"classes": {" a": "", "b": ""}}, "begins or ends with"),
+    ({"classes": {"a" * 41: "", "b": ""}}, "longer than 40 characters"),
+    ({"classes": {True: "", False: ""}}, "put it in quotes"),
+    ({"classes": ["a", "b"]}, "is a list"),
+    ({"classes": {"a": "", "b": ""}, "max": 7}, "either a scale or classes"),
+    ({"classes": {"a": "", "b": ""}, "levels": {1: "bad"}}, "either a scale or classes"),
+    ({"positive": "a"}, "positive needs classes"),
+    ({"abstain": "a"}, "abstain needs classes"),
+])  # fmt: skip
 def test_a_wrong_rubric_is_refused(rubric, said):
     with pytest.raises(ValidationError, match=said):
         RubricConfig.model_validate(rubric)
@@ -345,17 +335,14 @@ def test_a_format_or_mode_without_classes_is_refused_before_any_request():
             evaluator(mode={"name": mode})
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"scoring": {"weights": {"tone": 2}}}, "without weights"),
-        ({"scoring": {"normalize": "zscore"}}, "no scale to normalize"),
-        ({"criteria": {"tone": {"levels": {1: "bad"}}}}, "levels are for scores"),
-        ({"judge": {"judges": [{"model": "a/b"}], "vote": "mean"}}, "classes have no mean"),
-        ({"dataset": {"label_map": {"1": "good"}}}, "dataset.label_map.1: 'good' is not comply"),
-        ({"rubric": {}, "dataset": {"label_map": {"1": "good"}}}, "'good' is not A, B or TIE, or"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"scoring": {"weights": {"tone": 2}}}, "without weights"),
+    ({"scoring": {"normalize": "zscore"}}, "no scale to normalize"),
+    ({"criteria": {"tone": {"levels": {1: "bad"}}}}, "levels are for scores"),
+    ({"judge": {"judges": [{"model": "a/b"}], "vote": "mean"}}, "classes have no mean"),
+    ({"dataset": {"label_map": {"1": "good"}}}, "dataset.label_map.1: 'good' is not comply"),
+    ({"rubric": {}, "dataset": {"label_map": {"1": "good"}}}, "'good' is not A, B or TIE, or"),
+])  # fmt: skip
 def test_settings_that_do_not_apply_to_classes_are_refused(settings, said):
     with pytest.raises(ValidationError, match=said):
         config_of_classes(**settings)

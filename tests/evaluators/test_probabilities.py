@@ -148,14 +148,11 @@ def test_tokens_are_placed_by_bytes_where_they_split_characters():
     assert Tokens(text, garbled).distribution(start, start + 1, scores_of(FIVE)) is None
 
 
-@pytest.mark.parametrize(
-    ("written", "values"),
-    [
-        ([token("3.5", 0.5)], scores_of(FIVE)),
-        ([token("C", 0.5)], PAIR),
-        ([TokenLogprob("3", math.log(0.5))], scores_of(FIVE)),
-    ],
-)
+@pytest.mark.parametrize(("written", "values"), [
+    ([token("3.5", 0.5)], scores_of(FIVE)),
+    ([token("C", 0.5)], PAIR),
+    ([TokenLogprob("3", math.log(0.5))], scores_of(FIVE)),
+])  # fmt: skip
 def test_what_is_no_value_or_has_no_alternatives_has_no_distribution(written, values):
     assert found('{"x":"', written, '"}', values) is None
 
@@ -388,22 +385,19 @@ def test_a_repaired_answer_has_no_place_to_look_at():
     assert judged(pointwise(), Completion(broken, logprobs=tokens)).error_kind == "logprobs"
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are located.*'bracket'"),
-        (
-            {
-                "judge": {"model": "a/m"},
-                "output": {"format": "bracket"},
-                "swap": {"arbiter": {"model": "x", "logprobs": True}},
-            },
-            r"judge\.logprobs: decisions are located",
-        ),
-        ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is also the judge's name"),
-        ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are located.*'bracket'"),
+    (
+        {
+            "judge": {"model": "a/m"},
+            "output": {"format": "bracket"},
+            "swap": {"arbiter": {"model": "x", "logprobs": True}},
+        },
+        r"judge\.logprobs: decisions are located",
+    ),
+    ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is also the judge's name"),
+    ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a"),
+])  # fmt: skip
 def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         config(**settings)

@@ -208,17 +208,14 @@ def test_two_systems_of_promptfoo_are_a_pair(here):
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("[a.json]", "a list is only for two or more different logs"),
-        ("[a.json,a.json]", "a list is only for two or more different logs"),
-        ("[a.json,table.csv]", "table.csv: is not a log with answers"),
-        ("[a.json,nowhere.json]", "nowhere.json: no such file"),
-        ("[a.json,c.json]", "no sample is in all logs"),
-        ("empty.json", "has no answers to judge"),
-    ],
-)
+@pytest.mark.parametrize(("path", "words"), [
+    ("[a.json]", "a list is only for two or more different logs"),
+    ("[a.json,a.json]", "a list is only for two or more different logs"),
+    ("[a.json,table.csv]", "table.csv: is not a log with answers"),
+    ("[a.json,nowhere.json]", "nowhere.json: no such file"),
+    ("[a.json,c.json]", "no sample is in all logs"),
+    ("empty.json", "has no answers to judge"),
+])  # fmt: skip
 def test_a_list_or_a_log_without_cases_is_one_line(path, words, here):
     log(here, "a.json", {"1": "x"}, "m")
     log(here, "c.json", {"2": "x"}, "m")

@@ -164,25 +164,14 @@ def lines(*spans: dict[str, Any]) -> list[dict[str, Any]]:
 def test_spans_of_opentelemetry_are_divided_into_steps(form, as_json, tmp_path):
     written_as = json.dumps if as_json else lambda value: value
     spans = [
-        span(
-            3,
-            1,
-            operation__name="chat",
-            request__model="m",
-            input__messages=written_as([*ASKED, CALLED, RETURNED]),
-            output__messages=written_as([ANSWERED]),
-        ),
-        span(
-            1,
-            1,
-            operation__name="chat",
-            request__model="m",
-            input__messages=written_as(ASKED),
-            output__messages=written_as([CALLED]),
-        ),
+        span(3, 1, operation__name="chat", request__model="m",
+             input__messages=written_as([*ASKED, CALLED, RETURNED]),
+             output__messages=written_as([ANSWERED])),
+        span(1, 1, operation__name="chat", request__model="m", input__messages=written_as(ASKED),
+             output__messages=written_as([CALLED])),
         span(2, 1, operation__name="execute_tool", tool__name="add"),
         span(4, 2, operation__name="chat"),
-    ]
+    ]  # fmt: skip
     if form == "base64":
         for one in spans:
             one |= {

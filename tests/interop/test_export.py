@@ -172,18 +172,15 @@ def test_order_is_by_chance_and_seeded(bring, write):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "evalkit export: needs --to"),
-        (("run",), "evalkit export: needs --to"),
-        (("run", "--to", "exel"), "evalkit export: --to: no such choice 'exel'; choose from "),
-        (("run", "--to", "csv", "--seed", "x"), "evalkit export: --seed: 'x' is not an integer"),
-        (("run", "--tp", "csv"), "evalkit export: no such option --tp; did you mean '--to'?"),
-        (("absent", "--to", "csv"), "no such folder"),
-        (("run", "--to", "csv", "--output", "/proc/no/file"), "/proc/no/file: cannot be written"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ((), "evalkit export: needs --to"),
+    (("run",), "evalkit export: needs --to"),
+    (("run", "--to", "exel"), "evalkit export: --to: no such choice 'exel'; choose from "),
+    (("run", "--to", "csv", "--seed", "x"), "evalkit export: --seed: 'x' is not an integer"),
+    (("run", "--tp", "csv"), "evalkit export: no such option --tp; did you mean '--to'?"),
+    (("absent", "--to", "csv"), "no such folder"),
+    (("run", "--to", "csv", "--output", "/proc/no/file"), "/proc/no/file: cannot be written"),
+])  # fmt: skip
 def test_mistakes_are_one_line(pairs, capsys, words, said):
     capsys.readouterr()
     assert main(["export", *words]) == 1
@@ -198,16 +195,11 @@ def test_scores_have_no_preference(scores, capsys):
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CASES: list[dict[str, Any]] = [
-    {
-        "id": f"tr-{TRACE}",
-        "prompt": "Name a prime.",
-        "response": "7",
-        "response_id": "chatcmpl-1",
-        "span_id": SPAN,
-    },
+    {"id": f"tr-{TRACE}", "prompt": "Name a prime.", "response": "7", "response_id": "chatcmpl-1",
+     "span_id": SPAN},
     {"id": "2", "prompt": "Name a prime.", "response": "9", "trace_id": f"tr-{TRACE}"},
     {"id": "3", "prompt": "Name a prime.", "response": "11"},
-]
+]  # fmt: skip
 
 
 def parsed(line: str) -> tuple[Any, list[tuple[Any, dict[str, Any]]]]:
@@ -483,18 +475,15 @@ def test_a_missing_verdict_has_no_value(frame_runs):
     )
 
 
-@pytest.mark.parametrize(
-    ("values", "same"),
-    [
-        ([1, None, 2], [1, None, 2]),
-        ([1, 2.5], [1.0, 2.5]),
-        ([True, None], [True, None]),
-        ([True, 1], ["True", "1"]),
-        ([2**70, 1], [str(2**70), "1"]),
-        (["a", 1], ["a", "1"]),
-        ([None], [None]),
-    ],
-)
+@pytest.mark.parametrize(("values", "same"), [
+    ([1, None, 2], [1, None, 2]),
+    ([1, 2.5], [1.0, 2.5]),
+    ([True, None], [True, None]),
+    ([True, 1], ["True", "1"]),
+    ([2**70, 1], [str(2**70), "1"]),
+    (["a", 1], ["a", "1"]),
+    ([None], [None]),
+])  # fmt: skip
 def test_a_column_has_one_type(values, same):
     assert [(type(one), one) for one in column(values)] == [(type(one), one) for one in same]
 

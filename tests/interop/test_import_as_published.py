@@ -25,16 +25,11 @@ CHOICE = {
     "finish_reason": "length",
     "index": 0,
     "logprobs": LOGPROBS,
-    "message": {
-        "content": "m",
-        "role": "assistant",
-        "function_call": None,
-        "tool_calls": None,
-        "refusal": None,
-    },
+    "message": {"content": "m", "role": "assistant", "function_call": None, "tool_calls": None,
+                "refusal": None},
     "text": "m",
     "total_tokens": 1000.0,
-}
+}  # fmt: skip
 CALL = {
     "concise_explanation": "M names more actors.",
     "ordered_models": [{"model": "M", "rank": 1}, {"model": "m", "rank": 2}],
@@ -301,13 +296,9 @@ def test_an_openai_batch(bring, write):
          "content": [{"type": "output_text", "text": "[[B]]", "annotations": []}]},
     ], "usage": {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}}  # fmt: skip
     fault = {
-        "error": {
-            "message": "Model not found",
-            "type": "invalid_request_error",
-            "param": None,
-            "code": None,
-        }
-    }
+        "error": {"message": "Model not found", "type": "invalid_request_error", "param": None,
+                  "code": None},
+    }  # fmt: skip
     expired = {"code": "batch_expired", "message": "This request could not be executed in time."}
     lines = [
         line("1-ab", 200, chat),

@@ -111,15 +111,12 @@ def test_a_models_texts_to_one_question_are_responses_of_their_own(bring, write)
     assert "different texts: each text is a separate response: 1" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("rows", "words", "said"),
-    [
-        ([{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}], (), "id '1' is already used"),
-        ([{"score": 3}], (), "m.jsonl:1: has both scores and winners; map one of them"),
-        ([{"margin": -0.5}], (), "winner A and margin -0.5 disagree"),
-        ([{"points": 3}], ("--fields", "grade=points"), "grade=points: rows of this kind do not"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "words", "said"), [
+    ([{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}], (), "id '1' is already used"),
+    ([{"score": 3}], (), "m.jsonl:1: has both scores and winners; map one of them"),
+    ([{"margin": -0.5}], (), "winner A and margin -0.5 disagree"),
+    ([{"points": 3}], ("--fields", "grade=points"), "grade=points: rows of this kind do not"),
+])  # fmt: skip
 def test_rows_that_cannot_be_kept_whole_are_refused(bring, write, rows, words, said):
     path = write(
         "m.jsonl", [{"response_a": "x", "response_b": "y", "winner": "A", **row} for row in rows]

@@ -109,20 +109,17 @@ def test_margins_and_only(bring, write):
     assert "--only kind=z: no such case; choose from x, y" in wrong.err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--fields", "winner=beter"), "did you mean 'better'?"),
-        (("--fields", "winner=better"), "'ours' is not a winner; map it: --map ours=A"),
-        ((), "name the columns: --fields winner=COLUMN, score=COLUMN or class=COLUMN"),
-        (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
-        (("--complete", "--fields", "winner=nothing"), "no row has the column 'nothing', mapped"),
-        (("--only",), "evalkit import: --only: needs a value"),
-        (("winner",), "winner: is not an override"),
-        (("--fields", "winner=better", *MAPS, "scoring.bootstraps=1"), "scoring.bootstraps"),
-        (("--fields", "winner=better", *MAPS, "tie.threshold=2"), "tie.threshold"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (("--fields", "winner=beter"), "did you mean 'better'?"),
+    (("--fields", "winner=better"), "'ours' is not a winner; map it: --map ours=A"),
+    ((), "name the columns: --fields winner=COLUMN, score=COLUMN or class=COLUMN"),
+    (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
+    (("--complete", "--fields", "winner=nothing"), "no row has the column 'nothing', mapped"),
+    (("--only",), "evalkit import: --only: needs a value"),
+    (("winner",), "winner: is not an override"),
+    (("--fields", "winner=better", *MAPS, "scoring.bootstraps=1"), "scoring.bootstraps"),
+    (("--fields", "winner=better", *MAPS, "tie.threshold=2"), "tie.threshold"),
+])  # fmt: skip
 def test_mistakes_are_one_line_and_write_nothing(bring, write, words, said):
     path = str(write("mine.jsonl", ROWS))
     ran = bring("generic", path, *words, status=1)
@@ -151,15 +148,9 @@ def test_the_same_cases_can_be_judged_again(bring, write):
 )
 def test_a_number_on_another_scale_is_refused(write, monkeypatch, capsys, column, value, scale):
     rows = [
-        {
-            "id": "1",
-            "response_a": "x",
-            "response_b": "y",
-            "winner": None,
-            "margin": 0.5,
-            "confidence": 0.5,
-        }
-    ]
+        {"id": "1", "response_a": "x", "response_b": "y", "winner": None, "margin": 0.5,
+         "confidence": 0.5},
+    ]  # fmt: skip
     path = write("m.jsonl", [*rows, {**rows[0], "id": "2", column: value}])
     monkeypatch.chdir(path.parent)
     assert main(["import", "generic", str(path), "tracking=none", "hydra.run.dir=run"]) == 1
@@ -204,17 +195,14 @@ def test_a_response_has_the_text_that_a_later_row_gives_it(bring, write):
     assert [one["text"] for one in case["responses"]] == ["said later", "also"]
 
 
-@pytest.mark.parametrize(
-    ("words", "noted"),
-    [
-        ([], True),
-        (["rubric.step=0.5"], True),
-        (["rubric.min=1", "rubric.max=5"], False),
-        (["rubric={min: 1, max: 5}"], False),
-        (["rubric=likert5"], False),
-        (["rubric.max=10"], False),
-    ],
-)
+@pytest.mark.parametrize(("words", "noted"), [
+    ([], True),
+    (["rubric.step=0.5"], True),
+    (["rubric.min=1", "rubric.max=5"], False),
+    (["rubric={min: 1, max: 5}"], False),
+    (["rubric=likert5"], False),
+    (["rubric.max=10"], False),
+])  # fmt: skip
 def test_a_scale_on_the_command_line_is_not_noted_as_assumed(bring, write, words, noted):
     rows = [f"{number},p{number},r,{1 + number % 5}\n" for number in range(5)]
     path = write("scores.csv", "".join(["id,prompt,response,score\n", *rows]))

@@ -18,19 +18,13 @@ from evalkit.labels.label_files import read_labels
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (("import", "generic", "dataset.limit=3"), "needs FORMAT and PATH before the overrides"),
-        (("import", "rows.jsonl", "generic"), "needs FORMAT before PATH; write evalkit import"),
-        (
-            ("import", "promptfo", "rows.jsonl"),
-            "no such format 'promptfo'; did you mean 'promptfoo'",
-        ),
-        (("import", "generic", "none.jsonl"), "none.jsonl: no such file; use the file with the"),
-        (("import", "promptfoo", "rows.jsonl"), "rows.jsonl: does not look like promptfoo; "),
-    ],
-)
+@pytest.mark.parametrize(("words", "what"), [
+    (("import", "generic", "dataset.limit=3"), "needs FORMAT and PATH before the overrides"),
+    (("import", "rows.jsonl", "generic"), "needs FORMAT before PATH; write evalkit import"),
+    (("import", "promptfo", "rows.jsonl"), "no such format 'promptfo'; did you mean 'promptfoo'"),
+    (("import", "generic", "none.jsonl"), "none.jsonl: no such file; use the file with the"),
+    (("import", "promptfoo", "rows.jsonl"), "rows.jsonl: does not look like promptfoo; "),
+])  # fmt: skip
 def test_a_mistake_is_one_line(call, tmp_path, words, what):
     (tmp_path / "rows.jsonl").write_text(json.dumps(PAIR) + "\n", "utf-8")
     assert what in call(*words, status=1).line()
@@ -67,16 +61,13 @@ def batch(folder: Path, *names: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"cases": ()}, "has a model's answers and no verdicts; read them with their cases"),
-        ({"custom_id": "("}, r"--custom-id \(: is not a regular expression"),
-        ({"custom_id": "(?P<id>.*)"}, "has no group 'case'"),
-        ({"custom_id": "(?P<case>.)-(?P<response>.)"}, "names response 2, but case 'q' has 2"),
-        ({"custom_id": "(?P<case>.)"}, "custom_id 'q-2' matches no case"),
-    ],
-)
+@pytest.mark.parametrize(("options", "what"), [
+    ({"cases": ()}, "has a model's answers and no verdicts; read them with their cases"),
+    ({"custom_id": "("}, r"--custom-id \(: is not a regular expression"),
+    ({"custom_id": "(?P<id>.*)"}, "has no group 'case'"),
+    ({"custom_id": "(?P<case>.)-(?P<response>.)"}, "names response 2, but case 'q' has 2"),
+    ({"custom_id": "(?P<case>.)"}, "custom_id 'q-2' matches no case"),
+])  # fmt: skip
 def test_a_batch_of_other_cases_is_refused(tmp_path, options, what):
     with pytest.raises((ConfigError, DatasetError), match=what):
         read_texts(batch(tmp_path, "q-2"), Options(**{"cases": CASES, **options}))
@@ -98,15 +89,12 @@ ARGILLA = {
 STUDIO = {"data": {"case_id": "q"}, "annotations": [{"completed_by": 7, "result": [{"value": {}}]}]}
 
 
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        ({"id": "q", "annotator": "ann", "label": "perhaps"}, "'perhaps' is not a winner; write"),
-        ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a winner; write A, B or"),
-        ({**ARGILLA, "metadata": {}}, "the record has no metadata.case_id; export it with evalkit"),
-        ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
-    ],
-)
+@pytest.mark.parametrize(("row", "what"), [
+    ({"id": "q", "annotator": "ann", "label": "perhaps"}, "'perhaps' is not a winner; write"),
+    ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a winner; write A, B or"),
+    ({**ARGILLA, "metadata": {}}, "the record has no metadata.case_id; export it with evalkit"),
+    ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
+])  # fmt: skip
 def test_a_label_that_cannot_be_read_is_one_line(tmp_path, row, what):
     path = tmp_path / "labels.jsonl"
     path.write_text(json.dumps(row) + "\n", "utf-8")
@@ -179,15 +167,12 @@ def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself():
     assert "labels that match no response in their row, omitted: 1" in notes
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"[" * 100_000, "not JSON ("),
-        (b"\xff\xfe{", "not JSON ("),
-        (b"{", "not JSON (Expecting property name"),
-        (b"[]", "is not one JSON object; use another file or format"),
-    ],
-)
+@pytest.mark.parametrize(("content", "what"), [
+    (b"[" * 100_000, "not JSON ("),
+    (b"\xff\xfe{", "not JSON ("),
+    (b"{", "not JSON (Expecting property name"),
+    (b"[]", "is not one JSON object; use another file or format"),
+])  # fmt: skip
 def test_a_file_that_is_no_json_object_is_refused(tmp_path, content, what):
     path = tmp_path / "a.json"
     path.write_bytes(content)

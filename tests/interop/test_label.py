@@ -120,18 +120,15 @@ def better(shown: str) -> str:
     return "A" if shown == "0,1" else "B"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("id,annotator,label\nc99,ann,A\n", "l.csv:2: the run has no case 'c99'"),
-        ("id,annotator,label\nc0,ann,Z\n", "l.csv:2: 'Z' is not a winner"),
-        ("id,label\nc0,A\n", "l.csv:2: the label has no annotator"),
-        ("annotator,label\nann,A\n", "the label has no case"),
-        ("id,annotator,label\nc0,ann,4\n", "l.csv:2, case 'c0': the grade 4 does not name one of"),
-        ("id,annotator,label,shown\nc0,ann,A,first\n", "'first' is not an order of responses"),
-        ("id,annotator,label\n", "has no labels"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [
+    ("id,annotator,label\nc99,ann,A\n", "l.csv:2: the run has no case 'c99'"),
+    ("id,annotator,label\nc0,ann,Z\n", "l.csv:2: 'Z' is not a winner"),
+    ("id,label\nc0,A\n", "l.csv:2: the label has no annotator"),
+    ("annotator,label\nann,A\n", "the label has no case"),
+    ("id,annotator,label\nc0,ann,4\n", "l.csv:2, case 'c0': the grade 4 does not name one of"),
+    ("id,annotator,label,shown\nc0,ann,A,first\n", "'first' is not an order of responses"),
+    ("id,annotator,label\n", "has no labels"),
+])  # fmt: skip
 def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, said):
     before = (ran.folder / "cases.jsonl").read_bytes()
     write("l.csv", content)
@@ -142,15 +139,12 @@ def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, s
     assert (ran.folder / "cases.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--to", "paper"), "--to paper: labels cannot be requested there"),
-        (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
-        (("absent.csv",), "absent.csv: no such file"),
-        (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (("--to", "paper"), "--to paper: labels cannot be requested there"),
+    (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
+    (("absent.csv",), "absent.csv: no such file"),
+    (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
+])  # fmt: skip
 def test_words_that_do_not_fit_the_run(ran, capsys, words, said):
     capsys.readouterr()
     assert label(ran, *words) == 1
@@ -413,14 +407,11 @@ def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys
     assert "a label of responses [0, 3] does not apply; use one or two" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("labels", "said"),
-    [
-        ({"ann": {"0,7": "A"}}, "label '0,7' is not a pair of 2 responses"),
-        ({"ann": {"1,0": "A"}}, "label '1,0' is not a pair of 2 responses; name pairs by two"),
-        ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "said"), [
+    ({"ann": {"0,7": "A"}}, "label '0,7' is not a pair of 2 responses"),
+    ({"ann": {"1,0": "A"}}, "label '1,0' is not a pair of 2 responses; name pairs by two"),
+    ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
+])  # fmt: skip
 def test_labels_by_pair_that_are_none(write, labels, said):
     row = {"id": "1", "prompt": "p", "response_a": "x", "response_b": "y", "labels": labels}
     with pytest.raises(DatasetError, match=re.escape(said)):
@@ -441,14 +432,10 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
 def checked(here):
     """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
     rows = [
-        {
-            "id": "q1",
-            "prompt": "p",
-            "response": "r",
-            "checklist": [{"id": "light", "criterion": "x"}, "y", "z"],
-        },
+        {"id": "q1", "prompt": "p", "response": "r",
+         "checklist": [{"id": "light", "criterion": "x"}, "y", "z"]},
         {"id": "q2", "prompt": "p2", "response": "r2", "checklist": ["x", "y"]},
-    ]
+    ]  # fmt: skip
     (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [
         *("run", "mode=checklist", "judge=simulated/good", "dataset=file"),
@@ -485,16 +472,13 @@ def test_labels_of_checklist_items(checked, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("q1,ann,,met", "'met' is a label of a checklist item; name the item in a column item"),
-        ("q1,ann,,A", "'A' is a label of a pair, and the case has one response; write its grade"),
-        ("q1,ann,ligth,met", "'ligth' is not an item that a judge answers; did you mean 'light'?"),
-        ("q1,ann,light,so so", "item 'light': 'so so' is not a label; write met, not_met"),
-        ("q9,ann,light,met", "the run has no case 'q9'"),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), [
+    ("q1,ann,,met", "'met' is a label of a checklist item; name the item in a column item"),
+    ("q1,ann,,A", "'A' is a label of a pair, and the case has one response; write its grade"),
+    ("q1,ann,ligth,met", "'ligth' is not an item that a judge answers; did you mean 'light'?"),
+    ("q1,ann,light,so so", "item 'light': 'so so' is not a label; write met, not_met"),
+    ("q9,ann,light,met", "the run has no case 'q9'"),
+])  # fmt: skip
 def test_a_wrong_label_of_an_item_leaves_the_run_as_it_was(checked, tmp_path, capsys, row, message):
     before = {file.name: file.read_bytes() for file in checked.iterdir() if file.is_file()}
     (tmp_path / "labels.csv").write_text(f"id,annotator,item,label\n{row}\n")

@@ -158,14 +158,8 @@ def test_the_scores_of_a_named_grader_are_labels(command, here, capsys):
     path, log = LOGS / "inspect_graders.json", inspect_log("graders")
     where = ["--output", "run"] if command == ["check"] else ["hydra.run.dir=run"]
     words = [
-        *command,
-        str(path),
-        "--label",
-        "match",
-        *where,
-        "tracking=none",
-        "scoring.bootstrap=0",
-    ]
+        *command, str(path), "--label", "match", *where, "tracking=none", "scoring.bootstrap=0",
+    ]  # fmt: skip
     assert main(words) == 0
     cases = [
         json.loads(line) for line in (here / "run" / "cases.jsonl").read_text("utf-8").splitlines()

@@ -225,27 +225,24 @@ def test_the_command_samples_and_says_what_to_expect(call, labeled, tmp_path):
 ONE_OF = "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --from mlflow"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], ONE_OF),
-        (["labels.csv", "--from", "mlflow"], ONE_OF),
-        (["labels.csv", "--page"], ONE_OF),
-        (["--to", "mlflow", "--n", "none"], "evalkit label: --n: 'none' is not an integer above 0"),
-        (["labels.csv", "--informative"], "evalkit label: --informative needs --page"),
-        (["labels.csv", "--annotator", "ann"], "evalkit label: --annotator needs --page"),
-        (["--page", "--port", "70000"], "evalkit label: --port: '70000' is not a port"),
-        (["--next", "0"], "--next: '0' is not an integer above 0"),
-        (["labels.csv", "--next", "5"], "--next is for labels to be given"),
-        (["--next", "5", "--from", "mlflow"], "--next is for labels to be given"),
-        (["--next", "5", "--page", "--informative"], "--next is for labels to be given"),
-        (["--next", "5", "--n", "7"], "--next 5 says how many: omit --n"),
-        (["--next", "5", "--n", "50", "--page"], "--next 5 says how many: omit --n"),
-        (["--next", "5", "--n", "7", "--to", "mlflow"], "--next 5 says how many: omit --n"),
-        (["labels.csv", "--n", "7"], "--n needs --page or --to mlflow"),
-        (["--from", "mlflow", "--n", "7"], "--n needs --page or --to mlflow"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ([], ONE_OF),
+    (["labels.csv", "--from", "mlflow"], ONE_OF),
+    (["labels.csv", "--page"], ONE_OF),
+    (["--to", "mlflow", "--n", "none"], "evalkit label: --n: 'none' is not an integer above 0"),
+    (["labels.csv", "--informative"], "evalkit label: --informative needs --page"),
+    (["labels.csv", "--annotator", "ann"], "evalkit label: --annotator needs --page"),
+    (["--page", "--port", "70000"], "evalkit label: --port: '70000' is not a port"),
+    (["--next", "0"], "--next: '0' is not an integer above 0"),
+    (["labels.csv", "--next", "5"], "--next is for labels to be given"),
+    (["--next", "5", "--from", "mlflow"], "--next is for labels to be given"),
+    (["--next", "5", "--page", "--informative"], "--next is for labels to be given"),
+    (["--next", "5", "--n", "7"], "--next 5 says how many: omit --n"),
+    (["--next", "5", "--n", "50", "--page"], "--next 5 says how many: omit --n"),
+    (["--next", "5", "--n", "7", "--to", "mlflow"], "--next 5 says how many: omit --n"),
+    (["labels.csv", "--n", "7"], "--n needs --page or --to mlflow"),
+    (["--from", "mlflow", "--n", "7"], "--n needs --page or --to mlflow"),
+])  # fmt: skip
 def test_words_that_do_not_go_with_it(capsys, tmp_path, words, said):
     assert main(["label", str(tmp_path), *words]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()

@@ -132,14 +132,11 @@ def test_a_changed_column_is_an_error(name, command, saved, capsys):
     assert not Path("two/metrics.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["dataset.fields.label=reviewer"], "reading says how the table is read, and fields too"),
-        (["mode=pairwise"], "set mode=pointwise"),
-        (["rubric=likert5"], "set 'rubric.classes={"),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "message"), [
+    (["dataset.fields.label=reviewer"], "reading says how the table is read, and fields too"),
+    (["mode=pairwise"], "set mode=pointwise"),
+    (["rubric=likert5"], "set 'rubric.classes={"),
+])  # fmt: skip
 def test_settings_that_contradict_a_reading_are_errors(overrides, message, saved, capsys):
     words = ["dataset=file", "dataset.path=t.csv", "dataset.reading=r.yaml", "mode=pointwise"]
     assert main(["run", *words, "judge=simulated/good", *overrides, *QUICK]) == 1

@@ -28,23 +28,17 @@ CRITERIA = (
 JUDGES = ("gpt4", "gpt-4o", "claude-3-5-sonnet", "llm", "judge", "AI")
 PEOPLE = ("human", "expert", "annotator", "gold")
 FORMS = (
-    "{rater}_{criterion}",
-    "{criterion}_{rater}",
-    "{rater} {criterion}",
-    "{criterion} ({rater})",
-)
+    "{rater}_{criterion}", "{criterion}_{rater}", "{rater} {criterion}", "{criterion} ({rater})",
+)  # fmt: skip
 TWINS = (
     *(("toxic", "toxicity"), ("faithful", "faithfulness"), ("helpful", "helpfulness")),
     *(("correct", "correctness"), ("relevant", "relevance"), ("safe", "safety")),
     *(("coherent", "coherence"), ("grounded", "groundedness"), ("accurate", "accuracy")),
 )
 WRITERS = (
-    ("gpt4", "claude"),
-    ("GPT-4", "Claude"),
-    ("baseline", "ours"),
-    ("old", "new"),
+    ("gpt4", "claude"), ("GPT-4", "Claude"), ("baseline", "ours"), ("old", "new"),
     ("base", "finetuned"),
-)
+)  # fmt: skip
 FORMULARS = (
     ("Timestamp", "How helpful is this answer? (1 = not at all, 5 = very)"),
     ("Zeitstempel", "Wie gut ist die Antwort? (1 = sehr schlecht, 5 = sehr gut)"),
@@ -191,17 +185,11 @@ def test_who_wrote_is_not_who_won(others):
     assert _of_role(table, "judge") == ["judge_verdict"]
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        {
-            "correct_answer": list("ABCD") * 12,
-            "predicted_answer": list("ABDC") * 12,
-            "judge_correct": FLAGS,
-        },
-        {"text": TEXTS, "llm_completeness": NEAR, "complete": ["true"] * 44 + ["false"] * 4},
-    ],
-)
+@pytest.mark.parametrize("cells", [
+    {"correct_answer": list("ABCD") * 12, "predicted_answer": list("ABDC") * 12,
+     "judge_correct": FLAGS},
+    {"text": TEXTS, "llm_completeness": NEAR, "complete": ["true"] * 44 + ["false"] * 4},
+])  # fmt: skip
 def test_references_and_states_are_no_labels(cells):
     try:
         labels = _of_role(_read(cells), "label")
@@ -273,16 +261,13 @@ def test_verified_is_a_verdict_of_judges_who_verify():
     assert _of_role(table, "label") == ["is_correct_gold"]
 
 
-@pytest.mark.parametrize(
-    "versions",
-    [
-        ("label_v1", "label_v2"),
-        ("old_label", "new_label"),
-        ("label", "label_corrected"),
-        ("human_before", "human_after"),
-        ("label round 1", "label round 2"),
-    ],
-)
+@pytest.mark.parametrize("versions", [
+    ("label_v1", "label_v2"),
+    ("old_label", "new_label"),
+    ("label", "label_corrected"),
+    ("human_before", "human_after"),
+    ("label round 1", "label round 2"),
+])  # fmt: skip
 def test_versions_of_a_label_are_not_two_annotators(versions):
     cells = {"text": TEXTS, "gpt4": FLAGS}
     cells |= dict(zip(versions, (OTHER_FLAGS, MORE_FLAGS), strict=True))

@@ -169,10 +169,8 @@ OPEN: Mapping[str, tuple[Any, str]] = {
         },
         "different criteria",
     ),
-    "copy": (
-        lambda i: {"id": i, "human": _cycle(("a", "b"), i), "judge": _cycle(("a", "b"), i)},
-        "identical in all 60 rows",
-    ),
+    "copy": (lambda i: {"id": i, "human": _cycle(("a", "b"), i), "judge": _cycle(("a", "b"), i)},
+             "identical in all 60 rows"),
     "index": (
         lambda i: {
             "id": i // 3,
@@ -200,11 +198,9 @@ OPEN: Mapping[str, tuple[Any, str]] = {
         },
         "'unsure' (12)",
     ),
-    "no_judge": (
-        lambda i: {"id": i, "human_score": i % 5, "rouge": i / 60, "bleu": i % 7 / 7},
-        "no column is named as a judge",
-    ),
-}
+    "no_judge": (lambda i: {"id": i, "human_score": i % 5, "rouge": i / 60, "bleu": i % 7 / 7},
+                 "no column is named as a judge"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -263,22 +259,19 @@ def test_scores_that_leave_the_lower_half_out_share_the_scale(low, high, top, is
     assert bool(table.space.rubric.get("real")) is not is_shared
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "used"),
-    [
-        ("confidence", [0.9, 0.6, 1], [0.9, 0.6, 1]),
-        ("judge_confidence", ["90%", "60%", None], [0.9, 0.6, None]),
-        ("verdict confidence score", [90, 60, 100], [0.9, 0.6, 1]),
-        ("置信度", [0.9, 0.6, 0.7], [0.9, 0.6, 0.7]),
-        ("confidence", [0.9, 0.1, 0.2], None),
-        ("confidence", [5, 3, 4], None),
-        ("confidence", ["high", "low", "high"], None),
-        ("confidence", [-1, 0.5, 0.6], None),
-        ("annotator_confidence", [0.9, 0.6, 1], None),
-        ("retrieval_confidence", [0.9, 0.6, 1], None),
-        ("prob", [0.9, 0.6, 1], None),
-    ],
-)
+@pytest.mark.parametrize(("name", "values", "used"), [
+    ("confidence", [0.9, 0.6, 1], [0.9, 0.6, 1]),
+    ("judge_confidence", ["90%", "60%", None], [0.9, 0.6, None]),
+    ("verdict confidence score", [90, 60, 100], [0.9, 0.6, 1]),
+    ("置信度", [0.9, 0.6, 0.7], [0.9, 0.6, 0.7]),
+    ("confidence", [0.9, 0.1, 0.2], None),
+    ("confidence", [5, 3, 4], None),
+    ("confidence", ["high", "low", "high"], None),
+    ("confidence", [-1, 0.5, 0.6], None),
+    ("annotator_confidence", [0.9, 0.6, 1], None),
+    ("retrieval_confidence", [0.9, 0.6, 1], None),
+    ("prob", [0.9, 0.6, 1], None),
+])  # fmt: skip
 def test_a_confidence_next_to_a_verdict_is_that_of_the_judge(name, values, used):
     words = ("pass", "fail")
     rows = [
@@ -367,20 +360,17 @@ def test_models_of_litellm_are_known_and_columns_of_tables_are_not():
     assert not [name for name in columns.split() if is_model(name)]
 
 
-@pytest.mark.parametrize(
-    ("value", "other", "same"),
-    [
-        (1, "1", True),
-        (1.0, "1", True),
-        ("1.0", 1, True),
-        ("01", 1, False),
-        ("1e0", 1, False),
-        (" 1", 1, False),
-        (1234567890123456001, "1234567890123456001", True),
-        ("1234567890123456001", "1234567890123456002", False),
-        (1234567890123456001, 1234567890123456002, False),
-    ],
-)
+@pytest.mark.parametrize(("value", "other", "same"), [
+    (1, "1", True),
+    (1.0, "1", True),
+    ("1.0", 1, True),
+    ("01", 1, False),
+    ("1e0", 1, False),
+    (" 1", 1, False),
+    (1234567890123456001, "1234567890123456001", True),
+    ("1234567890123456001", "1234567890123456002", False),
+    (1234567890123456001, 1234567890123456002, False),
+])  # fmt: skip
 def test_ids_are_compared_as_texts(value, other, same):
     assert (id_text(value) == id_text(other)) is same
 

@@ -206,11 +206,8 @@ FAULTS = {
     "429": (refused(429, "slow down", Retry_After="7"), ("rate_limit", True, 7.0)),
     "429_ms": (refused(429, "slow down", retry_after_ms="1500"), ("rate_limit", True, 1.5)),
     "429_quota_of_a_minute": (
-        refused(
-            429, "You exceeded your current quota, see https://x.y/billing. Please retry in 2s."
-        ),
-        ("rate_limit", True, 2.0),
-    ),
+     refused(429, "You exceeded your current quota, see https://x.y/billing. Please retry in 2s."),
+     ("rate_limit", True, 2.0)),
     "500": (refused(500, "oops"), ("server", True, None)),
     "502": (Reply(b"<html>bad gateway</html>", 502), ("server", True, None)),
     "503": (refused(503, "overloaded", Retry_After="3"), ("server", True, 3.0)),
@@ -244,11 +241,9 @@ FAULTS = {
     "html": (Reply(b"<html>busy</html>"), BAD),
     "nothing": (Reply(b""), BAD),
     "cut": (Reply(said("x" * 5000).body, cut=True), ("connection", True, None)),
-    "error_with_200": (
-        Reply({"error": {"message": "overloaded", "code": 503}}),
-        ("server", True, None),
-    ),
-}
+    "error_with_200": (Reply({"error": {"message": "overloaded", "code": 503}}),
+                       ("server", True, None)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -268,22 +263,14 @@ async def test_the_same_failures(model):
     assert len(direct[1]) == len(through_litellm[1]) == len(asked)
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (refused(401, "Incorrect API key provided: sk-very-secret-key-1234"), "_API_KEY"),
-        (refused(403, "You do not have access to this resource"), "_API_KEY"),
-        (
-            refused(429, "You exceeded your current quota", code="insufficient_quota"),
-            "budget is used up .*; add credit",
-        ),
-        (
-            refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
-            "does not have this model .*; check",
-        ),
-    ],
-    ids=["401", "403", "429_account", "404"],
-)
+@pytest.mark.parametrize(("reply", "words"), [
+    (refused(401, "Incorrect API key provided: sk-very-secret-key-1234"), "_API_KEY"),
+    (refused(403, "You do not have access to this resource"), "_API_KEY"),
+    (refused(429, "You exceeded your current quota", code="insufficient_quota"),
+     "budget is used up .*; add credit"),
+    (refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
+     "does not have this model .*; check"),
+], ids=["401", "403", "429_account", "404"])  # fmt: skip
 @pytest.mark.parametrize("model", MODELS)
 async def test_the_same_setup_error(reply, words, model):
     through_litellm, direct = await both([reply], model=model)
@@ -331,19 +318,16 @@ NO_THOUGHTS = {"chat_template_kwargs": {"enable_thinking": False}}
 SEEDED = {"seed": 3, "max_tokens": 9, "params": {"top_k": 5}}
 
 
-@pytest.mark.parametrize(
-    ("rule", "config"),
-    [
-        (no_schema, {}),
-        (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": MIN_P}),
-        (no_schema, {"response_format": "json_schema"}),
-        (no_schema, {"response_format": "tool"}),
-        (no_schema, {"response_format": "json_object"}),
-        (no_schema, {"model": MODELS[2], **SEEDED}),
-        (None, {"params": {"extra_body": NO_THOUGHTS, "top_p": 0.5}}),
-        (hot, {"seed": 3}),
-    ],
-)
+@pytest.mark.parametrize(("rule", "config"), [
+    (no_schema, {}),
+    (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": MIN_P}),
+    (no_schema, {"response_format": "json_schema"}),
+    (no_schema, {"response_format": "tool"}),
+    (no_schema, {"response_format": "json_object"}),
+    (no_schema, {"model": MODELS[2], **SEEDED}),
+    (None, {"params": {"extra_body": NO_THOUGHTS, "top_p": 0.5}}),
+    (hot, {"seed": 3}),
+])  # fmt: skip
 async def test_the_same_requests_down_the_same_ladder(rule, config):
     through_litellm, direct = await both((), [JSON, JSON, TEXT], rule, **config)
     assert direct[1] == through_litellm[1]

@@ -122,18 +122,15 @@ async def test_pairs_are_asked_in_both_orders(provider, protocol):
     assert len(provider.requests[-1]["questions"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("server", "why"),
-    [
-        ({"change": {"choice": "fail"}}, "most probable is pass"),
-        ({"change": {"choice": "maybe"}}, "'maybe' is not one of the choices"),
-        ({"change": {"probabilities": {"pass": 0.4, "fail": 0.1}}}, "sum to 0.5"),
-        ({"change": {"probabilities": {"pass": 0.4, "no": 0.6}}}, "'no' is not"),
-        ({"change": {"probabilities": {}}}, "no probabilities"),
-        ({"change": {"probabilities": {"pass": 1.4}}}, "no probabilities"),
-        ({"drop": ["overall"]}, "answer"),
-    ],
-)
+@pytest.mark.parametrize(("server", "why"), [
+    ({"change": {"choice": "fail"}}, "most probable is pass"),
+    ({"change": {"choice": "maybe"}}, "'maybe' is not one of the choices"),
+    ({"change": {"probabilities": {"pass": 0.4, "fail": 0.1}}}, "sum to 0.5"),
+    ({"change": {"probabilities": {"pass": 0.4, "no": 0.6}}}, "'no' is not"),
+    ({"change": {"probabilities": {}}}, "no probabilities"),
+    ({"change": {"probabilities": {"pass": 1.4}}}, "no probabilities"),
+    ({"drop": ["overall"]}, "answer"),
+])  # fmt: skip
 @pytest.mark.parametrize("protocol", PROTOCOLS[:2])
 async def test_an_answer_that_contradicts_itself_is_no_verdict(provider, protocol, server, why):
     DecisionServer(**server).install(provider)
@@ -150,16 +147,13 @@ async def test_a_refused_question_is_a_refusal(provider):
     assert one.status == "refused"
 
 
-@pytest.mark.parametrize(
-    ("judge", "what"),
-    [
-        ({"model": f"typesafe/{MODEL}", "endpoint": "chat"}, "judge.endpoint=systemone"),
-        ({"model": "openai/gpt-4o-mini", "api_base": None}, "is no decision model"),
-        ({"model": "anthropic/claude-x"}, "Unknown Decisions provider"),
-        ({"model": f"typesafe/{MODEL}", "api_base": None}, "TYPESAFE_API_KEY"),
-        ({"model": "laya/english", "api_base": None}, "judge.api_base"),
-    ],
-)
+@pytest.mark.parametrize(("judge", "what"), [
+    ({"model": f"typesafe/{MODEL}", "endpoint": "chat"}, "judge.endpoint=systemone"),
+    ({"model": "openai/gpt-4o-mini", "api_base": None}, "is no decision model"),
+    ({"model": "anthropic/claude-x"}, "Unknown Decisions provider"),
+    ({"model": f"typesafe/{MODEL}", "api_base": None}, "TYPESAFE_API_KEY"),
+    ({"model": "laya/english", "api_base": None}, "judge.api_base"),
+])  # fmt: skip
 async def test_a_judge_that_cannot_decide_is_refused_before_payment(provider, judge, what):
     DecisionServer().install(provider)
     run = config(provider, rubric=CLASSES, judge=judge)
@@ -171,16 +165,13 @@ async def test_a_judge_that_cannot_decide_is_refused_before_payment(provider, ju
     assert not provider.requests
 
 
-@pytest.mark.parametrize(
-    ("sections", "what"),
-    [
-        ({"mode": {"name": "listwise"}}, "mode listwise has none"),
-        ({"rubric": {"min": 0, "max": 1000}}, "at most 255 choices"),
-        ({"prompt": {"template": "mine.md.j2"}}, "prompt.template"),
-        ({"output": {"format": "bracket"}}, "output.format"),
-        ({"judge": {"logprobs": True}}, "logprobs"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "what"), [
+    ({"mode": {"name": "listwise"}}, "mode listwise has none"),
+    ({"rubric": {"min": 0, "max": 1000}}, "at most 255 choices"),
+    ({"prompt": {"template": "mine.md.j2"}}, "prompt.template"),
+    ({"output": {"format": "bracket"}}, "output.format"),
+    ({"judge": {"logprobs": True}}, "logprobs"),
+])  # fmt: skip
 def test_settings_without_a_meaning_are_refused(provider, sections, what):
     with pytest.raises(ValueError, match=what):
         config(provider, **sections)

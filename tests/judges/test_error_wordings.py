@@ -224,38 +224,32 @@ def test_what_is_not_there_is_the_model_the_address_or_a_part_of_the_request(sco
     assert "{" not in error.message
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30s"}, 90),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
-        ({"x-ratelimit-remaining-tokens": "7", "x-ratelimit-reset-tokens": "120s"}, None),
-        ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7),
-        ({"retry-after": "2", "ratelimit-remaining": "0", "ratelimit-reset": "7"}, 2),
-        ({"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "3e4"}, 3e4),
-        ({"x-rate-limit-remaining": "0", "x-rate-limit-reset": "9"}, 9),
-        ({"x-ratelimit-reset": "14"}, 14),
-        ({"x-ratelimit-remaining": "3", "x-ratelimit-reset": "14"}, None),
-        ({"ratelimit": '"default";r=0;t=30'}, 30),
-        ({"ratelimit": "limit=100, remaining=0, reset=31"}, 31),
-        ({"ratelimit": '"default";r=20;t=30'}, None),
-        ({"x-ai-ratelimit-retry-after": "20"}, 20),
-    ],
-)
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30s"}, 90),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+    ({"x-ratelimit-remaining-tokens": "7", "x-ratelimit-reset-tokens": "120s"}, None),
+    ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7),
+    ({"retry-after": "2", "ratelimit-remaining": "0", "ratelimit-reset": "7"}, 2),
+    ({"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "3e4"}, 3e4),
+    ({"x-rate-limit-remaining": "0", "x-rate-limit-reset": "9"}, 9),
+    ({"x-ratelimit-reset": "14"}, 14),
+    ({"x-ratelimit-remaining": "3", "x-ratelimit-reset": "14"}, None),
+    ({"ratelimit": '"default";r=0;t=30'}, 30),
+    ({"ratelimit": "limit=100, remaining=0, reset=31"}, 31),
+    ({"ratelimit": '"default";r=20;t=30'}, None),
+    ({"x-ai-ratelimit-retry-after": "20"}, 20),
+])  # fmt: skip
 def test_a_limit_states_its_wait_in_any_header(headers, seconds):
     error = error_in(429, b'{"error": {"message": "slow"}}', headers)
     assert error.retry_after == seconds
 
 
-@pytest.mark.parametrize(
-    ("body", "seconds"),
-    [
-        ({"error": {"message": "x", "details": {"retryAfterSeconds": 3}}}, 3),
-        (said("请求过于频繁，请在 30 秒后重试"), 30),
-        (said("当前请求过多，请 2 分钟后再试"), 120),
-        (said("你好，第 30 秒的后面"), None),
-    ],
-)
+@pytest.mark.parametrize(("body", "seconds"), [
+    ({"error": {"message": "x", "details": {"retryAfterSeconds": 3}}}, 3),
+    (said("请求过于频繁，请在 30 秒后重试"), 30),
+    (said("当前请求过多，请 2 分钟后再试"), 120),
+    (said("你好，第 30 秒的后面"), None),
+])  # fmt: skip
 def test_a_limit_states_its_wait_in_any_words(body, seconds):
     assert error_in(429, json.dumps(body).encode(), {}).retry_after == seconds
 
@@ -277,16 +271,13 @@ ANSWER = '{"winner": "A"}'
 CALL = {"name": "answer", "arguments": ANSWER}
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": {"winner": "A"}},
-        {"content": [ANSWER[:5], ANSWER[5:]]},
-        {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": ANSWER}]},
-        {"content": None, "function_call": CALL},
-        {"content": None, "tool_calls": [{"type": "function", "function": CALL}]},
-    ],
-)
+@pytest.mark.parametrize("message", [
+    {"content": {"winner": "A"}},
+    {"content": [ANSWER[:5], ANSWER[5:]]},
+    {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": ANSWER}]},
+    {"content": None, "function_call": CALL},
+    {"content": None, "tool_calls": [{"type": "function", "function": CALL}]},
+])  # fmt: skip
 def test_the_text_of_an_answer_is_found(message):
     choice = {"finish_reason": "stop", "message": message}
     answer = answer_in(200, json.dumps(completion([choice])).encode(), {})
@@ -314,19 +305,16 @@ def test_what_keeps_a_connection_is_not_the_answer(before):
     assert answer.content == ANSWER
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "retryable"),
-    [
-        ({"error": "upstream timeout"}, "server", True),
-        ({"error": {"message": "Too many", "code": "429"}}, "rate_limit", True),
-        ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "auth", False),
-        ({"base_resp": {"status_code": 1002, "status_msg": "rate limit hit"}}, "rate_limit", True),
-        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "account", 0),
-        ({"base_resp": {"status_code": 1026, "status_msg": "input sensitive"}}, REFUSED, False),
-        ({"error_code": 336100, "error_msg": "server high load"}, "server", True),
-        ({"error": {"message": "Invalid 'top_p'", "code": 400}}, "bad_request", False),
-    ],
-)
+@pytest.mark.parametrize(("body", "kind", "retryable"), [
+    ({"error": "upstream timeout"}, "server", True),
+    ({"error": {"message": "Too many", "code": "429"}}, "rate_limit", True),
+    ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "auth", False),
+    ({"base_resp": {"status_code": 1002, "status_msg": "rate limit hit"}}, "rate_limit", True),
+    ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "account", 0),
+    ({"base_resp": {"status_code": 1026, "status_msg": "input sensitive"}}, REFUSED, False),
+    ({"error_code": 336100, "error_msg": "server high load"}, "server", True),
+    ({"error": {"message": "Invalid 'top_p'", "code": 400}}, "bad_request", False),
+])  # fmt: skip
 def test_an_error_in_a_good_response_is_one(body, kind, retryable):
     body = {"choices": None, **body}
     with pytest.raises(Exception, match=r"\w") as raised:
@@ -335,35 +323,29 @@ def test_an_error_in_a_good_response_is_one(body, kind, retryable):
     assert raised.value.retryable == bool(retryable)
 
 
-@pytest.mark.parametrize(
-    ("named", "name", "message"),
-    [
-        (True, "seed", "body.seed: Extra inputs are not permitted"),
-        (True, "seed", "extraneous key [seed] is not permitted"),
-        (True, "temperature", "`temperature` and `top_p` cannot both be specified"),
-        (True, "temperature", "invalid temperature: only 1 is allowed for this model"),
-        (True, "logprobs", "You are not allowed to request logprobs from this model"),
-        (True, "stop", "Unrecognized request argument supplied: stop"),
-        (True, "n", "'n' must be 1"),
-        (False, "n", "Invalid text: don't do it \\n"),
-        (False, "stop", "Request invalid: please stop sending large prompts"),
-        (False, "user", "invalid role: user must alternate"),
-        (False, "seed", "Prompt 'plant the seed in spring' could not be read"),
-        (False, "temperature", "Invalid text: the patient's temperature was 39"),
-    ],
-)
+@pytest.mark.parametrize(("named", "name", "message"), [
+    (True, "seed", "body.seed: Extra inputs are not permitted"),
+    (True, "seed", "extraneous key [seed] is not permitted"),
+    (True, "temperature", "`temperature` and `top_p` cannot both be specified"),
+    (True, "temperature", "invalid temperature: only 1 is allowed for this model"),
+    (True, "logprobs", "You are not allowed to request logprobs from this model"),
+    (True, "stop", "Unrecognized request argument supplied: stop"),
+    (True, "n", "'n' must be 1"),
+    (False, "n", "Invalid text: don't do it \\n"),
+    (False, "stop", "Request invalid: please stop sending large prompts"),
+    (False, "user", "invalid role: user must alternate"),
+    (False, "seed", "Prompt 'plant the seed in spring' could not be read"),
+    (False, "temperature", "Invalid text: the patient's temperature was 39"),
+])  # fmt: skip
 def test_a_parameter_is_named_as_one_and_not_as_a_word_of_a_text(named, name, message):
     assert names_parameter(message, name) == named
 
 
-@pytest.mark.parametrize(
-    ("words", "refuses"),
-    [
-        ("logprobs is not supported", True),
-        ("the backend does not support 'logprobs'", True),
-        ("failed with logprobs=True, 'temperature': 0", False),
-    ],
-)
+@pytest.mark.parametrize(("words", "refuses"), [
+    ("logprobs is not supported", True),
+    ("the backend does not support 'logprobs'", True),
+    ("failed with logprobs=True, 'temperature': 0", False),
+])  # fmt: skip
 def test_an_internal_error_refuses_a_parameter_only_in_so_many_words(words, refuses):
     assert refuses_parameter(words, "logprobs") == refuses
 

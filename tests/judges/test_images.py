@@ -181,14 +181,11 @@ def winner(pictures):
     return "AB"[[b"good" in one for one in pictures].index(True)]
 
 
-@pytest.mark.parametrize(
-    ("model", "key"),
-    [
-        ("openai/gpt-4o", "OPENAI_API_KEY"),
-        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
-        ("gemini/gemini-2.5-flash", "GEMINI_API_KEY"),
-    ],
-)
+@pytest.mark.parametrize(("model", "key"), [
+    ("openai/gpt-4o", "OPENAI_API_KEY"),
+    ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+    ("gemini/gemini-2.5-flash", "GEMINI_API_KEY"),
+])  # fmt: skip
 def test_each_provider_gets_the_bytes_in_its_protocol(
     here, call, provider, monkeypatch, model, key
 ):

@@ -63,13 +63,10 @@ CALLS = (
             "json_schema": {"name": "v", "schema": SCHEMA, "strict": True},
         },
     },
-    {
-        "tools": [TOOL],
-        "tool_choice": {"type": "function", "function": {"name": "v"}},
-        "logprobs": True,
-    },
+    {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "v"}},
+     "logprobs": True},
     {"top_k": 5, "extra_body": {"min_p": 0.1}, "reasoning_effort": "low", "service_tier": "flex"},
-)
+)  # fmt: skip
 FAULTS = (
     refused(400, "bad thing"),
     refused(401, "Incorrect API key"),
@@ -292,15 +289,12 @@ def test_prices_by_the_list_are_litellms():
     assert compared > 500
 
 
-@pytest.mark.parametrize(
-    ("served", "asked", "tier"),
-    [
-        (None, None, None),
-        (None, "flex", "flex"),
-        ("auto", "flex", "flex"),
-        ("default", "flex", "default"),
-    ],
-)
+@pytest.mark.parametrize(("served", "asked", "tier"), [
+    (None, None, None),
+    (None, "flex", "flex"),
+    ("auto", "flex", "flex"),
+    ("default", "flex", "default"),
+])  # fmt: skip
 def test_a_service_tier_of_its_own_has_no_price_by_the_list(served, asked, tier):
     assert tier_of(served, asked) == tier
     cost = listed_cost("openai", ("gpt-5-mini",), Usage(1000, 10), 0, tier)

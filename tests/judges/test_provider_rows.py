@@ -262,14 +262,10 @@ ENDS = {
     "no credit": (refused(402, "Insufficient Balance"), {}, 1, "add credit"),
     "no credit, as a bad request": (refused(400, LOW), {}, 1, "add credit"),
     "a suspended account": (refused(412, "Account x is suspended"), {}, 1, "add credit"),
-    "a disabled account": (
-        refused(400, "This organization has been disabled."),
-        *({}, 1, "ask the provider to open it"),
-    ),
-    "a region": (
-        refused(403, "Country, region, or territory not supported"),
-        *({}, 1, "use another network or provider"),
-    ),
+    "a disabled account": (refused(400, "This organization has been disabled."),
+                           *({}, 1, "ask the provider to open it")),
+    "a region": (refused(403, "Country, region, or territory not supported"),
+                 *({}, 1, "use another network or provider")),
     "a wrong key": (refused(401, "Incorrect API key"), {}, 1, "OPENAI_API_KEY"),
     "the same in a bad request": (refused(400, "API key not valid."), {}, 1, "OPENAI_API_KEY"),
     "the same, unreadable": (Reply(b"\x1f\x8b..", 401, GZIP), {}, 1, "OPENAI_API_KEY"),
@@ -279,16 +275,12 @@ ENDS = {
     "a lost model": (LOST, {}, 1, "check judge.model"),
     "a login page elsewhere": (LOGIN, {}, 1, "check judge.api_base"),
     "a server of texts": (Reply([{"generated_text": "x [[A]]"}]), {}, 1, "judge.api_base"),
-    "a model of another address": (
-        refused(404, "This model is only supported in v1/responses."),
-        *({}, 1, "judge.model=openai/responses/"),
-    ),
-    "a server without a chat template": (
-        refused(400, "default chat template is no longer allowed"),
-        *({}, 1, "judge.endpoint=completion"),
-    ),
+    "a model of another address": (refused(404, "This model is only supported in v1/responses."),
+                                   *({}, 1, "judge.model=openai/responses/")),
+    "a server without a chat template": (refused(400, "default chat template is no longer allowed"),
+                                         *({}, 1, "judge.endpoint=completion")),
     "no route in any format": (NO_ROUTE, {}, 4, "judge.params"),
-}
+}  # fmt: skip
 """Replies to every request, settings (none: asked for plain text), calls, and a part of the remedy."""
 
 
@@ -338,15 +330,12 @@ MAINTAINED = refused(503, "maintenance", retry_after="7200")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
-    ("reply", "remedies"),
-    [
-        *((ENDS[row][0], ENDS[row][3:]) for row in ("a spent budget", "a wrong key")),
-        *((ENDS[row][0], ENDS[row][3:]) for row in ("a wrong path", "a lost model")),
-        (PER_DAY, ("asks to wait 2 h 11 min", "run again then")),
-        (MAINTAINED, ("asks to wait 2 h before", "run again then")),
-    ],
-)
+@pytest.mark.parametrize(("reply", "remedies"), [
+    *((ENDS[row][0], ENDS[row][3:]) for row in ("a spent budget", "a wrong key")),
+    *((ENDS[row][0], ENDS[row][3:]) for row in ("a wrong path", "a lost model")),
+    (PER_DAY, ("asks to wait 2 h 11 min", "run again then")),
+    (MAINTAINED, ("asks to wait 2 h before", "run again then")),
+])  # fmt: skip
 def test_answers_before_the_end_are_written(tmp_path, capfd, reply, remedies, transport):
     rule = lambda _, number: verdict() if number < 4 else reply  # noqa: E731
     played = play(tmp_path, capfd, rule, "judge.concurrency=1", transport=transport)
@@ -530,16 +519,13 @@ LLAMA = {"data": [{"id": "a.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 204
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
-    ("listed", "model", "status", "words"),
-    [
-        (Reply(MODELS), "openai/m", 0, "openai/m"),
-        (Reply(MODELS), "openai/other", 1, "does not have this model; it has m"),
-        (Reply(LLAMA), "openai/other", 0, "openai/other"),
-        (refused(401, "Incorrect API key"), "openai/m", 1, "OPENAI_API_KEY"),
-        (refused(404, "no such page"), "openai/m", 0, "openai/m"),
-    ],
-)
+@pytest.mark.parametrize(("listed", "model", "status", "words"), [
+    (Reply(MODELS), "openai/m", 0, "openai/m"),
+    (Reply(MODELS), "openai/other", 1, "does not have this model; it has m"),
+    (Reply(LLAMA), "openai/other", 0, "openai/other"),
+    (refused(401, "Incorrect API key"), "openai/m", 1, "OPENAI_API_KEY"),
+    (refused(404, "no such page"), "openai/m", 0, "openai/m"),
+])  # fmt: skip
 def test_doctor_asks_the_server_for_its_models(
     tmp_path, capfd, monkeypatch, listed, model, status, words, transport
 ):

@@ -224,15 +224,9 @@ WRONG = {
     "levels": ({"rubric": {"real": True, "levels": {1: "bad"}}}, "it is real and has levels"),
     "classes": ({"rubric": {"real": True, "classes": {"a": "", "b": ""}}}, "it is real and has"),
     "panel": (
-        {
-            "judges": [
-                {"model": "a/b"},
-                {"model": "a/c", "endpoint": "score", "api_base": "http://x"},
-            ]
-        },
-        "b answers in words, which needs a scale",
-    ),
-}
+     {"judges": [{"model": "a/b"}, {"model": "a/c", "endpoint": "score", "api_base": "http://x"}]},
+     "b answers in words, which needs a scale"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changed", "said"), WRONG.values(), ids=WRONG)

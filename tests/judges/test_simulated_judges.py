@@ -66,17 +66,14 @@ def test_a_length_bias_is_found_and_no_other(strength):
     assert set(found.values()) == {"above"}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("mode=pairwise",),
-        ("mode=pairwise", "output=bracket"),
-        ("mode=pointwise",),
-        ("mode=pointwise", "output=rating", "criteria=overall"),
-        ("mode=checklist", "mode.checklist=[Is polite]"),
-        ("mode=checklist", "mode.checklist=[Is polite]", "output=bracket"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("mode=pairwise",),
+    ("mode=pairwise", "output=bracket"),
+    ("mode=pointwise",),
+    ("mode=pointwise", "output=rating", "criteria=overall"),
+    ("mode=checklist", "mode.checklist=[Is polite]"),
+    ("mode=checklist", "mode.checklist=[Is polite]", "output=bracket"),
+])  # fmt: skip
 def test_missing_answers_are_planted_in_every_mode(words):
     missing = "judge.params.missing=0.3"
     judgments, metrics = judged("judge=simulated/good", *words, missing)
@@ -101,27 +98,21 @@ def test_without_strength_a_biased_judge_is_the_good_one():
 @pytest.mark.parametrize(
     "language", [(), pytest.param(("prompt=zh",), marks=pytest.mark.thorough)], ids=["en", "zh"]
 )
-@pytest.mark.parametrize(
-    "way",
-    [
-        ("output=bracket",),
-        ("output=bracket_graded",),
-        ("output=regex",),
-        ("judge.response_format=tool",),
-        ("tie=forbid", "mode.commit_first=true"),
-        ("mode=pointwise", "dataset=graded"),
-        (
-            *("mode=pointwise", "dataset=graded", "output=rating", "rubric=decimal10"),
-            "criteria=overall",
-        ),
-        (
-            *("mode=pointwise", "dataset=graded", "output=regex"),
-            *("output.pattern='Score: (?P<score>[0-9.]+)'", "criteria=overall"),
-        ),
-        ("mode=listwise", "dataset=graded"),
-    ],
-    ids=lambda way: " ".join(way),
-)
+@pytest.mark.parametrize("way", [
+    ("output=bracket",),
+    ("output=bracket_graded",),
+    ("output=regex",),
+    ("judge.response_format=tool",),
+    ("tie=forbid", "mode.commit_first=true"),
+    ("mode=pointwise", "dataset=graded"),
+    (
+        *("mode=pointwise", "dataset=graded", "output=rating", "rubric=decimal10"),
+        "criteria=overall",
+    ),
+    (*("mode=pointwise", "dataset=graded", "output=regex"),
+     *("output.pattern='Score: (?P<score>[0-9.]+)'", "criteria=overall")),
+    ("mode=listwise", "dataset=graded"),
+], ids=lambda way: " ".join(way))  # fmt: skip
 def test_every_mode_and_format_is_answered(way, language):
     judgments, metrics = judged("judge=simulated/good", "dataset.limit=6", *way, *language)
     assert {one.status for one in judgments} == {"ok"}
@@ -145,17 +136,14 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
     assert any(len(values) > 1 for values in by_ask.values())
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("judge.model=simulated/god",), "there is no simulated judge 'god'; did you mean 'good'?"),
-        (("+judge.params.strength=0.5",), "judge.params.strength: simulated/good does not have"),
-        (("+judge.params.string_limit=32",), "choose from accuracy, halo, missing, or write"),
-        (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
-        (("judge.response_format=text",), "a JSON schema or a tool call; set"),
-        (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (("judge.model=simulated/god",), "there is no simulated judge 'god'; did you mean 'good'?"),
+    (("+judge.params.strength=0.5",), "judge.params.strength: simulated/good does not have"),
+    (("+judge.params.string_limit=32",), "choose from accuracy, halo, missing, or write"),
+    (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
+    (("judge.response_format=text",), "a JSON schema or a tool call; set"),
+    (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
+])  # fmt: skip
 def test_a_mistake_is_one_line(words, said, here, capfd):
     assert main(["run", "judge=simulated/good", *SETTINGS, *words]) == 1
     [line] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evalkit: ")]

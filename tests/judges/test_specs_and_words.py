@@ -49,48 +49,35 @@ def test_a_panel_has_a_spec_and_a_judge_for_each():
     assert [j.spec for j in make_judges(panel, RunnerConfig())] == list(spec_of(panel))
 
 
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ({"model": "openai/x", "api_base": "localhost:8000"}, "judge.api_base: 'localhost:8000'"),
-        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: contains a URL"),
-        ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: a config must"),
-        ({"model": "openai/x", "params": {"messages": []}}, "evalkit sets this parameter itself"),
-        (
-            {"model": "local/smollm"},
-            "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m",
-        ),
-        (
-            {"judges": [{"model": "a/x"}, {"model": "b/x"}]},
-            "two judges are named 'x'; give each judge a unique 'name'",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("config", "says"), [
+    ({"model": "openai/x", "api_base": "localhost:8000"}, "judge.api_base: 'localhost:8000'"),
+    ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: contains a URL"),
+    ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: a config must"),
+    ({"model": "openai/x", "params": {"messages": []}}, "evalkit sets this parameter itself"),
+    ({"model": "local/smollm"},
+     "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m"),
+    ({"judges": [{"model": "a/x"}, {"model": "b/x"}]},
+     "two judges are named 'x'; give each judge a unique 'name'"),
+])  # fmt: skip
 def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
     with pytest.raises(JudgeSetupError) as error:
         spec_of(JudgeConfig(**config))
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"model": "openai/x"},
-        {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"},
-    ],
-)
+@pytest.mark.parametrize("given", [
+    {"model": "openai/x"},
+    {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"},
+])  # fmt: skip
 def test_the_direct_transport_needs_a_server(given):
     with pytest.raises(JudgeSetupError, match=r"judge\.api_base: transport direct needs the"):
         make_judges(JudgeConfig(transport="direct", **given), RunnerConfig())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("Authorization: Bearer {}", "'x-api-key': '{}'", "Incorrect API key provided: {}"),
-        *("GET https://host/v1?key={}&alt=json", "https://user:{}@host/v1"),
-    ],
-)
+@pytest.mark.parametrize("text", [
+    *("Authorization: Bearer {}", "'x-api-key': '{}'", "Incorrect API key provided: {}"),
+    *("GET https://host/v1?key={}&alt=json", "https://user:{}@host/v1"),
+])  # fmt: skip
 def test_secrets_are_taken_out(text):
     assert "sk-abcdef123456" not in redact(text.format("sk-abcdef123456"), {})
     assert "hunter2hunter2" not in redact(
@@ -118,41 +105,35 @@ def test_messages_are_one_short_line():
     assert len(clean_message("x" * 1000)) == LONGEST_MESSAGE
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"retry-after": "7"}, 7.0),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "1e30"}, None),
-        ({"retry-after": "7, 9"}, 9.0),
-        ({"retry-after": "7 seconds"}, 7.0),
-        ({"retry-after": "PT1M7S"}, 67.0),
-        ({"x-ms-retry-after-ms": "3000"}, 3.0),
-        ({"x-ratelimit-reset-after": "4"}, 4.0),
-        ({"retry-after": "-3"}, None),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ({"retry-after": "7"}, 7.0),
+    ({"retry-after": "0.5"}, 0.5),
+    ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+    ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+    ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+    ({"retry-after": "soon"}, None),
+    ({"retry-after": "inf"}, None),
+    ({"retry-after": "1e30"}, None),
+    ({"retry-after": "7, 9"}, 9.0),
+    ({"retry-after": "7 seconds"}, 7.0),
+    ({"retry-after": "PT1M7S"}, 67.0),
+    ({"x-ms-retry-after-ms": "3000"}, 3.0),
+    ({"x-ratelimit-reset-after": "4"}, 4.0),
+    ({"retry-after": "-3"}, None),
+    ({}, None),
+])  # fmt: skip
 def test_retry_after_in_seconds_and_as_a_date(headers, seconds):
     assert retry_after(headers, now=lambda: 100.0) == seconds
 
 
-@pytest.mark.parametrize(
-    ("known", "response_schema", "functions", "supported", "rung"),
-    [
-        (True, True, True, {"response_format", "tools"}, "json_schema"),
-        (True, False, True, {"response_format", "tools"}, "tool"),
-        (True, False, False, {"response_format", "tools"}, "json_object"),
-        (True, True, True, {"tools"}, "tool"),
-        (True, True, True, set(), "text"),
-        (False, False, False, {"response_format", "tools"}, "json_schema"),
-    ],
-)
+@pytest.mark.parametrize(("known", "response_schema", "functions", "supported", "rung"), [
+    (True, True, True, {"response_format", "tools"}, "json_schema"),
+    (True, False, True, {"response_format", "tools"}, "tool"),
+    (True, False, False, {"response_format", "tools"}, "json_object"),
+    (True, True, True, {"tools"}, "tool"),
+    (True, True, True, set(), "text"),
+    (False, False, False, {"response_format", "tools"}, "json_schema"),
+])  # fmt: skip
 def test_the_first_rung_follows_what_the_model_can_do(
     known, response_schema, functions, supported, rung
 ):
@@ -182,16 +163,13 @@ def test_a_complaint_of_something_else_changes_nothing():
 def test_tightening_bounds_what_has_no_bound_and_nothing_else():
     schema = {
         "type": "object",
-        "properties": {
-            "free": {"type": "string"},
-            "short": {"type": "string", "maxLength": 5},
-            "winner": {"type": "string", "enum": ["A", "B"]},
-            "list": {"type": "array", "items": {"$ref": "#/$defs/deep"}},
-            "all": {"type": "array", "minItems": 3, "items": {"type": "string"}},
-            "maxLength": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-        },
+        "properties": {"free": {"type": "string"}, "short": {"type": "string", "maxLength": 5},
+                       "winner": {"type": "string", "enum": ["A", "B"]},
+                       "list": {"type": "array", "items": {"$ref": "#/$defs/deep"}},
+                       "all": {"type": "array", "minItems": 3, "items": {"type": "string"}},
+                       "maxLength": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
         "$defs": {"deep": {"type": "object", "properties": {"why": {"type": ["string", "null"]}}}},
-    }
+    }  # fmt: skip
     before = json.dumps(schema)
     tight = tighten(schema, string_limit=80, list_limit=1)
     assert json.dumps(schema) == before
@@ -237,18 +215,15 @@ FREE, OWN = Price(input=0, output=0), Price(input=1, output=2)
 LISTED = Price(input=0.15, output=0.6)
 
 
-@pytest.mark.parametrize(
-    ("config", "batch", "price"),
-    [
-        ({"model": "openai/gpt-4o-mini", "price": OWN}, False, OWN),
-        ({"model": "openai/gpt-4o-mini"}, False, LISTED),
-        ({"model": "gpt-4o-mini"}, False, LISTED),
-        ({"model": "openai/nobody-knows"}, False, None),
-        ({"model": "openai/gpt-4o-mini", "api_base": "http://localhost:1/v1"}, False, LISTED),
-        ({"model": "openai/gpt-4o-mini", "api_base": "http://localhost:1/v1"}, True, None),
-        ({"model": "local/smollm2-135m-instruct"}, False, FREE),
-    ],
-)
+@pytest.mark.parametrize(("config", "batch", "price"), [
+    ({"model": "openai/gpt-4o-mini", "price": OWN}, False, OWN),
+    ({"model": "openai/gpt-4o-mini"}, False, LISTED),
+    ({"model": "gpt-4o-mini"}, False, LISTED),
+    ({"model": "openai/nobody-knows"}, False, None),
+    ({"model": "openai/gpt-4o-mini", "api_base": "http://localhost:1/v1"}, False, LISTED),
+    ({"model": "openai/gpt-4o-mini", "api_base": "http://localhost:1/v1"}, True, None),
+    ({"model": "local/smollm2-135m-instruct"}, False, FREE),
+])  # fmt: skip
 def test_the_price_is_the_configured_or_the_listed_one(config, batch, price):
     assert price_of(JudgeConfig(**config), batch=batch) == price
 
@@ -256,34 +231,31 @@ def test_the_price_is_the_configured_or_the_listed_one(config, batch, price):
 NOON = 1_767_182_400.0  # 2025-12-31T12:00:00Z
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, 0),
-        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "6m0s"}, 0),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "250ms"}, 0.25),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "7"}, 7),
-        ({"x-ratelimit-remaining-tokens": "0"}, 0),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "soon"}, 0),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1000h"}, 600),
-        (
-            {
-                "anthropic-ratelimit-output-tokens-remaining": "0",
-                "anthropic-ratelimit-output-tokens-reset": "2025-12-31T12:00:09Z",
-            },
-            9,
-        ),
-        (
-            {
-                "anthropic-ratelimit-requests-remaining": "0",
-                "anthropic-ratelimit-requests-reset": "2025-12-31T11:00:00Z",
-            },
-            0,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ({}, 0),
+    ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "6m0s"}, 0),
+    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
+    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "250ms"}, 0.25),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "7"}, 7),
+    ({"x-ratelimit-remaining-tokens": "0"}, 0),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "soon"}, 0),
+    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1000h"}, 600),
+    (
+        {
+            "anthropic-ratelimit-output-tokens-remaining": "0",
+            "anthropic-ratelimit-output-tokens-reset": "2025-12-31T12:00:09Z",
+        },
+        9,
+    ),
+    (
+        {
+            "anthropic-ratelimit-requests-remaining": "0",
+            "anthropic-ratelimit-requests-reset": "2025-12-31T11:00:00Z",
+        },
+        0,
+    ),
+])  # fmt: skip
 def test_headers_say_how_long_to_rest(headers, seconds):
     assert pause_from_headers(headers, now=lambda: NOON) == pytest.approx(seconds)
 
@@ -306,16 +278,13 @@ async def test_a_judge_passes_on_what_its_last_answer_said(provider, transport, 
     assert rests == [6.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("params", "sample", "shared", "sent"),
-    [
-        ({"seed": 7, "top_p": 0.5}, 0, False, 7),
-        ({"seed": 7}, 2, False, 9),
-        ({"seed": 7}, 2, True, 7),
-        ({"seed": 0}, 1, False, 1),
-        ({"top_p": 0.5}, 2, False, None),
-    ],
-)
+@pytest.mark.parametrize(("params", "sample", "shared", "sent"), [
+    ({"seed": 7, "top_p": 0.5}, 0, False, 7),
+    ({"seed": 7}, 2, False, 9),
+    ({"seed": 7}, 2, True, 7),
+    ({"seed": 0}, 1, False, 1),
+    ({"top_p": 0.5}, 2, False, None),
+])  # fmt: skip
 def test_each_sample_is_drawn_with_a_seed_of_its_own(params, sample, shared, sent):
     request = JudgeRequest("c", (0,), (0,), (), sample=sample, shared=shared)
     got = sent_params(params, request)

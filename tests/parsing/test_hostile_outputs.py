@@ -119,12 +119,8 @@ LENGTH, FILTER = {"finish_reason": "length"}, {"finish_reason": "content_filter"
 Row = tuple[str, str, str, object] | tuple[str, str, str, object, dict[str, Any]]
 
 REASONING: list[Row] = [
-    (
-        "json",
-        "verdict words in the reasoning",
-        pair("B", why="A is wrong, so the winner is not A. TIE? No."),
-        "B",
-    ),
+    ("json", "verdict words in the reasoning",
+     pair("B", why="A is wrong, so the winner is not A. TIE? No."), "B"),
     (
         "json",
         "a verdict in brackets in the reasoning",
@@ -134,31 +130,15 @@ REASONING: list[Row] = [
     ("json", "JSON in the reasoning", pair("A", why=f"It wrote {B}"), "A"),
     ("json", "a code fence in the reasoning", pair("B", why="```json\n{}\n```"), "B"),
     ("json", "quotes and braces in the reasoning", pair("A", why='He said "{winner: B}" }}}'), "A"),
-    (
-        "json score",
-        "other numbers in the reasoning",
-        point(2, "5 of 5 steps; 10/10 for style; score: 4"),
-        2,
-    ),
+    ("json score", "other numbers in the reasoning",
+     point(2, "5 of 5 steps; 10/10 for style; score: 4"), 2),
     ("json score", "another score in the reasoning", point(3, '"score": 5'), 3),
-    (
-        "bracket",
-        "both names before the verdict",
-        "Response A is better than B in tone; B in facts.\n[[B]]",
-        "B",
-    ),
-    (
-        "bracket",
-        "a first thought, then the verdict",
-        "At first [[A]] seemed right.\n\nYet B is complete: [[B]]",
-        "B",
-    ),
-    (
-        "bracket",
-        "the form explained, then filled",
-        "I am to write [[A]], [[B]] or [[C]].\n\n[[C]]",
-        "TIE",
-    ),
+    ("bracket", "both names before the verdict",
+     "Response A is better than B in tone; B in facts.\n[[B]]", "B"),
+    ("bracket", "a first thought, then the verdict",
+     "At first [[A]] seemed right.\n\nYet B is complete: [[B]]", "B"),
+    ("bracket", "the form explained, then filled", "I am to write [[A]], [[B]] or [[C]].\n\n[[C]]",
+     "TIE"),
     ("bracket", "verdict with a label", "Final verdict: [[A]]", "A"),
     ("bracket", "verdict at the end of a sentence", "So my final verdict is [[B]].", "B"),
     ("bracket", "verdict in a sentence", "So my final verdict is that [[B]] wins.", NONE),
@@ -170,59 +150,27 @@ REASONING: list[Row] = [
     ("bracket", "a link in the reasoning", "It cites [[Paris]] twice.\n[[A]]", "A"),
     ("bracket", "kind words after the verdict", "[[A]]\n\nLet me know if I can help further!", "A"),
     ("bracket", "scores by criterion before", "A: 4/5, 3/5, 5/5\nB: 4.5/5, 5/5, 4/5\n\n[[B]]", "B"),
-    (
-        "regex (a)/(b)",
-        "one paragraph, verdict last",
-        "Output (a) drifts off. Therefore, Output (b) is better.",
-        "B",
-    ),
+    ("regex (a)/(b)", "one paragraph, verdict last",
+     "Output (a) drifts off. Therefore, Output (b) is better.", "B"),
     ("regex (a)/(b)", "verdict only", "Output (a)", "A"),
     ("regex (a)/(b)", "verdict, then a blank line", "Output (b)\n\n", "B"),
-    (
-        "regex last digit",
-        "digits all through, verdict last",
-        "Helpfulness: 3.5/5\n1. yes\n2. no\n\n1",
-        "A",
-    ),
+    ("regex last digit", "digits all through, verdict last",
+     "Helpfulness: 3.5/5\n1. yes\n2. no\n\n1", "A"),
     ("regex last digit", "numbered steps, verdict last", "1. First\n2. Second\n\n3", "TIE"),
-    (
-        "regex last digit",
-        "a verdict in a sentence only",
-        "Therefore, I choose option 3, as both are equal.",
-        NONE,
-    ),
-    (
-        "regex last digit",
-        "a wrong formula at the end",
-        "Assistant 2: x = -5/3. Neither is right.",
-        NONE,
-    ),
-    (
-        "regex last digit",
-        "cannot choose",
-        "I cannot choose between the two, as both are incorrect.",
-        NONE,
-    ),
+    ("regex last digit", "a verdict in a sentence only",
+     "Therefore, I choose option 3, as both are equal.", NONE),
+    ("regex last digit", "a wrong formula at the end", "Assistant 2: x = -5/3. Neither is right.",
+     NONE),
+    ("regex last digit", "cannot choose", "I cannot choose between the two, as both are incorrect.",
+     NONE),
     ("regex last digit", "error", "error", NONE),
-    (
-        "regex [RESULT]",
-        "feedback, then the result",
-        "Feedback: two of 5 points are missing. [RESULT] 3",
-        3,
-    ),
+    ("regex [RESULT]", "feedback, then the result",
+     "Feedback: two of 5 points are missing. [RESULT] 3", 3),
     ("regex [RESULT]", "feedback about scores", "Feedback: not a 5, hardly a 4. So [RESULT] 3", 3),
-    (
-        "regex [RESULT]",
-        "feedback without a result",
-        "Feedback: It could be improved by adding comments.",
-        NONE,
-    ),
-    (
-        "regex shipped",
-        "a comparison, then the line",
-        "Response A is better than Response B.\n\nResponse A",
-        "A",
-    ),
+    ("regex [RESULT]", "feedback without a result",
+     "Feedback: It could be improved by adding comments.", NONE),
+    ("regex shipped", "a comparison, then the line",
+     "Response A is better than Response B.\n\nResponse A", "A"),
     ("regex shipped", "a comparison only", "Response A is better than Response B.", NONE),
     ("regex shipped", "tie", "They say the same.\n\nTie", "TIE"),
     ("rating", "scores by criterion before", "Accuracy [[2]], tone [[5]].\n\n[[3]]", 3),
@@ -230,7 +178,7 @@ REASONING: list[Row] = [
     ("rating", "a rating with its unit", "I would give this [[4]] points.", 4),
     ("rating", "no brackets", "Rating: 4", NONE),
     ("rating", "one bracket", "Rating: [4]", NONE),
-]
+]  # fmt: skip
 
 SEVERAL: list[Row] = [
     ("bracket", "two that differ on lines of their own", "[[A]]\n[[B]]", MANY),
@@ -360,12 +308,8 @@ WIDTH_AND_CHINESE: list[Row] = [
 FENCES: list[Row] = [
     ("json", "fence", f"```json\n{A}\n```", "A"),
     ("json", "fence without a language", f"```\n{B}\n```", "B"),
-    (
-        "json",
-        "words and a fence",
-        f"Here is my evaluation:\n\n```json\n{T}\n```\nI hope this helps.",
-        "TIE",
-    ),
+    ("json", "words and a fence",
+     f"Here is my evaluation:\n\n```json\n{T}\n```\nI hope this helps.", "TIE"),
     ("json", "fence that is not closed", f"```json\n{A}", "A"),
     ("json", "byte order mark", f"\ufeff{A}", "A"),
     ("json", "in a list", f"[{B}]", "B"),
@@ -377,17 +321,13 @@ FENCES: list[Row] = [
     ("json", "XML", "<winner>A</winner>", NONE),
     ("json", "a bracket verdict where JSON was wanted", "[[A]]", NONE),
     ("json", "fields of another form", '{"winner": "A", "confidence": 0.9}', WRONG),
-    (
-        "json",
-        "no comparison",
-        json.dumps({"result": json.loads(A)["result"], "comparison": []}),
-        WRONG,
-    ),
+    ("json", "no comparison", json.dumps({"result": json.loads(A)["result"], "comparison": []}),
+     WRONG),
     ("json score", "fence", f"```json\n{S}\n```", 4),
     ("bracket", "fence", "```\n[[B]]\n```", "B"),
     ("bracket", "inline code", "`[[A]]`", "A"),
     ("rating", "fence", "```\n[[5]]\n```", 5),
-]
+]  # fmt: skip
 
 THINKING: list[Row] = [
     ("json", "thinking before", f"<think>{B} seems right.</think>\n{A}", "A"),
@@ -398,12 +338,8 @@ THINKING: list[Row] = [
     ("bracket", "thinking in another tag", "<reasoning>\n[[A]]\n</reasoning>\n[[B]]", "B"),
     ("bracket", "thinking in capitals", "<THINK>[[A]]</THINK>[[C]]", "TIE"),
     ("bracket", "thinking opened by the chat template", "[[A]]? No.\n</think>\n[[B]]", "B"),
-    (
-        "bracket",
-        "thinking that quotes its own end",
-        "<think>it says </think>[[A]] but</think>\n[[B]]",
-        "B",
-    ),
+    ("bracket", "thinking that quotes its own end",
+     "<think>it says </think>[[A]] but</think>\n[[B]]", "B"),
     ("bracket", "thinking that never ends", "<think>\n[[A]]", NONE),
     ("bracket", "only thinking", "<think>[[A]]</think>", NONE),
     ("rating", "thinking before", "<think>[[1]] or [[2]]?</think>[[5]]", 5),
@@ -413,7 +349,7 @@ THINKING: list[Row] = [
     ("json", "reasoning apart, and no answer", "", EMPTY, {"reasoning": f"Say {A} or {B}"}),
     ("bracket", "the verdict as reasoning", "", "A", {"reasoning": "[[A]]"}),
     ("bracket", "two verdicts as reasoning", "", MANY, {"reasoning": "[[B]], no: [[A]]"}),
-]
+]  # fmt: skip
 
 CUT_OFF: list[Row] = [
     ("json", "in the reasoning", pair(why="It is bett")[:230], CUT, LENGTH),
@@ -452,16 +388,12 @@ REFUSING: list[Row] = [
     ("json", "the provider's field", "", NO, {"refusal": "I can't help with that."}),
     ("bracket", "the provider's field, with a verdict", "[[A]]", NO, {"refusal": "No."}),
     ("bracket", "the provider's filter", "[[A", "content_filter", FILTER),
-    (
-        "bracket",
-        "quoted from a response, and a verdict",
-        "A says \"I'm sorry, I can't help\".\n[[B]]",
-        "B",
-    ),
+    ("bracket", "quoted from a response, and a verdict",
+     "A says \"I'm sorry, I can't help\".\n[[B]]", "B"),
     ("bracket", "sorry, and a verdict", "I'm sorry to say that both are poor.\n[[C]]", "TIE"),
     ("bracket", "cannot choose is no refusal", "I cannot choose between them.", NONE),
     ("json", "answered all the same", f"I'm sorry, I can't be sure, but:\n{B}", "B"),
-]
+]  # fmt: skip
 
 NOTHING: list[Row] = [
     *(
@@ -488,12 +420,8 @@ BY_CLASS: list[Row] = [
     ("json class", "capitals", classed("PASS"), "pass"),
     ("json class", "a class that contains another", classed("not pass"), "not pass"),
     ("json class", "the abstention", classed("cannot_tell"), "cannot_tell"),
-    (
-        "json class",
-        "another class in the reasoning",
-        classed("pass", why="It may be not pass."),
-        "pass",
-    ),
+    ("json class", "another class in the reasoning", classed("pass", why="It may be not pass."),
+     "pass"),
     ("json class", "a class of its own", classed("partial pass"), WRONG),
     ("json class", "a synonym", classed("good"), WRONG),
     ("json class", "a typo", classed("pas"), WRONG),
@@ -520,7 +448,7 @@ BY_CLASS: list[Row] = [
     ("regex class", "a longer line", "Class: pass, I think", WRONG),
     ("regex class", "the abstention", "Class: Cannot_Tell", "cannot_tell"),
     ("regex class", "no line", "It is a pass.", NONE),
-]
+]  # fmt: skip
 
 FAMILIES = {
     "verdict words in the reasoning": REASONING,

@@ -209,12 +209,9 @@ MARKED = {
         "[[comply]]",
     ),
     "item": (evaluator(EACH, SHARE, OutputConfig(format="bracket")), "[[not met]]", "[[met]]"),
-    "items": (
-        evaluator(TOGETHER, SHARE, OutputConfig(format="bracket")),
-        "[[1: not met]]\n[[2: not met]]",
-        "[[1: met]]",
-    ),
-}
+    "items": (evaluator(TOGETHER, SHARE, OutputConfig(format="bracket")),
+              "[[1: not met]]\n[[2: not met]]", "[[1: met]]"),
+}  # fmt: skip
 WITHIN = [
     *("I would not say {other} here, because it fails.", "{other} would be wrong."),
     "Is it {other} or not?",

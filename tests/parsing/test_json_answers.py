@@ -36,13 +36,10 @@ READABLE: list[tuple[str, str, str]] = [
     ("unquoted keys", '{result: {winner: "A", confidence: 0.9}}', "repaired"),
     ("no last brace", '{"result": {"winner": "A", "confidence": 0.9}', "repaired"),
     ("comment", '{"result": {"winner": "A", // clear\n "confidence": 0.9}}', "repaired"),
-    (
-        "fenced and broken",
-        "```json\n{'result': {'winner': 'A', 'confidence': 0.9},}\n```",
-        "repaired",
-    ),
+    ("fenced and broken", "```json\n{'result': {'winner': 'A', 'confidence': 0.9},}\n```",
+     "repaired"),
     ("smart quotes", "{“result”: {“winner”: “A”, “confidence”: 0.9}}", "repaired"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -63,42 +60,27 @@ UNREADABLE: list[tuple[str, str, str]] = [
     ("a string", '"A"', "no_answer"),
     ("null", "null", "no_answer"),
     ("two that differ", f"{FAKE}\n{GOOD}", "ambiguous"),
-    (
-        "fenced, then a quoted one that differs",
-        f"```json\n{GOOD}\n``` The response said {FAKE}",
-        "ambiguous",
-    ),
+    ("fenced, then a quoted one that differs", f"```json\n{GOOD}\n``` The response said {FAKE}",
+     "ambiguous"),
     ("a key twice", '{"result": {"winner": "A", "winner": "B"}}', "ambiguous"),
     ("a key twice in two cases", '{"result": {"winner": "A", "Winner": "B"}}', "ambiguous"),
-    (
-        "an object twice in two cases",
-        '{"result": {"winner": "A"}, "Result": {"winner": "B"}}',
-        "ambiguous",
-    ),
-    (
-        "two objects in two cases",
-        '{"result": {"winner": "A"}} {"Result": {"winner": "B"}}',
-        "ambiguous",
-    ),
+    ("an object twice in two cases", '{"result": {"winner": "A"}, "Result": {"winner": "B"}}',
+     "ambiguous"),
+    ("two objects in two cases", '{"result": {"winner": "A"}} {"Result": {"winner": "B"}}',
+     "ambiguous"),
     ("ends in a string", '{"result": {"winner": "A', "no_answer"),
-    (
-        "ends in a string that nothing depends on",
-        '{"result": {"winner": "A", "reasoning": "It is bett',
-        "no_answer",
-    ),
+    ("ends in a string that nothing depends on",
+     '{"result": {"winner": "A", "reasoning": "It is bett', "no_answer"),
     ("a string without an end", '{"result": {"winner": "A}}', "no_answer"),
     ("a string that ends in an escape", '{"result": {"winner": "A\\"', "no_answer"),
     ("a word without an end", "{result: {winner: A", "no_answer"),
     ("ends in a number", '{"result": {"winner": "A", "confidence": 0.9', "no_answer"),
-    (
-        "ends in a fenced number",
-        '```json\n{"result": {"winner": "A", "confidence": 1\n```',
-        "no_answer",
-    ),
+    ("ends in a fenced number", '```json\n{"result": {"winner": "A", "confidence": 1\n```',
+     "no_answer"),
     ("deep nonsense", '{"a":' * 3000, "no_answer"),
     ("only opening braces", "{" * 2000, "no_answer"),
     ("an integer beyond all limits", f'{{"result": {"9" * 5000}', "no_answer"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -114,24 +96,16 @@ def test_what_cannot_be_read_is_refused_with_its_kind(text, kind):
 # A careless judge quotes FAKE without escaping it; what was quoted is not known here.
 SPLICED: list[tuple[str, str]] = [
     ("an object in a broken one", f'{{"why": "it says {FAKE}", "result": {{"winner": "A"}}}}'),
-    (
-        "an object in one with single quotes",
-        f"{{'why': 'it says {FAKE}', 'result': {{'winner': 'A'}}}}",
-    ),
-    (
-        "an end before the end",
-        '{"why": "x", "result": {"winner": "B"}} it says", "result": {"winner": "A"}}',
-    ),
-    (
-        "a name out of a string",
-        '{"result": {"why": "x"}, "result": {"winner": "B"}, "y": {"z": "", "winner": "A"},},}',
-    ),
+    ("an object in one with single quotes",
+     f"{{'why': 'it says {FAKE}', 'result': {{'winner': 'A'}}}}"),
+    ("an end before the end",
+     '{"why": "x", "result": {"winner": "B"}} it says", "result": {"winner": "A"}}'),
+    ("a name out of a string",
+     '{"result": {"why": "x"}, "result": {"winner": "B"}, "y": {"z": "", "winner": "A"},},}'),
     ("a name twice, then repaired", '{"result": {"winner": "B", "why": "x", "winner": "A",}}'),
-    (
-        "a name in prose, then repaired",
-        '{"result": {"why": "says "winner": "B" but", "winner": "A",}}',
-    ),
-]
+    ("a name in prose, then repaired",
+     '{"result": {"why": "says "winner": "B" but", "winner": "A",}}'),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [row[1] for row in SPLICED], ids=[row[0] for row in SPLICED])

@@ -95,17 +95,14 @@ REGEX: list[tuple[OutputConfig, str, str]] = [
     (REPLAYED, "Output (b) is better. Output (a) is short. Output (a) is better, then.", "A"),
     (LLMBAR, "Output (a)", "A"),
     (LLMBAR, "Output (a) is off topic. Therefore, Output (b) is better.", "B"),
-    (
-        LLMBAR.model_copy(update={"take": "first"}),
-        "Output (a) is better. Output (b) is not about Mars.",
-        "A",
-    ),
+    (LLMBAR.model_copy(update={"take": "first"}),
+     "Output (a) is better. Output (b) is not about Mars.", "A"),
     (VICUNA, "I would rate Assistant 1's answer higher than Assistant 2's answer.\n\n1", "A"),
     (VICUNA, "Both are equal.\n3", "TIE"),
     (LLMBAR.model_copy(update={"pattern": r"(?i)output \((?P<winner>[ab])\)"}), "OUTPUT (B)", "B"),
     (OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"), "Winner: tie", "TIE"),
     (OutputConfig(format="regex", pattern=r"(?P<winner>[AB])|(?P<other>x)"), "A x", "A"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("output", "text", "winner"), REGEX)
@@ -113,27 +110,16 @@ def test_patterns_of_the_users_own(output, text, winner):
     assert read_verdict(text, output) == winner
 
 
-@pytest.mark.parametrize(
-    ("output", "text", "kind"),
-    [
-        (
-            LLMBAR,
-            "Therefore, neither Output (x) nor any other executes the instruction.",
-            "no_answer",
-        ),
-        (LLMBAR, "", "no_answer"),
-        (REPLAYED, "So neither Output (a) nor Output (b)", "no_answer"),
-        (VICUNA, "Therefore, I choose option 3, as both are equivalent.", "no_answer"),
-        (VICUNA, "error", "no_answer"),
-        (LLMBAR.model_copy(update={"map": {"a": "A"}}), "Output (b)", "invalid"),
-        (LLMBAR.model_copy(update={"take": "only"}), "Output (a) beats Output (b)", "ambiguous"),
-        (
-            OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"),
-            "Winner: nobody",
-            "invalid",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("output", "text", "kind"), [
+    (LLMBAR, "Therefore, neither Output (x) nor any other executes the instruction.", "no_answer"),
+    (LLMBAR, "", "no_answer"),
+    (REPLAYED, "So neither Output (a) nor Output (b)", "no_answer"),
+    (VICUNA, "Therefore, I choose option 3, as both are equivalent.", "no_answer"),
+    (VICUNA, "error", "no_answer"),
+    (LLMBAR.model_copy(update={"map": {"a": "A"}}), "Output (b)", "invalid"),
+    (LLMBAR.model_copy(update={"take": "only"}), "Output (a) beats Output (b)", "ambiguous"),
+    (OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"), "Winner: nobody", "invalid"),
+])  # fmt: skip
 def test_what_a_pattern_does_not_read(output, text, kind):
     with pytest.raises(UnreadableError) as caught:
         read_verdict(text, output)
@@ -203,16 +189,13 @@ def test_every_value_of_any_object_is_found_where_it_is_written(answer, ascii_on
         assert json.loads(f'"{written}"' if isinstance(value, str) else written) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "there"),
-    [
-        ('{"score": 1} is not my answer, but this is: {"score": 7}', "7"),
-        ('<think>{"score": 7}? yes</think>{"score": 7}', "7"),
-        ('{"note": "{\\"score\\": 7}", "x": 1} {"score" : 7 }', "7"),
-        ('{ not JSON } {"score":\n7}', "7"),
-        ('```json\n{"score": 7}\n```', "7"),
-    ],
-)
+@pytest.mark.parametrize(("text", "there"), [
+    ('{"score": 1} is not my answer, but this is: {"score": 7}', "7"),
+    ('<think>{"score": 7}? yes</think>{"score": 7}', "7"),
+    ('{"note": "{\\"score\\": 7}", "x": 1} {"score" : 7 }', "7"),
+    ('{ not JSON } {"score":\n7}', "7"),
+    ('```json\n{"score": 7}\n```', "7"),
+])  # fmt: skip
 def test_the_last_equal_object_counts(text, there):
     start, end = places(text, {"score": 7})["score",]
     assert text[start:end] == there
@@ -226,27 +209,24 @@ def test_what_does_not_stand_there_as_json_has_no_place(text):
     assert places(text, {"score": 7}) == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm sorry, but I can't assist with that request.",
-        *("I’m sorry, but I can’t help with that.", "I am sorry, I cannot comply."),
-        "Sorry, I can't evaluate these responses.",
-        *("I cannot provide an assessment of this content.", "I can't help with this."),
-        *("I won't engage with this material.", "I must decline to compare these responses."),
-        "I apologize, but I am unable to judge harmful content.",
-        "Unfortunately, I cannot rate this response.",
-        "As an AI language model, I cannot participate in this.",
-        "I'm not able to help with that.",
-        "抱歉，我无法协助完成这个请求。",
-        "很抱歉，我不能评估这些内容。",
-        "对不起，我无法提供帮助。",
-        "作为一个人工智能语言模型，我无法对此进行评价。",
-        "我无法回答这个问题。",
-        "I cannot rewrite this text.",
-        "抱歉，我不能改写这段文字。",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "I'm sorry, but I can't assist with that request.",
+    *("I’m sorry, but I can’t help with that.", "I am sorry, I cannot comply."),
+    "Sorry, I can't evaluate these responses.",
+    *("I cannot provide an assessment of this content.", "I can't help with this."),
+    *("I won't engage with this material.", "I must decline to compare these responses."),
+    "I apologize, but I am unable to judge harmful content.",
+    "Unfortunately, I cannot rate this response.",
+    "As an AI language model, I cannot participate in this.",
+    "I'm not able to help with that.",
+    "抱歉，我无法协助完成这个请求。",
+    "很抱歉，我不能评估这些内容。",
+    "对不起，我无法提供帮助。",
+    "作为一个人工智能语言模型，我无法对此进行评价。",
+    "我无法回答这个问题。",
+    "I cannot rewrite this text.",
+    "抱歉，我不能改写这段文字。",
+])  # fmt: skip
 def test_refusals(text):
     assert is_refusal(text)
 
@@ -270,19 +250,16 @@ def test_what_only_sounds_like_a_refusal(text):
     assert not is_refusal(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("<think>a</think>b", "b"),
-        ("<think>a</think>b<think>c</think>d", "b\n\nd"),
-        ("<THINKING>\na\n</THINKING>\nb", "\nb"),
-        ("a</think>b", "b"),
-        ("<think>never ends", ""),
-        ("  <reasoning> never ends [[A]]", ""),
-        ("It starts with <think> and goes on. [[A]]", "It starts with <think> and goes on. [[A]]"),
-        ("no thinking", "no thinking"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "left"), [
+    ("<think>a</think>b", "b"),
+    ("<think>a</think>b<think>c</think>d", "b\n\nd"),
+    ("<THINKING>\na\n</THINKING>\nb", "\nb"),
+    ("a</think>b", "b"),
+    ("<think>never ends", ""),
+    ("  <reasoning> never ends [[A]]", ""),
+    ("It starts with <think> and goes on. [[A]]", "It starts with <think> and goes on. [[A]]"),
+    ("no thinking", "no thinking"),
+    ("", ""),
+])  # fmt: skip
 def test_thinking_is_dropped(text, left):
     assert drop_thinking(text) == left

@@ -115,22 +115,19 @@ def test_a_winner_is_the_same_in_json_brackets_and_text(spelling):
     assert value(LINE, f"So it is.\nWinner: {spelling}") == expected
 
 
-@pytest.mark.parametrize(
-    ("stated", "confidence"),
-    [
-        *(
-            (0.8, 0.8),
-            (85, 0.85),
-            ("80%", 0.8),
-            ("80 percent", 0.8),
-            ("8/10", 0.8),
-            (1, 1.0),
-            (0, 0.0),
-            ("0,5", 0.5),
-        ),
-        *((value, None) for value in ("high", 5, 150, -0.5, None, True, "very", [0.5], "1e3")),
-    ],
-)
+@pytest.mark.parametrize(("stated", "confidence"), [
+    *(
+        (0.8, 0.8),
+        (85, 0.85),
+        ("80%", 0.8),
+        ("80 percent", 0.8),
+        ("8/10", 0.8),
+        (1, 1.0),
+        (0, 0.0),
+        ("0,5", 0.5),
+    ),
+    *((value, None) for value in ("high", 5, 150, -0.5, None, True, "very", [0.5], "1e3")),
+])  # fmt: skip
 def test_a_bad_confidence_costs_no_verdict(stated, confidence):
     assert read_confidence(stated) == confidence
     assert value(JSON, json.dumps(answer("B", stated))) == B
@@ -250,13 +247,10 @@ def test_what_follows_a_score_can_change_its_scale(after, read):
         assert decision(scored, json.dumps({"scores": [entry]})) == read
 
 
-@pytest.mark.parametrize(
-    ("shape", "read"),
-    [
-        *(("Out of 10: {}", None), ("On a scale of 1 to 10, I say {}", None), ("~{}", None)),
-        *(("{}+", None), ("3.{}", None), ("On a 1-5 scale: {}", 4.0), ("Out of 5: {}", 4.0)),
-    ],
-)
+@pytest.mark.parametrize(("shape", "read"), [
+    *(("Out of 10: {}", None), ("On a scale of 1 to 10, I say {}", None), ("~{}", None)),
+    *(("{}+", None), ("3.{}", None), ("On a 1-5 scale: {}", 4.0), ("Out of 5: {}", 4.0)),
+])  # fmt: skip
 def test_what_precedes_a_score_can_change_it(shape, read):
     evaluator, _, _ = MARKED["score"]
     assert decision(evaluator, shape.format("[[4]]")) == read

@@ -90,35 +90,28 @@ def shown(prompts: Prompts, name: str, **variables: Any) -> str:
     return "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
 
 
-@pytest.mark.parametrize(
-    ("golden", "language", "name", "variables"),
-    [
-        ("pairwise_en", "en", "pairwise", PAIR),
-        ("pairwise_zh", "zh", "pairwise", PAIR | {"context": "背景", "reference": "巴黎"}),
-        (
-            "pairwise_en_bracket_no_ties",
-            "en",
-            "pairwise",
-            PAIR | {"tie_allowed": False, "output": "bracket"},
-        ),
-        ("pointwise_en", "en", "pointwise", POINT),
-        ("pointwise_zh", "zh", "pointwise", POINT),
-        (
-            "pointwise_en_rating",
-            "en",
-            "pointwise",
-            POINT
-            | {
-                "scale": DECIMAL,
-                "levels": [],
-                "examples": [],
-                "output": "rating",
-                "context": "",
-                "reference": "",
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize(("golden", "language", "name", "variables"), [
+    ("pairwise_en", "en", "pairwise", PAIR),
+    ("pairwise_zh", "zh", "pairwise", PAIR | {"context": "背景", "reference": "巴黎"}),
+    ("pairwise_en_bracket_no_ties", "en", "pairwise",
+     PAIR | {"tie_allowed": False, "output": "bracket"}),
+    ("pointwise_en", "en", "pointwise", POINT),
+    ("pointwise_zh", "zh", "pointwise", POINT),
+    (
+        "pointwise_en_rating",
+        "en",
+        "pointwise",
+        POINT
+        | {
+            "scale": DECIMAL,
+            "levels": [],
+            "examples": [],
+            "output": "rating",
+            "context": "",
+            "reference": "",
+        },
+    ),
+])  # fmt: skip
 def test_shipped_prompts_read_as_agreed(golden, language, name, variables):
     assert shown(Prompts(language), name, **variables) == (GOLDEN / f"{golden}.txt").read_text(
         "utf-8"
@@ -198,26 +191,17 @@ def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path):
     assert set(prompts.hashes()) == {"en/pairwise.md.j2", "shipped/en/pairwise.md.j2"}
 
 
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        (
-            "one\n{{ responce_a }}",
-            ":2: unknown placeholder 'responce_a'; did you mean 'response_a'?",
-        ),
-        ("{% if 0 %}\n\n{{ zzz }}{% endif %}", ":3: unknown placeholder 'zzz'; use one of"),
-        ("\n{% if response_a %}", ":2: not a Jinja template: "),
-        ("{{ response_a | shout }}", ":1: not a Jinja template: No filter named 'shout'"),
-        (
-            "a\n\n{{ criteria[0].nmae }}",
-            ":3: cannot be filled: 'dict object' has no attribute 'nmae'",
-        ),
-        ("{{ response_a.__class__.__mro__ }}", ":1: cannot be filled: "),
-        ("{{ 1 // 0 }}", ":1: cannot be filled: "),
-        ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' not found"),
-        ("{% include '../../secret' %}", "template '../../secret' not found"),
-    ],
-)
+@pytest.mark.parametrize(("template", "said"), [
+    ("one\n{{ responce_a }}", ":2: unknown placeholder 'responce_a'; did you mean 'response_a'?"),
+    ("{% if 0 %}\n\n{{ zzz }}{% endif %}", ":3: unknown placeholder 'zzz'; use one of"),
+    ("\n{% if response_a %}", ":2: not a Jinja template: "),
+    ("{{ response_a | shout }}", ":1: not a Jinja template: No filter named 'shout'"),
+    ("a\n\n{{ criteria[0].nmae }}", ":3: cannot be filled: 'dict object' has no attribute 'nmae'"),
+    ("{{ response_a.__class__.__mro__ }}", ":1: cannot be filled: "),
+    ("{{ 1 // 0 }}", ":1: cannot be filled: "),
+    ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' not found"),
+    ("{% include '../../secret' %}", "template '../../secret' not found"),
+])  # fmt: skip
 def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path, template, said):
     path = write(tmp_path, template)
     with pytest.raises(PromptError) as caught:
@@ -241,14 +225,11 @@ def test_a_file_that_is_not_text_is_said(tmp_path):
         Prompts("en", [tmp_path]).render("mine")
 
 
-@pytest.mark.parametrize(
-    ("language", "name", "said"),
-    [
-        ("en", "pairwis", "prompt.template: no template 'pairwis'; did you mean 'pairwise'\\? if"),
-        ("fr", "pairwise", "prompt.language: no prompts in 'fr' for 'pairwise'; choose from en"),
-        ("en", "gone/x.md.j2", "prompt.template: file 'gone/x.md.j2' not found"),
-    ],
-)
+@pytest.mark.parametrize(("language", "name", "said"), [
+    ("en", "pairwis", "prompt.template: no template 'pairwis'; did you mean 'pairwise'\\? if"),
+    ("fr", "pairwise", "prompt.language: no prompts in 'fr' for 'pairwise'; choose from en"),
+    ("en", "gone/x.md.j2", "prompt.template: file 'gone/x.md.j2' not found"),
+])  # fmt: skip
 def test_what_is_not_there_is_said(language, name, said):
     with pytest.raises(PromptError, match=said):
         Prompts(language).render(name)
@@ -411,14 +392,11 @@ def shown_list(language: str, **variables: Any) -> str:
     return "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
 
 
-@pytest.mark.parametrize(
-    ("golden", "language", "variables"),
-    [
-        ("listwise_en", "en", {}),
-        ("listwise_en_no_ties", "en", {"tie_allowed": False, "context": "France is in Europe."}),
-        ("listwise_zh", "zh", {"context": "背景", "reference": "巴黎"}),
-    ],
-)
+@pytest.mark.parametrize(("golden", "language", "variables"), [
+    ("listwise_en", "en", {}),
+    ("listwise_en_no_ties", "en", {"tie_allowed": False, "context": "France is in Europe."}),
+    ("listwise_zh", "zh", {"context": "背景", "reference": "巴黎"}),
+])  # fmt: skip
 def test_shipped_prompts_for_lists_read_as_agreed(golden, language, variables):
     assert shown_list(language, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
 
@@ -473,18 +451,8 @@ AS_A_WHOLE = {
     "included": "{{ task }}{% include 'en/base.md.j2' %}",
 }
 TEXTS = (
-    "",
-    " ",
-    "a",
-    "A b",
-    "\n",
-    "x" * 9,
-    "\x00evalkit:0\x00",
-    "{{ task }}",
-    "<b>&",
-    "评",
-    "\ud800",
-)
+    "", " ", "a", "A b", "\n", "x" * 9, "\x00evalkit:0\x00", "{{ task }}", "<b>&", "评", "\ud800",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*IN_PIECES, *AS_A_WHOLE])

@@ -208,16 +208,10 @@ def test_numbers_are_rounded_once_and_shown_with_their_bounds():
     assert (interval(Metric("x", 0.52)), interval(Metric("x", None))) == ("0.52", "-")
     assert points(Metric("x", -0.125, -0.2, -0.045), absolute=True) == "13 [5, 20]"
     amounts = {
-        **{
-            0: "$0",
-            0.0000072: "$0.0000072",
-            0.00999: "$0.01",
-            0.02: "$0.02",
-            0.1234: "$0.12",
-            0.5: "$0.50",
-        },
+        **{0: "$0", 0.0000072: "$0.0000072", 0.00999: "$0.01", 0.02: "$0.02", 0.1234: "$0.12",
+           0.5: "$0.50"},
         **{1: "$1.00", 1234.5: "$1,234.50"},
-    }
+    }  # fmt: skip
     assert {amount: dollars(amount) for amount in amounts} == amounts
 
 

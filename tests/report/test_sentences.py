@@ -339,23 +339,17 @@ def test_the_reason_of_a_ruling_is_translated(sign, number, by, ends, value):
         assert set(words) <= {"value", "low", "high", "worst_low", "worst_high", "worst"}, chinese
 
 
-@pytest.mark.parametrize(
-    ("name", "english"),
-    [
-        ("ranking/rating/gpt-4/turbo", "gpt-4/turbo: rating"),
-        ("conflict/rate/clarity", "clarity: cases with a cycle"),
-        ("conflict/rate", "Cases with a cycle"),
-        ("judge/one/ranking/win_rate/x", "one: x: win rate"),
-        ("something/else", "something/else"),
-        ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
-        ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
-        (
-            "checklist/met_rate/tag/summary",
-            "Items met: summary",
-        ),  # a word of SummEval, but not here
-        ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
-    ],
-)
+@pytest.mark.parametrize(("name", "english"), [
+    ("ranking/rating/gpt-4/turbo", "gpt-4/turbo: rating"),
+    ("conflict/rate/clarity", "clarity: cases with a cycle"),
+    ("conflict/rate", "Cases with a cycle"),
+    ("judge/one/ranking/win_rate/x", "one: x: win rate"),
+    ("something/else", "something/else"),
+    ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
+    ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
+    ("checklist/met_rate/tag/summary", "Items met: summary"),  # a word of SummEval, but not here
+    ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
+])  # fmt: skip
 def test_metrics_have_names_for_people(name, english):
     assert metric_words(name)[0] == english
 

@@ -610,14 +610,9 @@ RULES = {
         ("alpaca_eval", "arena_hard", "auto_j", "faireval", "helpsteer", "judgebench", "mt_bench"),
         "",
     ),
-    **{
-        "llmbar": "natural",
-        "pandalm": "",
-        "rewardbench": "alpacaeval-easy",
-        "rewardbench2": "Math",
-        "rm_bench": "",
-    },
-}
+    **{"llmbar": "natural", "pandalm": "", "rewardbench": "alpacaeval-easy", "rewardbench2": "Math",
+       "rm_bench": ""},
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -478,16 +478,13 @@ def test_samples_vote_and_a_tie_for_the_first_place_is_a_split(samples, name, re
     assert (again.class_name, again.reason) == (name, reason)
 
 
-@pytest.mark.parametrize(
-    ("votes", "name", "reason"),
-    [
-        ({"x": "pass", "y": "pass", "z": "fail"}, "pass", "judged"),
-        ({"x": "unsure", "y": "unsure", "z": "unsure"}, None, "abstained"),
-        ({"x": "pass", "y": "fail", "z": None}, None, "split"),
-        ({"x": "pass", "y": None, "z": None}, None, "missing"),  # below the quorum of two
-        ({"x": "pass", "y": "unsure", "z": None}, None, "split"),
-    ],
-)
+@pytest.mark.parametrize(("votes", "name", "reason"), [
+    ({"x": "pass", "y": "pass", "z": "fail"}, "pass", "judged"),
+    ({"x": "unsure", "y": "unsure", "z": "unsure"}, None, "abstained"),
+    ({"x": "pass", "y": "fail", "z": None}, None, "split"),
+    ({"x": "pass", "y": None, "z": None}, None, "missing"),  # below the quorum of two
+    ({"x": "pass", "y": "unsure", "z": None}, None, "split"),
+])  # fmt: skip
 def test_judges_of_a_panel_vote(votes, name, reason):
     found = verdict(
         [judged(said, judge=judge) for judge, said in votes.items()], config("x", "y", "z")
@@ -706,21 +703,17 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
 
 SEVERAL_LABELS = {"kappa", "weighted_kappa", "matthews"}
 COEFFICIENTS = {
-    "balanced_accuracy": (
-        lambda t: agreement_formulas.mean_defined(agreement_formulas.recalls(t)),
-        ("low", "high"),
-    ),
-    "macro_f1": (
-        lambda t: agreement_formulas.mean_defined(agreement_formulas.f1_scores(t)),
-        ("high",),
-    ),
+    "balanced_accuracy": (lambda t: agreement_formulas.mean_defined(agreement_formulas.recalls(t)),
+                          ("low", "high")),
+    "macro_f1": (lambda t: agreement_formulas.mean_defined(agreement_formulas.f1_scores(t)),
+                 ("high",)),
     "kappa": (agreement_formulas.kappa, ("low", "high")),
     "weighted_kappa": (lambda t: agreement_formulas.weighted_kappa(t, 2), ("low", "high")),
     "scott_pi": (agreement_formulas.scott_pi, ()),
     "alpha": (agreement_formulas.alpha, ()),
     "ac1": (agreement_formulas.ac1, ()),
     "matthews": (agreement_formulas.matthews, ()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

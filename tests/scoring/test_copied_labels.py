@@ -57,20 +57,17 @@ def run_of(pointwise, verdicts, labels, *, alone, **dataset):
     return score_run(config, cases, judgments).metrics
 
 
-@pytest.mark.parametrize(
-    ("alone", "errors", "judge", "copied", "source", "named"),
-    [
-        (False, (0.05, 0.05, 0.05), 0.2, 1.0, None, "a0"),
-        (False, (0.05, 0.05, 0.05), 0.2, 0.8, None, "a0"),
-        (False, (0.05, 0.05, 0.05), 0.2, 1.0, "annotators", None),
-        (False, (0.05, 0.05, 0.05), 0.05, 0.0, None, None),
-        # an accurate judge and an accurate annotator
-        (False, (0.0, 0.2, 0.2), 0.02, 0.0, None, None),
-        (True, (0.0, 0.0, 0.0), 0.25, 1.0, None, "a0"),
-        (True, (0.0, 0.0, 0.0), 0.25, 1.0, "annotators", None),
-        (True, (0.02, 0.1, 0.1), 0.03, 0.0, None, None),
-    ],
-)
+@pytest.mark.parametrize(("alone", "errors", "judge", "copied", "source", "named"), [
+    (False, (0.05, 0.05, 0.05), 0.2, 1.0, None, "a0"),
+    (False, (0.05, 0.05, 0.05), 0.2, 0.8, None, "a0"),
+    (False, (0.05, 0.05, 0.05), 0.2, 1.0, "annotators", None),
+    (False, (0.05, 0.05, 0.05), 0.05, 0.0, None, None),
+    # an accurate judge and an accurate annotator
+    (False, (0.0, 0.2, 0.2), 0.02, 0.0, None, None),
+    (True, (0.0, 0.0, 0.0), 0.25, 1.0, None, "a0"),
+    (True, (0.0, 0.0, 0.0), 0.25, 1.0, "annotators", None),
+    (True, (0.02, 0.1, 0.1), 0.03, 0.0, None, None),
+])  # fmt: skip
 def test_an_annotator_who_copies_the_judge_is_named(
     pointwise, alone, errors, judge, copied, source, named
 ):

@@ -455,22 +455,14 @@ def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
 
 
 KINDS = {
-    "pairs": (
-        {},
-        lambda n: {"label": "AB"[n % 2]},
-        lambda n: {"value": (1.0, -1.0, -1.0)[n % 3], "confidence": 0.6},
-    ),
-    "scores": (
-        {"mode": {"name": "pointwise"}},
-        lambda n: {"grade": 1.0 + n % 4},
-        lambda n: {"quality": 1.0 + n % 3},
-    ),
+    "pairs": ({}, lambda n: {"label": "AB"[n % 2]},
+              lambda n: {"value": (1.0, -1.0, -1.0)[n % 3], "confidence": 0.6}),
+    "scores": ({"mode": {"name": "pointwise"}}, lambda n: {"grade": 1.0 + n % 4},
+               lambda n: {"quality": 1.0 + n % 3}),
     "classes": (
-        {"mode": {"name": "pointwise"}, "rubric": {"classes": {"x": "", "y": ""}, "positive": "x"}},
-        lambda n: {"class_name": "xy"[n % 2]},
-        lambda n: {"class_name": "xxy"[n % 3]},
-    ),
-}
+     {"mode": {"name": "pointwise"}, "rubric": {"classes": {"x": "", "y": ""}, "positive": "x"}},
+     lambda n: {"class_name": "xy"[n % 2]}, lambda n: {"class_name": "xxy"[n % 3]}),
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -52,41 +52,35 @@ def use_of(values: dict[str, Metric]) -> tuple[str, str]:
     return decision.use, decision.reason
 
 
-@pytest.mark.parametrize(
-    ("kappa", "expected"),
-    [
-        ((0.8, 0.7, 0.9), ("single", "substantial")),
-        ((0.8, 0.59, 0.9), ("rates", "moderate")),
-        ((0.4, 0.21, 0.6), ("rates", "moderate")),
-        ((0.4, 0.2, 0.6), ("unknown", "undecided")),
-        ((0.0, -0.3, 0.3), ("unknown", "undecided")),
-        ((-0.3, -0.7, 0.2), ("unknown", "undecided")),
-        ((0.1, 0.05, 0.19), ("none", "hardly_better")),
-        ((0.1, 0.0, 0.19), ("none", "chance")),
-        ((-0.1, -0.15, -0.05), ("none", "chance")),
-        ((-0.4, -0.6, -0.2), ("none", "chance")),
-        ((-0.4, -0.6, -0.21), ("none", "reversed")),
-        ((0.4, None, None), ("unknown", "few_labels")),
-        ((None, None, None), ("unknown", "one_class")),
-        ((None, None, None, 9), ("unknown", "few_labels")),
-    ],
-)
+@pytest.mark.parametrize(("kappa", "expected"), [
+    ((0.8, 0.7, 0.9), ("single", "substantial")),
+    ((0.8, 0.59, 0.9), ("rates", "moderate")),
+    ((0.4, 0.21, 0.6), ("rates", "moderate")),
+    ((0.4, 0.2, 0.6), ("unknown", "undecided")),
+    ((0.0, -0.3, 0.3), ("unknown", "undecided")),
+    ((-0.3, -0.7, 0.2), ("unknown", "undecided")),
+    ((0.1, 0.05, 0.19), ("none", "hardly_better")),
+    ((0.1, 0.0, 0.19), ("none", "chance")),
+    ((-0.1, -0.15, -0.05), ("none", "chance")),
+    ((-0.4, -0.6, -0.2), ("none", "chance")),
+    ((-0.4, -0.6, -0.21), ("none", "reversed")),
+    ((0.4, None, None), ("unknown", "few_labels")),
+    ((None, None, None), ("unknown", "one_class")),
+    ((None, None, None, 9), ("unknown", "few_labels")),
+])  # fmt: skip
 def test_the_whole_interval_of_the_agreement_decides(kappa, expected):
     assert use_of(pairs(kappa)) == expected
 
 
-@pytest.mark.parametrize(
-    ("lean", "expected"),
-    [
-        ((0.0, -0.049, 0.049), ("single", "substantial")),
-        ((0.0, -0.051, 0.049), ("rates_corrected", "lean_unclear")),
-        ((0.2, 0.15, 0.25), ("rates_corrected", "leans")),
-        ((-0.2, -0.25, -0.15), ("rates_corrected", "leans")),
-        ((0.12, -0.01, 0.25), ("rates_corrected", "lean_unclear")),
-        ((0.04, 0.02, 0.06), ("rates_corrected", "lean_unclear")),
-        ((0.06, 0.04, 0.08), ("rates_corrected", "leans")),
-    ],
-)
+@pytest.mark.parametrize(("lean", "expected"), [
+    ((0.0, -0.049, 0.049), ("single", "substantial")),
+    ((0.0, -0.051, 0.049), ("rates_corrected", "lean_unclear")),
+    ((0.2, 0.15, 0.25), ("rates_corrected", "leans")),
+    ((-0.2, -0.25, -0.15), ("rates_corrected", "leans")),
+    ((0.12, -0.01, 0.25), ("rates_corrected", "lean_unclear")),
+    ((0.04, 0.02, 0.06), ("rates_corrected", "lean_unclear")),
+    ((0.06, 0.04, 0.08), ("rates_corrected", "leans")),
+])  # fmt: skip
 def test_a_lean_is_corrected_by_labels(lean, expected):
     decision = decide(pairs((0.8, 0.7, 0.9), lean))
     assert (decision.use, decision.reason) == expected
@@ -155,17 +149,14 @@ def test_labels_of_one_side_decide_if_pairs_were_shown_in_both_orders():
     assert use_of(values | {order.name: order}) == ("unknown", "one_class")
 
 
-@pytest.mark.parametrize(
-    ("missing", "bounds", "expected"),
-    [
-        (10, (0.75, 0.82), ("single", "substantial")),
-        (100, (0.4, 0.9), ("rates", "moderate")),
-        (100, (0.25, 0.9), ("unknown", "missing")),
-        (400, (0.75, 0.82), ("unknown", "missing")),
-        (10, (None, None), ("single", "substantial")),
-        (100, (None, None), ("unknown", "missing")),
-    ],
-)
+@pytest.mark.parametrize(("missing", "bounds", "expected"), [
+    (10, (0.75, 0.82), ("single", "substantial")),
+    (100, (0.4, 0.9), ("rates", "moderate")),
+    (100, (0.25, 0.9), ("unknown", "missing")),
+    (400, (0.75, 0.82), ("unknown", "missing")),
+    (10, (None, None), ("single", "substantial")),
+    (100, (None, None), ("unknown", "missing")),
+])  # fmt: skip
 def test_missing_answers_that_could_change_the_decision_come_first(missing, bounds, expected):
     kappa = Metric("agreement/kappa", 0.8, 0.7, 0.9, 400, missing, *bounds)
     accuracy = Metric("agreement/accuracy", 0.9, 0.85, 0.95, 400, missing, 0.5, 0.95)
@@ -246,19 +237,16 @@ def test_a_judge_that_always_takes_the_longer_response_is_said_to():
         assert decide({**values, follows.name: follows}).use == use
 
 
-@pytest.mark.parametrize(
-    ("values", "unit"),
-    [
-        ({"class/balanced_accuracy": None}, "response"),
-        ({"checklist/met_rate": None}, "item"),
-        ({"checklist/met_rate": None, "agreement/spearman": 9}, "response"),
-        ({"agreement/spearman": 9}, "response"),
-        ({"agreement/spearman": 9, "agreement/accuracy": 9, "position/consistency": 9}, "pair"),
-        ({"agreement/spearman": 9, "agreement/accuracy": 9}, "response"),
-        ({"agreement/spearman": 0, "agreement/accuracy": 9}, "pair"),
-        ({}, "pair"),
-    ],
-)
+@pytest.mark.parametrize(("values", "unit"), [
+    ({"class/balanced_accuracy": None}, "response"),
+    ({"checklist/met_rate": None}, "item"),
+    ({"checklist/met_rate": None, "agreement/spearman": 9}, "response"),
+    ({"agreement/spearman": 9}, "response"),
+    ({"agreement/spearman": 9, "agreement/accuracy": 9, "position/consistency": 9}, "pair"),
+    ({"agreement/spearman": 9, "agreement/accuracy": 9}, "response"),
+    ({"agreement/spearman": 0, "agreement/accuracy": 9}, "pair"),
+    ({}, "pair"),
+])  # fmt: skip
 def test_the_unit_follows_from_the_labels(values, unit):
     assert kind_of({name: Metric(name, 0.5, n=n or 0) for name, n in values.items()}).unit == unit
 
@@ -356,17 +344,14 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
         assert [limit.kind for limit in decide(values).limits] == named
 
 
-@pytest.mark.parametrize(
-    ("gap", "weighted", "reason"),
-    [
-        ((0.3, 0.2, 0.4, 100), {}, "picked"),
-        ((-0.3, -0.4, -0.15, 100), {}, "picked"),
-        ((0.3, 0.11, 0.4, 100), {}, "substantial"),
-        ((0.3, 0.09, 0.4, 100), {}, "substantial"),
-        ((0.3, None, None, 100), {}, "substantial"),
-        ((0.3, 0.2, 0.4, 100), {"labels__effective": (80.0, None, None, 100)}, "substantial"),
-    ],
-)
+@pytest.mark.parametrize(("gap", "weighted", "reason"), [
+    ((0.3, 0.2, 0.4, 100), {}, "picked"),
+    ((-0.3, -0.4, -0.15, 100), {}, "picked"),
+    ((0.3, 0.11, 0.4, 100), {}, "substantial"),
+    ((0.3, 0.09, 0.4, 100), {}, "substantial"),
+    ((0.3, None, None, 100), {}, "substantial"),
+    ((0.3, 0.2, 0.4, 100), {"labels__effective": (80.0, None, None, 100)}, "substantial"),
+])  # fmt: skip
 def test_labels_that_depend_on_the_verdict_are_picked(gap, weighted, reason):
     values = pairs((0.8, 0.7, 0.9), decision__labeled_gap=gap, **weighted)
     decision = decide(values)

@@ -239,13 +239,10 @@ def test_an_annotator_with_the_name_of_the_judge_is_the_judge(configure, make_ca
     assert (metric.value, metric.note) == (1.0, SAME_TOOL)
 
 
-@pytest.mark.parametrize(
-    ("follows", "english", "chinese"),
-    [
-        (False, "the annotators disagree on 30 of 120 cases", "30 个的标注者意见不一"),
-        (True, "Settle the labels that annotators disagree on", "请先解决标注者之间有分歧的标注"),
-    ],
-)
+@pytest.mark.parametrize(("follows", "english", "chinese"), [
+    (False, "the annotators disagree on 30 of 120 cases", "30 个的标注者意见不一"),
+    (True, "Settle the labels that annotators disagree on", "请先解决标注者之间有分歧的标注"),
+])  # fmt: skip
 def test_cases_that_annotators_disagree_on(configure, make_case, passes, follows, english, chinese):
     """Bert disagrees on every fourth case; if `follows`, that is where the judge says B."""
     cases = []

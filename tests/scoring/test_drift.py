@@ -151,42 +151,35 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, 
     return module._drift_state(drift)
 
 
-@pytest.mark.parametrize(
-    ("given", "state"),
-    [
-        ({"low": -0.2, "high": -0.06}, ("worse", "agreement")),
-        ({"low": -0.2, "high": -0.06, "n": 9}, ("unknown", "agreement")),
-        ({"low": -0.01, "high": 0.01, "n": 9}, ("unknown", "agreement")),
-        (
-            {"low": -0.2, "high": -0.05},
-            ("unknown", "agreement"),
-        ),  # at the margin, a loss is not more than it
-        ({"low": -0.05, "high": 0.05, "flips": (0.05, 0.3)}, ("same", "agreement")),
-        ({"low": -0.05, "high": 0.05, "flips": (0.06, 0.3)}, ("not_worse", "agreement")),
-        ({"low": -0.05, "high": 0.06, "flips": (0.0, 0.3)}, ("not_worse", "agreement")),
-        ({"low": -0.051, "high": 0.05}, ("unknown", "agreement")),
-        ({"low": -0.3, "high": 0.3, "flips": (0.0, 0.05)}, ("same", "flips")),
-        ({"low": -0.3, "high": 0.3, "flips": (0.0, 0.051)}, ("unknown", "agreement")),
-        ({"low": None, "high": None}, ("unknown", "no_labels")),
-        ({"low": None, "high": None, "flips": (0.0, 0.04)}, ("same", "flips")),
-        ({"low": None, "high": None, "flips": None}, ("unknown", "no_labels")),
-        ({"low": -0.01, "high": 0.01, "flips": (0.0, 0.01), "lost": 5}, ("same", "flips")),
-        ({"low": -0.01, "high": 0.01, "flips": (0.0, 0.01), "lost": 6}, ("unknown", "missing")),
-        ({"low": -0.01, "high": 0.01, "reason": "chance"}, ("unknown", "chance")),
-        ({"low": 0.01, "high": 0.4, "reason": "chance"}, ("not_worse", "agreement")),
-        ({"low": 0.01, "high": 0.4, "reason": "picked"}, ("unknown", "picked")),
-        ({"low": -0.3, "high": -0.2, "reason": "chance"}, ("worse", "agreement")),
-        ({"low": 0.0, "high": 0.0, "flips": (0.0, 0.0), "margin": 0.0}, ("same", "flips")),
-        (
-            {"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.0, -0.1, 0.1)},
-            ("same", "agreement"),
-        ),
-        (
-            {"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.1, 0.01, 0.1)},
-            ("not_worse", "agreement"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "state"), [
+    ({"low": -0.2, "high": -0.06}, ("worse", "agreement")),
+    ({"low": -0.2, "high": -0.06, "n": 9}, ("unknown", "agreement")),
+    ({"low": -0.01, "high": 0.01, "n": 9}, ("unknown", "agreement")),
+    (
+        {"low": -0.2, "high": -0.05},
+        ("unknown", "agreement"),
+    ),  # at the margin, a loss is not more than it
+    ({"low": -0.05, "high": 0.05, "flips": (0.05, 0.3)}, ("same", "agreement")),
+    ({"low": -0.05, "high": 0.05, "flips": (0.06, 0.3)}, ("not_worse", "agreement")),
+    ({"low": -0.05, "high": 0.06, "flips": (0.0, 0.3)}, ("not_worse", "agreement")),
+    ({"low": -0.051, "high": 0.05}, ("unknown", "agreement")),
+    ({"low": -0.3, "high": 0.3, "flips": (0.0, 0.05)}, ("same", "flips")),
+    ({"low": -0.3, "high": 0.3, "flips": (0.0, 0.051)}, ("unknown", "agreement")),
+    ({"low": None, "high": None}, ("unknown", "no_labels")),
+    ({"low": None, "high": None, "flips": (0.0, 0.04)}, ("same", "flips")),
+    ({"low": None, "high": None, "flips": None}, ("unknown", "no_labels")),
+    ({"low": -0.01, "high": 0.01, "flips": (0.0, 0.01), "lost": 5}, ("same", "flips")),
+    ({"low": -0.01, "high": 0.01, "flips": (0.0, 0.01), "lost": 6}, ("unknown", "missing")),
+    ({"low": -0.01, "high": 0.01, "reason": "chance"}, ("unknown", "chance")),
+    ({"low": 0.01, "high": 0.4, "reason": "chance"}, ("not_worse", "agreement")),
+    ({"low": 0.01, "high": 0.4, "reason": "picked"}, ("unknown", "picked")),
+    ({"low": -0.3, "high": -0.2, "reason": "chance"}, ("worse", "agreement")),
+    ({"low": 0.0, "high": 0.0, "flips": (0.0, 0.0), "margin": 0.0}, ("same", "flips")),
+    ({"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.0, -0.1, 0.1)},
+     ("same", "agreement")),
+    ({"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.1, 0.01, 0.1)},
+     ("not_worse", "agreement")),
+])  # fmt: skip
 def test_the_state_by_whole_intervals(given, state):
     assert state_of(**given) == state
 

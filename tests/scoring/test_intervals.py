@@ -455,15 +455,9 @@ def test_percentiles_are_numpys_to_the_last_digit(values, share):
 
 COPIES = 3
 OF_ROWS = (
-    *(
-        "conflict/nodes",
-        "conflict/triads",
-        "conflict/reversals",
-        "jnd/noise",
-        "human/alpha",
-    ),
+    *("conflict/nodes", "conflict/triads", "conflict/reversals", "jnd/noise", "human/alpha"),
     *("length/slope", "calibration/slope", "samples/alpha", "decision/labels_needed"),
-)
+)  # fmt: skip
 """Totals, and what is corrected for the number of
 labels or of rows."""
 
@@ -690,16 +684,13 @@ def test_with_many_labels_at_hand_it_is_the_normal_sample_size_and_what_chance_a
     assert labels_for_width(at_hand, at_hand.high - at_hand.low, 0.95) == 0
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        Metric("tie_rate", 0.5, 0.4, 0.6, 100),  # no labels
-        Metric("corrected/win_rate/a", 0.5, 0.4, 0.6, 100),  # not labels alone
-        Metric("agreement/accuracy", 0.5, None, None, 100),
-        Metric("agreement/accuracy", 1.0, 0.0, 1.0, 1),
-        Metric("nothing", 0.5, 0.4, 0.6, 100),
-    ],
-)
+@pytest.mark.parametrize("metric", [
+    Metric("tie_rate", 0.5, 0.4, 0.6, 100),  # no labels
+    Metric("corrected/win_rate/a", 0.5, 0.4, 0.6, 100),  # not labels alone
+    Metric("agreement/accuracy", 0.5, None, None, 100),
+    Metric("agreement/accuracy", 1.0, 0.0, 1.0, 1),
+    Metric("nothing", 0.5, 0.4, 0.6, 100),
+])  # fmt: skip
 def test_no_number_where_labels_do_not_determine_the_interval(metric):
     assert labels_for_width(metric, 0.01, 0.95) is None
 

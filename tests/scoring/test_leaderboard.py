@@ -514,19 +514,16 @@ def test_the_highest_of_many_holds_its_value():
     assert 0.93 * 600 <= held["highest"] <= 0.98 * 600
 
 
-@pytest.mark.parametrize(
-    ("value", "lean", "count", "use"),
-    [
-        (0.7, 0.03, 2, "single"),
-        (0.7, 0.03, 5, "single"),
-        (0.7, 0.03, 20, "rates"),
-        # its lean may reach the margin of 0.05
-        (0.75, 0.045, 20, "rates_corrected"),
-        (0.34, 0.03, 2, "rates"),
-        (0.34, 0.03, 20, "unknown"),
-        (0.9, 0.06, 20, "rates_corrected"),
-    ],
-)
+@pytest.mark.parametrize(("value", "lean", "count", "use"), [
+    (0.7, 0.03, 2, "single"),
+    (0.7, 0.03, 5, "single"),
+    (0.7, 0.03, 20, "rates"),
+    # its lean may reach the margin of 0.05
+    (0.75, 0.045, 20, "rates_corrected"),
+    (0.34, 0.03, 2, "rates"),
+    (0.34, 0.03, 20, "unknown"),
+    (0.9, 0.06, 20, "rates_corrected"),
+])  # fmt: skip
 def test_the_highest_of_many_is_decided_by_its_interval(value, lean, count, use):
     rest = Metric("position/consistency", 0.9, 0.87, 0.93, 200)
     low, high = fisher_interval(value, 200, 0.025)

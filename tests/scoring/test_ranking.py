@@ -111,14 +111,11 @@ def test_rows_are_fitted_each_on_its_own():
         assert log_v[k] == pytest.approx(own[0], abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    "wins",
-    [
-        [[0, 5, 5], [0, 0, 3], [0, 2, 0]],  # the first never lost
-        [[0, 2, 0], [2, 0, 0], [0, 0, 0]],  # the third never played
-        [[0, 0, 0], [0, 0, 0], [0, 0, 0]],  # nobody won
-    ],
-)
+@pytest.mark.parametrize("wins", [
+    [[0, 5, 5], [0, 0, 3], [0, 2, 0]],  # the first never lost
+    [[0, 2, 0], [2, 0, 0], [0, 0, 0]],  # the third never played
+    [[0, 0, 0], [0, 0, 0], [0, 0, 0]],  # nobody won
+])  # fmt: skip
 def test_what_has_no_finite_estimate_has_none(wins):
     ratings, log_v = fit(np.array([wins], dtype=float), np.zeros((1, 3, 3)))
     assert np.isnan(ratings).all()

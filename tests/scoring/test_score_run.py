@@ -376,19 +376,16 @@ def entry(configure, make_case, passes):
     return make
 
 
-@pytest.mark.parametrize(
-    ("rule", "right", "by", "state"),
-    [
-        ({"margin": 0.5}, 30, "interval", "held"),
-        ({"margin": 0.02}, 10, "interval", "failed"),
-        ({"margin": 0.25}, 30, "interval", "undecided"),
-        ({"margin": 0.25}, 30, "value", "held"),
-        ({"margin": 0.2}, 30, "value", "failed"),
-        ({}, 40, "interval", "held"),  # no case differs, so no interval
-        ({"metric": "tie_rate", "margin": 0.1, "better": "lower"}, 40, "interval", "held"),
-        ({"metric": "agreement/spearman"}, 40, "interval", "undecided"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "right", "by", "state"), [
+    ({"margin": 0.5}, 30, "interval", "held"),
+    ({"margin": 0.02}, 10, "interval", "failed"),
+    ({"margin": 0.25}, 30, "interval", "undecided"),
+    ({"margin": 0.25}, 30, "value", "held"),
+    ({"margin": 0.2}, 30, "value", "failed"),
+    ({}, 40, "interval", "held"),  # no case differs, so no interval
+    ({"metric": "tie_rate", "margin": 0.1, "better": "lower"}, 40, "interval", "held"),
+    ({"metric": "agreement/spearman"}, 40, "interval", "undecided"),
+])  # fmt: skip
 def test_a_run_is_held_against_another_by_the_interval_of_the_difference(
     entry, rule, right, by, state
 ):

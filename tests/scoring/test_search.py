@@ -525,22 +525,19 @@ def test_columns_are_searched_up_to_a_number_of_slices(monkeypatch):
     assert [one.column for one in searched_columns(empty).slices] == ["tone", "late"]
 
 
-@pytest.mark.parametrize(
-    ("value", "name", "ends", "expected"),
-    [
-        ("de", "de", None, True),
-        (["en", "de"], "de", None, True),
-        ("en", "de", None, False),
-        ("", "de", None, None),
-        (7, "1..9", (None, 5.0), False),
-        (7, "1..9", (5.0, None), True),
-        ("7.5", "1..9", (5.0, 7.5), False),
-        ("x", "1..9", (5.0, None), None),
-        ("2026-02-03T10:00", "…", ("2026-02-01", None), True),
-        ("2026-02-03", "…", (None, "2026-02-01"), False),
-        ("2026-02-03", "…", ("9999-99-99", None), True),
-    ],
-)
+@pytest.mark.parametrize(("value", "name", "ends", "expected"), [
+    ("de", "de", None, True),
+    (["en", "de"], "de", None, True),
+    ("en", "de", None, False),
+    ("", "de", None, None),
+    (7, "1..9", (None, 5.0), False),
+    (7, "1..9", (5.0, None), True),
+    ("7.5", "1..9", (5.0, 7.5), False),
+    ("x", "1..9", (5.0, None), None),
+    ("2026-02-03T10:00", "…", ("2026-02-01", None), True),
+    ("2026-02-03", "…", (None, "2026-02-01"), False),
+    ("2026-02-03", "…", ("9999-99-99", None), True),
+])  # fmt: skip
 def test_membership_of_a_new_case(value, name, ends, expected):
     assert is_member(value, name, ends) is expected
 
@@ -598,21 +595,18 @@ def test_a_gate_is_limited_to_cases_with_a_value():
 CHECKLIST = read_items([{"id": "polite", "criterion": "c", "tags": ["tone"]}, {"criterion": "d"}])
 
 
-@pytest.mark.parametrize(
-    ("name", "choices", "chosen"),
-    [
-        ("tone × task", {"in": ["a / x / y"]}, True),
-        ("tone × task", {"in": ["a / x"]}, False),
-        ("tone × length", {"not": ["a / 3..5"]}, False),
-        ("tone × length", {"not": ["a / 5..9", "b / 3..5"]}, True),
-        ("tone × absent", {"not": ["a / x"]}, False),
-        ("prompt_length", {"in": ["8..8"]}, True),
-        ("model", {"in": ["gpt"]}, True),
-        ("item", {"in": ["polite"]}, True),
-        ("tag", {"not": ["tone"]}, False),
-        ("absent", {"not": ["x"]}, False),
-    ],
-)
+@pytest.mark.parametrize(("name", "choices", "chosen"), [
+    ("tone × task", {"in": ["a / x / y"]}, True),
+    ("tone × task", {"in": ["a / x"]}, False),
+    ("tone × length", {"not": ["a / 3..5"]}, False),
+    ("tone × length", {"not": ["a / 5..9", "b / 3..5"]}, True),
+    ("tone × absent", {"not": ["a / x"]}, False),
+    ("prompt_length", {"in": ["8..8"]}, True),
+    ("model", {"in": ["gpt"]}, True),
+    ("item", {"in": ["polite"]}, True),
+    ("tag", {"not": ["tone"]}, False),
+    ("absent", {"not": ["x"]}, False),
+])  # fmt: skip
 def test_a_case_has_values_in_two_columns_and_in_computed_ones(name, choices, chosen):
     case = Case(
         "1",
@@ -651,14 +645,11 @@ def test_a_slice_of_two_columns_limits_a_gate_and_one_of_items_does_not():
     assert "tone 为 a 且 task 为 x" in chinese
 
 
-@pytest.mark.parametrize(
-    ("is_coin", "expected"),
-    [
-        (lambda tone, task: tone == "b" and task == "x", ["tone × task"]),
-        (lambda tone, task: (tone == "b") == (task == "x"), ["tone × task"] * 2),
-        (lambda tone, task: tone == "b", ["tone"]),
-    ],
-)
+@pytest.mark.parametrize(("is_coin", "expected"), [
+    (lambda tone, task: tone == "b" and task == "x", ["tone × task"]),
+    (lambda tone, task: (tone == "b") == (task == "x"), ["tone × task"] * 2),
+    (lambda tone, task: tone == "b", ["tone"]),
+])  # fmt: skip
 def test_a_pair_of_values_is_named_only_if_the_rest_of_each_is_good_enough(is_coin, expected):
     generator = np.random.default_rng(3)
     tone = generator.choice(["a", "b"], 600).tolist()
@@ -739,14 +730,11 @@ def coin_on_the_last(item, label, generator):
     return generator.random() < 0.5 if item == 3 else label
 
 
-@pytest.mark.parametrize(
-    ("judged", "names", "expected"),
-    [
-        (usual_of_item, ("a", "b", "c", "d"), ("none", "stratum", [])),
-        (coin_on_the_last, ("a", "b", "c", "d"), ("rates_corrected", "leans", [("item", "d")])),
-        (usual_of_item, ("a{}", "b{}", "c{}", "d{}"), ("rates_corrected", "lean_unclear", [])),
-    ],
-)
+@pytest.mark.parametrize(("judged", "names", "expected"), [
+    (usual_of_item, ("a", "b", "c", "d"), ("none", "stratum", [])),
+    (coin_on_the_last, ("a", "b", "c", "d"), ("rates_corrected", "leans", [("item", "d")])),
+    (usual_of_item, ("a{}", "b{}", "c{}", "d{}"), ("rates_corrected", "lean_unclear", [])),
+])  # fmt: skip
 def test_items_that_cases_share_are_slices_and_strata(judged, names, expected, configure):
     mode = {"mode": {"name": "checklist"}, "swap": {"policy": "none"}}
     config = configure(**mode, rubric={"min": 0, "max": 1, "step": 0.01})
@@ -773,17 +761,14 @@ def test_items_are_searched_up_to_a_size_with_the_weights_of_labels(monkeypatch)
     assert by_item(items, rows, None) is None
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        None,
-        "words",
-        "[]",
-        "{}",
-        '{"column": 1, "value": "a", "allows": "none"}',
-        '{"column": "c", "value": "a", "allows": "all"}',
-    ],
-)
+@pytest.mark.parametrize("note", [
+    None,
+    "words",
+    "[]",
+    "{}",
+    '{"column": 1, "value": "a", "allows": "none"}',
+    '{"column": "c", "value": "a", "allows": "all"}',
+])  # fmt: skip
 def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
     metrics = {
         "agreement/spearman": Metric("agreement/spearman", 0.9, 0.85, 0.95, 400),
@@ -813,20 +798,12 @@ def test_one_value_is_no_strata():
     assert strata.agreement_within(whole, moments(grades, grades)) is None
 
 
-@pytest.mark.parametrize(
-    ("unit", "label", "use", "words"),
-    [
-        ("response", False, "unknown", "98% of its verdicts are the usual one for their topic"),
-        (
-            "response",
-            True,
-            "rates_corrected",
-            "98% of its verdicts are the usual one for .* labels",
-        ),
-        ("score", False, "unknown", "topic explains 98% of the variance of its scores"),
-        ("score", True, "rates_corrected", "topic explains 98% of the variance of its scores, and"),
-    ],
-)
+@pytest.mark.parametrize(("unit", "label", "use", "words"), [
+    ("response", False, "unknown", "98% of its verdicts are the usual one for their topic"),
+    ("response", True, "rates_corrected", "98% of its verdicts are the usual one for .* labels"),
+    ("score", False, "unknown", "topic explains 98% of the variance of its scores"),
+    ("score", True, "rates_corrected", "topic explains 98% of the variance of its scores, and"),
+])  # fmt: skip
 def test_a_judge_that_may_follow_a_column_is_not_trusted_for_it(unit, label, use, words):
     note = json.dumps({"column": "topic", "label": label})
     metrics = {
@@ -919,16 +896,12 @@ def test_many_groups_of_few_cases_are_found_together():
     assert not variation.varying(searched.groups, everywhere, 0.95, 0)
 
 
-@pytest.mark.parametrize(
-    ("cells", "group"),
-    [
-        (["a", "b", None, "a", "b", ""], [0, 1, -1, 0, 1, -1]),
-        ([1, 2, 2, 1], [0, 1, 1, 0]),
-        (["a", "b", "c"], None),
-        ([["a"], ["a"]], None),
-    ],
-    ids=["without a value", "numbers", "a case each", "lists"],
-)
+@pytest.mark.parametrize(("cells", "group"), [
+    (["a", "b", None, "a", "b", ""], [0, 1, -1, 0, 1, -1]),
+    ([1, 2, 2, 1], [0, 1, 1, 0]),
+    (["a", "b", "c"], None),
+    ([["a"], ["a"]], None),
+], ids=["without a value", "numbers", "a case each", "lists"])  # fmt: skip
 def test_values_that_several_cases_have_are_groups(cells, group):
     column = Groups.of_values("c", cells)
     assert (column and column.group.tolist()) == group
@@ -971,17 +944,14 @@ def pearson(totals):
 
 
 @pytest.mark.parametrize("kind", ["agreement/kappa", "agreement/pearson"])
-@pytest.mark.parametrize(
-    ("order", "is_named"),
-    [
-        ("late", True),
-        ("constant late", True),
-        ("verdict", False),
-        ("label and verdict", False),
-        ("label", False),
-        ("nothing", False),
-    ],
-)
+@pytest.mark.parametrize(("order", "is_named"), [
+    ("late", True),
+    ("constant late", True),
+    ("verdict", False),
+    ("label and verdict", False),
+    ("label", False),
+    ("nothing", False),
+])  # fmt: skip
 def test_the_place_in_the_data_is_a_slice_unless_verdicts_sort_it(kind, order, is_named):
     labels, verdicts = drifting(kind, order)
     statistics = {kind: agreement_of(kind, labels, verdicts)}
@@ -1097,16 +1067,13 @@ def test_a_slice_whose_scores_are_shifted_is_a_limit(direction):
     assert "language 为 de时" in chinese.replace(" 时", "时")
 
 
-@pytest.mark.parametrize(
-    ("inside", "outside", "is_beyond"),
-    [
-        ((0.3, 0.25, 0.35), (0.0, -0.02, 0.02), True),
-        ((-0.3, -0.35, -0.25), (0.0, -0.02, 0.02), True),
-        ((0.3, 0.01, 0.5), (0.0, -0.02, 0.02), False),
-        ((0.0, -0.02, 0.02), (0.3, 0.25, 0.35), False),
-        ((0.3, None, None), (0.0, -0.02, 0.02), False),
-    ],
-)
+@pytest.mark.parametrize(("inside", "outside", "is_beyond"), [
+    ((0.3, 0.25, 0.35), (0.0, -0.02, 0.02), True),
+    ((-0.3, -0.35, -0.25), (0.0, -0.02, 0.02), True),
+    ((0.3, 0.01, 0.5), (0.0, -0.02, 0.02), False),
+    ((0.0, -0.02, 0.02), (0.3, 0.25, 0.35), False),
+    ((0.3, None, None), (0.0, -0.02, 0.02), False),
+])  # fmt: skip
 def test_a_lean_is_beyond_that_elsewhere_by_whole_intervals(inside, outside, is_beyond):
     assert search_module._is_beyond(Metric("a", *inside), Metric("b", *outside)) is is_beyond
 
@@ -1221,18 +1188,15 @@ def test_numbers_that_count_the_rows_may_have_no_labels():
         assert len(found) == count
 
 
-@pytest.mark.parametrize(
-    ("column", "values", "labeled_share", "count"),
-    [
-        ("status", ("labeled", "open"), 1.0, 0),
-        ("has_label", ("true", "false"), 1.0, 0),
-        ("label_status", ("done", "todo"), 1.0, 0),
-        # Not every case that it calls labeled is: the column does not say what is labeled.
-        ("status", ("labeled", "open"), 0.5, 1),
-        # Closed tickets, which may be unlike open ones.
-        ("status", ("closed", "open"), 1.0, 1),
-    ],
-)
+@pytest.mark.parametrize(("column", "values", "labeled_share", "count"), [
+    ("status", ("labeled", "open"), 1.0, 0),
+    ("has_label", ("true", "false"), 1.0, 0),
+    ("label_status", ("done", "todo"), 1.0, 0),
+    # Not every case that it calls labeled is: the column does not say what is labeled.
+    ("status", ("labeled", "open"), 0.5, 1),
+    # Closed tickets, which may be unlike open ones.
+    ("status", ("closed", "open"), 1.0, 1),
+])  # fmt: skip
 def test_a_column_that_says_what_is_labeled_is_no_slice(column, values, labeled_share, count):
     first = np.random.default_rng(2).permutation(400) < 200
     slices = Slices(column, values, np.stack([first, ~first], axis=1))

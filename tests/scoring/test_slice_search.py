@@ -63,13 +63,10 @@ def german(here):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["scoring.slices=[channel]"], "but not where language is de: kappa"),
-        (["prompt.language=zh"], "language 为 de（κ"),
-    ],
-)
+@pytest.mark.parametrize(("words", "named"), [
+    (["scoring.slices=[channel]"], "but not where language is de: kappa"),
+    (["prompt.language=zh"], "language 为 de（κ"),
+])  # fmt: skip
 def test_a_useless_slice_is_named_and_nothing_else_is(german, capsys, words, named):
     result = checked(capsys, german, *words)
     (sentence,) = result["conclusion"]
@@ -117,39 +114,20 @@ def test_a_gate_fails_unless_it_is_limited_to_the_rest(german, capsys, here):
 
 
 COLUMNS: dict[str, tuple[Callable[[int, random.Random], Row], Callable[[Row], bool], str]] = {
-    "numbers": (
-        lambda index, chance: {"age": chance.randint(0, 79)},
-        lambda row: row["age"] >= 60,
-        "age is ",
-    ),
+    "numbers": (lambda index, chance: {"age": chance.randint(0, 79)}, lambda row: row["age"] >= 60,
+                "age is "),
     "dates": (
-        lambda index, chance: {
-            "day": f"2026-{chance.randint(1, 8):02d}-{chance.randint(1, 28):02d}"
-        },
-        lambda row: row["day"] >= "2026-07",
-        "day is 2026-0",
-    ),
-    "long_responses": (
-        lambda index, chance: {"response": "word " * chance.randint(1, 40)},
-        lambda row: len(row["response"]) > 150,
-        "length is ",
-    ),
-    "flags": (
-        lambda index, chance: {"is_code": chance.choice(["true", "false", "false"])},
-        lambda row: row["is_code"] == "true",
-        "is_code is ",
-    ),
-    "no_value": (
-        lambda index, chance: {"topic": chance.choice(["billing", "login", ""])},
-        lambda row: row["topic"] == "",
-        "topic has no value",
-    ),
-    "one_value": (
-        lambda index, chance: {"segment": chance.choice(["vip", "vip", ""])},
-        lambda row: row["segment"] == "",
-        "segment has no value",
-    ),
-}
+     lambda index, chance: {"day": f"2026-{chance.randint(1, 8):02d}-{chance.randint(1, 28):02d}"},
+     lambda row: row["day"] >= "2026-07", "day is 2026-0"),
+    "long_responses": (lambda index, chance: {"response": "word " * chance.randint(1, 40)},
+                       lambda row: len(row["response"]) > 150, "length is "),
+    "flags": (lambda index, chance: {"is_code": chance.choice(["true", "false", "false"])},
+              lambda row: row["is_code"] == "true", "is_code is "),
+    "no_value": (lambda index, chance: {"topic": chance.choice(["billing", "login", ""])},
+                 lambda row: row["topic"] == "", "topic has no value"),
+    "one_value": (lambda index, chance: {"segment": chance.choice(["vip", "vip", ""])},
+                  lambda row: row["segment"] == "", "segment has no value"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -176,13 +154,10 @@ def test_a_small_slice_has_not_enough_labels_and_keeps_its_use(here, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("language", "named"),
-    [
-        pytest.param("en", "it only knows topic", marks=pytest.mark.thorough),
-        ("zh", "它只知道 topic"),
-    ],
-)
+@pytest.mark.parametrize(("language", "named"), [
+    pytest.param("en", "it only knows topic", marks=pytest.mark.thorough),
+    ("zh", "它只知道 topic"),
+])  # fmt: skip
 def test_a_judge_that_gives_each_topics_most_frequent_answer_is_not_trusted(
     here, capsys, language, named
 ):

@@ -263,20 +263,12 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
             ],
             0,
         ),
-        (
-            "small ones",
-            [bad[:9], even[:9], even[:9]],
-            ["3 slices are not tested: they have fewer than 10 units, or"],
-            0,
-        ),
-        (
-            "lowest of three",
-            [even, even, even],
-            ["Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 ["],
-            0,
-        ),
+        ("small ones", [bad[:9], even[:9], even[:9]],
+         ["3 slices are not tested: they have fewer than 10 units, or"], 0),
+        ("lowest of three", [even, even, even],
+         ["Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 ["], 0),
         ("many differ", [bad, [not one for one in bad]] * 3, ["3 more differ"], 3),
-    ]
+    ]  # fmt: skip
     for name, parts, words, named in situations:
         values = [f"v{place}" for place, part in enumerate(parts) for _ in part]
         rights = [right for part in parts for right in part]

@@ -24,13 +24,9 @@ STOP = "runner.stop={metric: win_rate/a, width: 0.5, largest: 2}"
 MODES: dict[str, list[str]] = {
     "pairs": ["swap=both"],
     "scores": ["mode=pointwise", "swap=none", "rubric=likert5"],
-    "classes": [
-        "mode=pointwise",
-        "swap=none",
-        "rubric=own",
-        "rubric.classes={good: fine, bad: wrong}",
-    ],
-}
+    "classes": ["mode=pointwise", "swap=none", "rubric=own",
+                "rubric.classes={good: fine, bad: wrong}"],
+}  # fmt: skip
 
 
 @cache

@@ -154,13 +154,10 @@ def test_a_gate_is_limited_to_hours_and_weekdays():
         assert selected(cases, choices) == chosen
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "known"),
-    [
-        ("created_at:hour", "22:00..05:59", ["22:00..05:59", "06:00..17:59"]),
-        ("created_at:weekday", "weekend", ["Monday", "Saturday", "weekend", "Monday to Friday"]),
-    ],
-)
+@pytest.mark.parametrize(("column", "value", "known"), [
+    ("created_at:hour", "22:00..05:59", ["22:00..05:59", "06:00..17:59"]),
+    ("created_at:weekday", "weekend", ["Monday", "Saturday", "weekend", "Monday to Friday"]),
+])  # fmt: skip
 def test_a_served_judge_knows_the_part_of_a_time(column, value, known):
     where = [{"column": column, "slice": value, "allows": "none"}]
     decision = {"use": "single", "where": where}

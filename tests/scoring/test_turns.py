@@ -177,17 +177,11 @@ def conversations_of(verdicts, labels=None):
 
 
 KINDS = {
-    "classes": (
-        st.sampled_from(["pass", "unsure", "fail"]),
-        lambda name: name == "pass",
-        lambda one, two: one == two,
-    ),
-    "scores": (
-        st.integers(1, 5).map(float),
-        lambda score: score >= 3,
-        lambda one, two: 1 - abs(one - two) / 4,
-    ),
-}
+    "classes": (st.sampled_from(["pass", "unsure", "fail"]), lambda name: name == "pass",
+                lambda one, two: one == two),
+    "scores": (st.integers(1, 5).map(float), lambda score: score >= 3,
+               lambda one, two: 1 - abs(one - two) / 4),
+}  # fmt: skip
 
 
 @pytest.mark.slow

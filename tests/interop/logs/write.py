@@ -393,22 +393,14 @@ def pydantic_evals(folder: Path) -> Values:
 
         set_default_judge_model(model("judge-default"))
         evaluators = [
-            LLMJudge(
-                "It is correct.",
-                model=model("judge-1"),
-                include_input=True,
-                score={"evaluation_name": "correct_score"},
-                assertion={"evaluation_name": "correct"},
-            ),
-            LLMJudge(
-                "It is brief.",
-                model=model("judge-2"),
-                score={"evaluation_name": "brief", "include_reason": True},
-                assertion=False,
-            ),
+            LLMJudge("It is correct.", model=model("judge-1"), include_input=True,
+                     score={"evaluation_name": "correct_score"},
+                     assertion={"evaluation_name": "correct"}),
+            LLMJudge("It is brief.", model=model("judge-2"),
+                     score={"evaluation_name": "brief", "include_reason": True}, assertion=False),
             EqualsExpected(),
             Tone(),
-        ]
+        ]  # fmt: skip
         cases = [
             Case(
                 name=f"case {n}",

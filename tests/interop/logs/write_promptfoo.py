@@ -27,16 +27,11 @@ def promptfoo(folder: Path) -> Values:
     environment = {
         **os.environ,
         **dict.fromkeys(
-            ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_SELF_HOSTED"),
-            "1",
-        ),
+         ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_SELF_HOSTED"), "1"),
         **dict.fromkeys(("PROMPTFOO_DISABLE_SHARING", "PROMPTFOO_DISABLE_REMOTE_GENERATION"), "1"),
-        **{
-            "PROMPTFOO_CONFIG_DIR": str(config_folder),
-            "OPENAI_API_KEY": "x",
-            "PROMPTFOO_CACHE_ENABLED": "false",
-        },
-    }
+        **{"PROMPTFOO_CONFIG_DIR": str(config_folder), "OPENAI_API_KEY": "x",
+           "PROMPTFOO_CACHE_ENABLED": "false"},
+    }  # fmt: skip
 
     def call(*words: str) -> None:
         subprocess.run(
@@ -65,14 +60,10 @@ def promptfoo(folder: Path) -> Values:
 
         checks = [
             {"type": "llm-rubric", "value": "It is right."},
-            {
-                "type": "llm-rubric",
-                "value": "It is brief.",
-                "metric": "brief",
-                "provider": model("judge-2"),
-            },
+            {"type": "llm-rubric", "value": "It is brief.", "metric": "brief",
+             "provider": model("judge-2")},
             {"type": "contains", "value": "It is"},
-        ]
+        ]  # fmt: skip
         tests = [
             {"vars": {"n": n, "topic": pick(str(n), "a", "b")}, "assert": checks} for n in range(5)
         ]
@@ -81,19 +72,12 @@ def promptfoo(folder: Path) -> Values:
             "defaultTest": {"options": {"provider": model("judge-1")}},
         }
         configs = {
-            "systems": {
-                **common,
-                "providers": [model("answerer-2"), model("answerer-1")],
-                "tests": tests,
-            },
+            "systems": {**common, "providers": [model("answerer-2"), model("answerer-1")],
+                        "tests": tests},
             "repeats": {**common, "providers": [model("answerer-1")], "tests": tests[:2]},
-            "prompts": {
-                **common,
-                "prompts": ["What is {{n}} + {{n}}?", "Add {{n}} to itself."],
-                "providers": [model("answerer-1")],
-                "tests": tests[:2],
-            },
-        }
+            "prompts": {**common, "prompts": ["What is {{n}} + {{n}}?", "Add {{n}} to itself."],
+                        "providers": [model("answerer-1")], "tests": tests[:2]},
+        }  # fmt: skip
         ids = {}
         for name, config in configs.items():
             (folder / f"{name}.yaml").write_text(json.dumps(config))
