@@ -9,7 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -146,10 +146,15 @@ def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for cells in tables.values() for item in cells[:: -(-len(cells) // 4)]]
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for garbage less often: MLflow, LiteLLM and what was collected are a million objects that stay."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Look for garbage less often: MLflow, LiteLLM and what is collected are a million objects that stay."""
+    gc.disable()
+    result = yield
+    gc.enable()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    return result
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

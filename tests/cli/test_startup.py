@@ -1,7 +1,6 @@
 """What is imported when: the heavy packages only by what needs them."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import BRIEF, fake, pair, prefers
+from tests.support.command_line import BRIEF, call_main, fake, pair, prefers
 from tests.support.fake_provider import serving
 
 pytestmark = pytest.mark.slow
@@ -19,17 +18,12 @@ HEAVY = (
 )
 SAY = "; import sys, json; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
 MAIN = "from evalkit.cli import main; assert main({words!r}) == 0"
-# As in pytest: LiteLLM is imported in one test, and its filters are gone in the next one.
-STRICT = """import warnings; from evalkit.judges.litellm_transport import load_litellm
-with warnings.catch_warnings(): load_litellm()
-warnings.simplefilter("error", UserWarning); """
 
 
-def imported(code: str, folder: Path, **environment: str) -> set[str]:
+def imported(code: str, folder: Path) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", code + SAY],
         cwd=folder,
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -45,7 +39,11 @@ def test_importing_evalkit_and_help_are_light(tmp_path):
     assert imported("import evalkit; evalkit.RunConfig", tmp_path) == {"pydantic"}
 
 
-def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path, empty_store):
+def test_a_stored_run_imports_neither_litellm_nor_an_http_client(
+    tmp_path, empty_store, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     (tmp_path / "cases.jsonl").write_text(
         "".join(json.dumps(pair(number)) + "\n" for number in range(3))
@@ -56,9 +54,10 @@ def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path, empty
             *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", "output=bracket"),
             *BRIEF,
         ]
-        code = STRICT + MAIN.format(words=words)
-        assert {"litellm", "openai"} <= imported(code, tmp_path, OPENAI_API_KEY="x")
+        call_main(capfd, *words)
+    assert {"litellm", "openai"} <= {*sys.modules}
     # The server is gone and no key is set: nothing is needed but the store.
+    monkeypatch.delenv("OPENAI_API_KEY")
     tracked = [
         *words[:-2],
         "scoring.bootstrap=50",

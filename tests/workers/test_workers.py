@@ -426,10 +426,9 @@ def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monk
     assert pool.running == {job: shard}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "launcher", ["submitit_local", pytest.param("ray", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
 def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(
     call, folder, launcher, mlflow_store
 ):
