@@ -159,92 +159,13 @@ def no_winner_where_a_is_better() -> Rows:
     return pairs(labels, winners, winners)
 
 
-def usual(column: str, values: list[str], right: float, noise: float = 0.0) -> Rows:
+def usual(column: str, values: list[str], right: float) -> Rows:
     """Return verdicts that are the usual label of a column's value, as the labels are in a share."""
     rng = np.random.default_rng(4)
     usual_label = ["pass" if value < "m" else "fail" for value in values]
     labels = [x if rng.random() < right else OTHER[x] for x in usual_label]
-    answers = [x if rng.random() >= noise else OTHER[x] for x in usual_label]
-    rows = classes(labels, answers)
+    rows = classes(labels, usual_label)
     return [{**row, column: value} for row, value in zip(rows, values, strict=True)]
-
-
-def usual_of_two() -> Rows:
-    """Return verdicts that are the usual label of two columns together, and of neither alone."""
-    both = [(language, task) for language in ("de", "en") for task in TASKS] * 75
-    rows = usual(
-        "cell", ["a" if pair in (("de", "code"), ("en", "prose")) else "z" for pair in both], 0.92
-    )
-    return [
-        {key: cell for key, cell in row.items() if key != "cell"}
-        | {"language": language, "task": task}
-        for row, (language, task) in zip(rows, both, strict=True)
-    ]
-
-
-def usual_of_prompts() -> Rows:
-    """Return one verdict on all ten responses to a prompt."""
-    prompts = [number for number in range(40) for _ in range(10)]
-    rows = usual("cell", ["a" if number % 3 else "z" for number in prompts], 0.92)
-    return [
-        {key: cell for key, cell in row.items() if key != "cell"}
-        | {"prompt": f"Question {number}?"}
-        for row, number in zip(rows, prompts, strict=True)
-    ]
-
-
-def feature() -> Rows:
-    """Return 600 verdicts, right in 97%, and a coin's where the score of the retrieval is high."""
-    rng = np.random.default_rng(8)
-    numbers = rng.random(600).round(3).tolist()
-    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
-    right = [0.5 if number > 0.78 else 0.97 for number in numbers]
-    answers = [
-        label if rng.random() < share else OTHER[label]
-        for label, share in zip(labels, right, strict=True)
-    ]
-    rows = classes(labels, answers)
-    return [{**row, "retrieval_score": x} for row, x in zip(rows, numbers, strict=True)]
-
-
-def usual_of_pairs() -> Rows:
-    """Return winners that are always the better known system."""
-    rng = np.random.default_rng(5)
-    better = sides(200)
-    labels = [side if rng.random() < 0.9 else {"A": "B", "B": "A"}[side] for side in better]
-    rows = pairs(labels, better, better)
-    names = {"A": ("large", "small"), "B": ("small", "large")}
-    models = [names[better[int(row["id"][1:])]] for row in rows]
-    return [
-        {**row, "model_a": first, "model_b": second}
-        for row, (first, second) in zip(rows, models, strict=True)
-    ]
-
-
-def usual_scores() -> Rows:
-    rng = np.random.default_rng(6)
-    sources = ["web", "app"] * 150
-    means = np.array([4.4, 1.6] * 150)
-    grades = np.clip(np.round(means + rng.normal(0, 0.6, 300)), 1, 5).tolist()
-    rows = scores(grades, np.round(means).tolist())
-    return [{**row, "source": source} for row, source in zip(rows, sources, strict=True)]
-
-
-def noisy_scores() -> Rows:
-    """Return scores that are those of the task with some noise; labels follow the task, too."""
-    rng = np.random.default_rng(12)
-    tasks = rng.integers(0, 5, 150)
-    grades = np.clip(tasks + 1 + rng.integers(-1, 2, 150), 1, 5).astype(float).tolist()
-    given = np.clip(tasks + 1 + np.round(rng.normal(0, 0.6, 150)), 1, 5).tolist()
-    rows = scores(grades, given)
-    return [{**row, "task": "abcde"[task]} for row, task in zip(rows, tasks.tolist(), strict=True)]
-
-
-def longer_with_noise() -> Rows:
-    """Return a judge that takes the longer response in 92% of pairs; so do the labels in 88%."""
-    long = sides(150)
-    verdicts = judged(long, some(150, 0.92, 3))
-    return pairs(judged(long, some(150, 0.88, 4)), verdicts, verdicts, longer=long)
 
 
 def labels_of_fails() -> Rows:
@@ -256,58 +177,6 @@ def labels_of_fails() -> Rows:
         row if row["class"] == "fail" or rng.random() < 0.1 else {**row, "label": None}
         for row in rows
     ]
-
-
-def small_groups() -> Rows:
-    """Return a judge that is a coin for 12 of 60 customers, each with 10 cases."""
-    rng = np.random.default_rng(15)
-    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
-    customers = np.arange(600) % 60
-    rows = classes(labels, wrong_in(labels, np.where(customers < 12, 0.5, 0.97), 16))
-    return [{**row, "customer": f"c{n}"} for row, n in zip(rows, customers.tolist(), strict=True)]
-
-
-def threshold(name: str) -> Rows:
-    """Return verdicts by a threshold of a number, or of the length of responses."""
-    rng = np.random.default_rng(7)
-    numbers = rng.permutation(300) + 1
-    values = ["a" if number > 160 else "z" for number in numbers]
-    rows = usual(name, values, 0.9)
-    if name == "length":
-        texts = ["w " * int(number) for number in numbers]
-        return [
-            {key: cell for key, cell in row.items() if key != name} | {"response": text}
-            for row, text in zip(rows, texts, strict=True)
-        ]
-    return [{**row, name: int(number)} for row, number in zip(rows, numbers, strict=True)]
-
-
-def sliced(kind: str) -> Rows:
-    """Return a good judge that is a coin in the 150 of 600 German cases."""
-    rng = np.random.default_rng(8)
-    german = np.arange(600) % 4 == 0
-    if kind == "scores":
-        grades = rng.integers(1, 6, 600)
-        given = np.where(german, rng.integers(1, 6, 600), grades)
-        rows = scores(grades.astype(float).tolist(), given.astype(float).tolist())
-    elif kind == "pairs":
-        labels = sides(600)
-        winners = wrong_in(labels, np.where(german, 0.5, 0.97), 9)
-        rows = pairs(labels, winners, winners)
-    else:
-        labels = [str(label) for label in rng.choice(["good", "fair", "bad"], 600)]
-        rows = classes(labels, wrong_in(labels, np.where(german, 0.34, 0.97), 9))
-    names = np.where(german, "de", np.where(np.arange(600) % 3, "en", "fr"))
-    return [{**row, "language": str(names[int(row["id"][1:])])} for row in rows]
-
-
-def long_ones() -> Rows:
-    """Return a judge that is a coin on the longest quarter of the responses."""
-    rng = np.random.default_rng(10)
-    words = rng.permutation(600) + 1
-    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
-    rows = classes(labels, wrong_in(labels, np.where(words > 450, 0.5, 0.97), 11))
-    return [{**row, "response": "w " * int(n)} for row, n in zip(rows, words, strict=True)]
 
 
 CLASSES = ("rubric.classes={pass: good, fail: bad}",)
@@ -365,11 +234,23 @@ SITUATIONS = {
     "few prompts": (few_prompts, CLASSES, r"of new prompts: the labels are of 10 clusters", "聚类"),
     "two labels": (lambda: pairs(["A", "B"], ["A", "A"]), (), r"2 labels are too few", "太少"),
 }
-
-
 THREE = ("rubric.classes={good: good, fair: fair, bad: bad}",)
 LIKERT = ("rubric.min=1", "rubric.max=5", "rubric.step=1")
 ONLY_KNOWS = r"^(?!.*Trust).*(only knows|may only know) {}\b"
+SITUATIONS |= {
+    "only the task, few labels": (
+        lambda: usual("task", TASKS * 20, 0.95),
+        CLASSES,
+        ONLY_KNOWS.format("task"),
+        "task",
+    ),
+    "only the system": (
+        lambda: usual("model", ["gpt", "qwen"] * 100, 0.9),
+        CLASSES,
+        ONLY_KNOWS.format("model"),
+        "model",
+    ),
+}
 OF_THE_SAME_KINDS = {
     "missing by label, three classes": (
         no_answer_to_one_of_three,
@@ -389,104 +270,23 @@ OF_THE_SAME_KINDS = {
         r"^(?!.*single ones).*(higher than the labels|Fix the missing answers)",
         "没有结论|缺失",
     ),
-    "only the task, few labels": (
-        lambda: usual("task", TASKS * 20, 0.95),
-        CLASSES,
-        ONLY_KNOWS.format("task"),
-        "task",
-    ),
-    "only the task, with noise": (
-        lambda: usual("task", TASKS * 100, 0.9, 0.05),
-        CLASSES,
-        ONLY_KNOWS.format("task"),
-        "task",
-    ),
-    "only the task, noisy scores": (noisy_scores, LIKERT, ONLY_KNOWS.format("task"), "task"),
-    "only the length, noisy pairs": (
-        longer_with_noise,
-        (),
-        ONLY_KNOWS.format("longer_response"),
-        r"longer\\?_response",
-    ),
     "labels by verdict": (
         labels_of_fails,
         CLASSES,
         r"^(?!.*Trust).*Label cases sampled at random.*by \d\d \[.*not chosen at random",
         "不是随机抽取的",
     ),
-    "small groups": (
-        small_groups,
-        CLASSES,
-        r"not for single verdicts.*between the 60 values of customer more than by chance",
-        "customer的 60 个取值",
-    ),
-    "only two columns together": (
-        usual_of_two,
-        CLASSES,
-        ONLY_KNOWS.format("language × task"),
-        "language × task",
-    ),
-    "only the prompt": (usual_of_prompts, CLASSES, ONLY_KNOWS.format("prompt"), "prompt"),
-    "a bad slice of a feature": (feature, CLASSES, r"where retrieval_score is", "retrieval"),
-    "only the system": (
-        lambda: usual("model", ["gpt", "qwen"] * 100, 0.9),
-        CLASSES,
-        ONLY_KNOWS.format("model"),
-        "model",
-    ),
-    "only the systems of a pair": (usual_of_pairs, (), ONLY_KNOWS.format("model"), "model"),
-    "only the source, scores": (usual_scores, LIKERT, ONLY_KNOWS.format("source"), "source"),
-    "only a number": (lambda: threshold("age"), CLASSES, ONLY_KNOWS.format("age"), "age"),
-    "only the length": (
-        lambda: threshold("length"),
-        CLASSES,
-        ONLY_KNOWS.format("length"),
-        "length",
-    ),
-    "a bad slice of pairs": (lambda: sliced("pairs"), (), r"not where language is de", "language"),
-    "a bad slice of scores": (
-        lambda: sliced("scores"),
-        LIKERT,
-        r"not where language is de",
-        "language",
-    ),
-    "a bad slice, three classes": (
-        lambda: sliced("classes"),
-        THREE,
-        r"not where language is de",
-        "language",
-    ),
-    "long responses": (long_ones, CLASSES, r"not where length is", "length"),
-    "constant pairs in one order": (
-        lambda: pairs(["A"] * 135 + ["B"] * 15, ["A"] * 150),
-        (),
-        r"Do not trust this judge: all 150 verdicts are A",
-        "不要信任",
-    ),
-    "constant scores": (
-        lambda: scores([1.0, 2.0, 3.0, 4.0, 5.0] * 30, [4.0] * 150),
-        LIKERT,
-        r"Do not trust this judge: all 150 scores are equal",
-        "不要信任",
-    ),
 }
-QUICK = ("only the task, few labels", "only the system")
-SITUATIONS |= OF_THE_SAME_KINDS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.thorough)
-        if name in OF_THE_SAME_KINDS and name not in QUICK
-        else name
-        for name in SITUATIONS
-    ],
+    [*SITUATIONS, *(pytest.param(name, marks=pytest.mark.thorough) for name in OF_THE_SAME_KINDS)],
 )
 def test_data_that_is_not_ideal(call, tmp_path, monkeypatch, name):
     monkeypatch.setenv("EVALKIT_LANGUAGE", "en")
-    rows, words, english, chinese = SITUATIONS[name]
+    rows, words, english, chinese = (SITUATIONS | OF_THE_SAME_KINDS)[name]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows())
     (tmp_path / "judged.jsonl").write_text(lines, "utf-8")
     fast = ("tracking=none", "scoring.bootstrap=200", "prompt=zh", "hydra.run.dir=run")

@@ -73,27 +73,20 @@ def test_compare_takes_the_runs_clusters_or_others(run, call, tmp_path):
         assert expected in json.loads((tmp_path / "comparison.json").read_text())["clusters"]
 
 
-def test_slices_that_the_cases_do_not_have_are_one_line_before_anything_is_asked(
-    run, call, provider, tmp_path
+@pytest.mark.parametrize("key", ["slices", "cluster"])
+def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(
+    run, call, provider, tmp_path, key
 ):
-    done = run("hydra.run.dir=one", "scoring.slices=[topics]", status=1)
-    message = "evalkit: scoring.slices=topics: no case has this column; did you mean 'topic'?"
+    value = "[topics]" if key == "slices" else "topics"
+    done = run("hydra.run.dir=one", f"scoring.{key}={value}", status=1)
+    message = f"evalkit: scoring.{key}=topics: no case has this column; did you mean 'topic'?"
     assert done.err.strip().splitlines()[-1] == message
     assert not provider.requests
     assert not (tmp_path / "one" / "metrics.json").exists()
     assert call("plan", *done.words[1:], status=1).err.strip() == message
 
 
-def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(
-    run, call, provider, tmp_path
-):
-    done = run("hydra.run.dir=one", "scoring.cluster=topics", status=1)
-    assert done.err.strip().splitlines()[-1] == (
-        "evalkit: scoring.cluster=topics: no case has this column; did you mean 'topic'?"
-    )
-    assert not provider.requests
-    assert not (tmp_path / "one" / "metrics.json").exists()
-    assert call("plan", *done.words[1:], status=1).line().endswith("did you mean 'topic'?")
+def test_a_column_that_no_case_of_a_finished_run_has_is_one_line(run, call):
     run("hydra.run.dir=one")
     for words in (
         ["score", "one", "scoring.cluster=topics"],

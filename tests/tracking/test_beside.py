@@ -69,25 +69,6 @@ def test_what_is_recorded_beside_is_what_is_recorded_here(recorder, store, tmp_p
     assert there[""][4] == 2
 
 
-def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_path, written):
-    from mlflow import MlflowClient
-
-    tracker = BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))
-    jobs = [
-        written(
-            tmp_path / str(n),
-            f"job {n}",
-            sweep={"id": "s", "job": n, "name": "study", "overrides": [f"n={n}"]},
-        )
-        for n in range(2)
-    ]
-    runs = [MlflowClient(store).get_run(tracker.record(job)) for job in jobs]
-    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in runs}
-    info = MlflowClient(store).get_run(parent).info
-    assert (info.run_name, info.status) == ("study", "FINISHED")
-    assert [run.info.run_name for run in runs] == ["n=0", "n=1"]
-
-
 def test_a_run_is_recorded_beside_what_comes_next(recorder, store, tmp_path, written):
     tracker = BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))
     first, second = (tracker.begin(written(tmp_path / name, name)) for name in ("first", "second"))
