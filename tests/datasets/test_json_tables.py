@@ -35,40 +35,35 @@ def test_pandas_orients_are_one_table(orient, tmp_path):
 BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
 
 
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        (json.dumps({"data": ROWS}), ROWS[0]),
-        (json.dumps({"rows": ROWS, "metrics": {"mean": 2.0}, "url": None}), ROWS[0]),
-        (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
-        (json.dumps({"scores": ROWS, "dataset": [{"q": 1}] * len(ROWS)}), {"q": 1, **ROWS[0]}),
-        (
-            json.dumps({"scores": [{"score": 9}] * len(ROWS), "samples": ROWS}),
-            {**ROWS[0], "scores.score": 9},
-        ),
-        (json.dumps({"columns": TABLE.to_dict("list"), "version": 1}), ROWS[0]),
-        (json.dumps({"test_results": ROWS, "experiment_scores": [{"x": 1}]}), ROWS[0]),
-        (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
-        (json.dumps({"docs": ROWS, "total": 3}), ROWS[0]),
-        (json.dumps({"request_states": ROWS, "spec": {"m": 1}, "annotators": []}), ROWS[0]),
-        (json.dumps({"request_states": ROWS, "spec": {}, "annotators": [{"x": 1}]}), ROWS[0]),
-        (json.dumps({"means": {"x": 1}, "run_data": ROWS, "judge": "gpt"}), ROWS[0]),
-        (json.dumps({"run": {"id": 1}, "output": {"cases": ROWS}}), ROWS[0]),
-        (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
-        (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
-        (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),
-        (json.dumps({"version": 2, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
-        (json.dumps({"about": {"n": 2}, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
-        (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
-        (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
-        (json.dumps(TABLE.to_dict("list")), ROWS[0]),
-        (json.dumps(BY_ID), {"id": "case-0", **ROWS[0]}),
-        (TABLE.to_json(orient="index"), {"id": "0", **ROWS[0]}),
-        (LINES, ROWS[0]),
-        (json.dumps({"columns": ["a", "b"], "data": [[1, None], [2, "x"]]}), {"a": 1, "b": None}),
-        ('{"data": [{"a": NaN}, {"a": 1}]}', {"a": None}),
-    ],
-)
+@pytest.mark.parametrize(("text", "first"), [
+    (json.dumps({"data": ROWS}), ROWS[0]),
+    (json.dumps({"rows": ROWS, "metrics": {"mean": 2.0}, "url": None}), ROWS[0]),
+    (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
+    (json.dumps({"scores": ROWS, "dataset": [{"q": 1}] * len(ROWS)}), {"q": 1, **ROWS[0]}),
+    (json.dumps({"scores": [{"score": 9}] * len(ROWS), "samples": ROWS}),
+     {**ROWS[0], "scores.score": 9}),
+    (json.dumps({"columns": TABLE.to_dict("list"), "version": 1}), ROWS[0]),
+    (json.dumps({"test_results": ROWS, "experiment_scores": [{"x": 1}]}), ROWS[0]),
+    (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
+    (json.dumps({"docs": ROWS, "total": 3}), ROWS[0]),
+    (json.dumps({"request_states": ROWS, "spec": {"m": 1}, "annotators": []}), ROWS[0]),
+    (json.dumps({"request_states": ROWS, "spec": {}, "annotators": [{"x": 1}]}), ROWS[0]),
+    (json.dumps({"means": {"x": 1}, "run_data": ROWS, "judge": "gpt"}), ROWS[0]),
+    (json.dumps({"run": {"id": 1}, "output": {"cases": ROWS}}), ROWS[0]),
+    (json.dumps({"status": "ok", "data": {"page": 1, "items": ROWS}}), ROWS[0]),
+    (json.dumps({"data": {"all": {"edges": [{"node": ROWS[0]}] * 2}}}), {"node": ROWS[0]}),
+    (json.dumps({"run": {"id": "r"}, "cases": ROWS, "count": 2}), ROWS[0]),
+    (json.dumps({"version": 2, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
+    (json.dumps({"about": {"n": 2}, "cases": BY_ID}), {"id": "case-0", **ROWS[0]}),
+    (json.dumps({"meta": {"by": "x"}, "data": {"page": {"rows": ROWS}}}), ROWS[0]),
+    (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
+    (json.dumps(TABLE.to_dict("list")), ROWS[0]),
+    (json.dumps(BY_ID), {"id": "case-0", **ROWS[0]}),
+    (TABLE.to_json(orient="index"), {"id": "0", **ROWS[0]}),
+    (LINES, ROWS[0]),
+    (json.dumps({"columns": ["a", "b"], "data": [[1, None], [2, "x"]]}), {"a": 1, "b": None}),
+    ('{"data": [{"a": NaN}, {"a": 1}]}', {"a": None}),
+])  # fmt: skip
 def test_a_table_in_one_object(text, first, tmp_path):
     assert rows(tmp_path / "t.json", text)[0] == first
 
@@ -78,23 +73,17 @@ def test_a_table_in_one_object_is_as_long_as_it_was(tmp_path):
         assert len(rows(tmp_path / "t.json", text)) == len(ROWS)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"a": 1, "b": "x"}', "is one JSON object and no table of rows (its keys: a, b)"),
-        (
-            '{"votes": [{"a": 1}], "labels": [{"b": 1}]}',
-            "no table of rows (its keys: votes, labels)",
-        ),
-        ('{"a": [1, 2], "b": [1]}', "the columns have different lengths: a (2), b (1)"),
-        ('{"scores": [{"id": 2}, {"id": 1}], "rows": [{"id": 1}, {"id": 2}]}', "differ in 'id'"),
-        ('{"columns": ["a"], "data": [[1, 2]]}', "has 2 cells and there are 1 columns"),
-        ('{"columns": ["a", "a"], "data": [[1, 2]]}', "two columns have the same name"),
-        ('{"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}}', "could be columns of rows or rows by"),
-        ('{"data": [', "not JSON"),
-        ('{"data": ' + "[" * 100_000, "nested too deeply"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"a": 1, "b": "x"}', "is one JSON object and no table of rows (its keys: a, b)"),
+    ('{"votes": [{"a": 1}], "labels": [{"b": 1}]}', "no table of rows (its keys: votes, labels)"),
+    ('{"a": [1, 2], "b": [1]}', "the columns have different lengths: a (2), b (1)"),
+    ('{"scores": [{"id": 2}, {"id": 1}], "rows": [{"id": 1}, {"id": 2}]}', "differ in 'id'"),
+    ('{"columns": ["a"], "data": [[1, 2]]}', "has 2 cells and there are 1 columns"),
+    ('{"columns": ["a", "a"], "data": [[1, 2]]}', "two columns have the same name"),
+    ('{"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}}', "could be columns of rows or rows by"),
+    ('{"data": [', "not JSON"),
+    ('{"data": ' + "[" * 100_000, "nested too deeply"),
+])  # fmt: skip
 def test_an_object_that_is_no_table_is_one_line(text, said, tmp_path):
     with pytest.raises(DatasetError) as bad:
         rows(tmp_path / "t.json", text)

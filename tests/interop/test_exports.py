@@ -348,11 +348,8 @@ OF_PEOPLE: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         ],
         "AB",
     ),
-    "conversations": (
-        "preferences",
-        [{"chosen": TALK, "rejected": TALK[:1] + TALK, "source": "x"} for _ in range(N)],
-        "AB",
-    ),
+    "conversations": ("preferences",
+     [{"chosen": TALK, "rejected": TALK[:1] + TALK, "source": "x"} for _ in range(N)], "AB"),
     "attributes": (
         "helpsteer2",
         [
@@ -489,7 +486,7 @@ OF_PEOPLE: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         ],
         "",
     ),
-}
+}  # fmt: skip
 """By name: the format, rows of people without a judge, and the labels of even and odd rows."""
 
 
@@ -514,17 +511,13 @@ def test_people_without_a_judge_name_the_command_that_has_their_answers_judged(n
         assert [response.text for response in cases[1].responses] == ["no1", "yes1"]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"fields": {"q": "x"}, "responses": [{"by": "anna", "score": 3}]},
-        {"fields": {"q": "x"}, "suggestions": [{"text": "try again"}]},
-        {"prompt": "q", "chosen": "x", "rejected": "y", "gpt_margin": 1},
-        {"chosen": ["x"], "rejected": ["y", "z"]},
-        {"prompt": "q", "response": "a", "helpfulness": 4, "correctness": 3},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("row", [
+    {"fields": {"q": "x"}, "responses": [{"by": "anna", "score": 3}]},
+    {"fields": {"q": "x"}, "suggestions": [{"text": "try again"}]},
+    {"prompt": "q", "chosen": "x", "rejected": "y", "gpt_margin": 1},
+    {"chosen": ["x"], "rejected": ["y", "z"]},
+    {"prompt": "q", "response": "a", "helpfulness": 4, "correctness": 3},
+], ids=str)  # fmt: skip
 def test_keys_of_a_format_with_other_contents_are_a_table(row, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(f"{json.dumps(row)}\n" * 3, encoding="utf-8")
