@@ -10,6 +10,7 @@ from evalkit.audit.plan import ProbedEvaluator, expand
 from evalkit.audit.probes import PARAPHRASE, Probe
 from evalkit.audit.rewriting import Rewriter, original_of, paraphrases, rewriting
 from evalkit.config import RunConfig
+from evalkit.core.planners import Planners
 from evalkit.core.protocols import Evaluator, Store
 from evalkit.core.types import Case, Judgment
 from evalkit.core.values import frozen
@@ -77,7 +78,9 @@ class AuditQuestions(Questions):
         if step is None:
             return self
         expected = dict[str, str]()
-        calls = PlannedCalls(cases, step.evaluator, spec_of(step.config.judge), store)
+        specs = spec_of(step.config.judge)
+        planners = Planners(step.evaluator, (spec.name for spec in specs))
+        calls = PlannedCalls(cases, planners, specs, store)
         while batch := calls.batch():
             for call in batch:
                 case = call.group.case

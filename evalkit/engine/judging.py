@@ -82,6 +82,7 @@ class Session:
         # the judges of planned requests; the arbiter comes after them
         self._own = tuple(judges)
         self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
+        self._planners = self._new_planners(evaluator)
         self._reads = readable(store, store_mode, self._asked)
         self._arbiter = None if arbiter is None else len(judges)
         self.tally = Tally()
@@ -125,9 +126,8 @@ class Session:
     ) -> JudgingRun:
         """Return what judges `cases`, by another evaluator if it is given; it counts in `tally`."""
         evaluator = evaluator or self._evaluator
-        calls = PlannedCalls(
-            cases, evaluator, [judge.spec for judge in self._own], self._reads
-        )
+        specs = [judge.spec for judge in self._own]
+        calls = PlannedCalls(cases, self._planners_of(evaluator), specs, self._reads)
         judgments = Spool[Judgment](folder=self._spool)
         run = JudgingRun(
             evaluator,
@@ -144,6 +144,15 @@ class Session:
         run.retries = self.mode == "retry"
         return run
 
+    def _planners_of(self, evaluator: Evaluator) -> Planners:
+        """Return what plans the requests by an evaluator; that of the session is prepared once."""
+        if evaluator is self._evaluator:
+            return self._planners
+        return self._new_planners(evaluator)
+
+    def _new_planners(self, evaluator: Evaluator) -> Planners:
+        return Planners(evaluator, (judge.spec.name for judge in self._own))
+
     async def judge(
         self, cases: Sequence[Case], evaluator: Evaluator | None = None
     ) -> Sequence[Judgment]:
@@ -156,8 +165,7 @@ class Session:
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, Tally(), evaluator=evaluator)
         # not more workers than the requests of these cases
-        names = [judge.spec.name for judge in self._own]
-        workers = Planners(evaluator, names).count(cases)
+        workers = self._planners_of(evaluator).count(cases)
         # The budget is held before any worker starts: a worker that reserves alone could spend
         # the last dollar on half of a question.
         async with self._whole_question(cases, evaluator):
@@ -180,7 +188,8 @@ class Session:
         specs = [judge.spec for judge in self._own]
 
         def planned() -> list[PlannedCall]:
-            return PlannedCalls(cases, evaluator, specs, self._reads).batch()
+            planners = self._planners_of(evaluator)
+            return PlannedCalls(cases, planners, specs, self._reads).batch()
 
         def needs() -> Needs:
             calls = planned()

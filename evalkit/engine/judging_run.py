@@ -109,7 +109,8 @@ class JudgingRun:
         """
         most = max(1, min(WORKERS * self.runner.concurrency, planned))
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
-        ticker = asyncio.create_task(self._tick())
+        # Without an observer there is nobody to report to.
+        ticker = None if self.observe is None else asyncio.create_task(self._tick())
         try:
             # Wait for the first error, not for all: a setup error in one worker means that every
             # other call of the run would fail, too.
@@ -123,7 +124,8 @@ class JudgingRun:
                 self._stop()
                 await asyncio.wait(self.tasks, timeout=GRACE_SECONDS)
         finally:
-            ticker.cancel()
+            if ticker is not None:
+                ticker.cancel()
             self._end()
             # Collect all ends before raising: a task whose exception nobody reads is reported by
             # asyncio as lost. `CancelledError` is no `Exception`, so canceled workers are not

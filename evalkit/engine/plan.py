@@ -9,7 +9,7 @@ from itertools import chain
 
 from evalkit.core.causes import USABLE
 from evalkit.core.hashing import text_digest
-from evalkit.core.planners import planner_for
+from evalkit.core.planners import Planners, planner_for
 from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.spool import HashSet, find_new
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
@@ -167,7 +167,8 @@ def plan(
         sample: Considers every call for a sample.
         again: Whether stored answers that cannot be used are requested again.
     """
-    calls = PlannedCalls(cases, evaluator, specs, store)
+    planners = Planners(evaluator, (spec.name for spec in specs))
+    calls = PlannedCalls(cases, planners, specs, store)
     requests = stored = counted = reported = 0
     to_send = HashSet()
     kinds = dict[str | None, Kind]()

@@ -13,7 +13,7 @@ from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.planners import Planners
-from evalkit.core.protocols import CompletionCache, Evaluator
+from evalkit.core.protocols import CompletionCache
 from evalkit.core.tokens import (
     CHARACTERS_PER_TOKEN,
     characters,
@@ -131,12 +131,13 @@ class PlannedCalls:
     def __init__(
         self,
         cases: Iterable[Case],
-        evaluator: Evaluator,
+        planners: Planners,
         specs: Sequence[JudgeSpec],
         store: CompletionCache | None,
     ) -> None:
-        self._specs, self._store = specs, store
-        self._planners = Planners(evaluator, (spec.name for spec in specs))
+        self._planners = planners
+        self._specs = specs
+        self._store = store
         self._size = len(cases) if isinstance(cases, Sequence) else None
         self._cases_read = self._yielded = self._planned = 0
         self._exhausted = False

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.config import RunConfig, RunnerConfig
+from evalkit.core.planners import Planners
 from evalkit.core.scale import Scale
 from evalkit.core.types import (
     AnswerFormat,
@@ -189,7 +190,8 @@ def test_a_plan_counts_what_is_prepared_for_and_asks_shared_preparations_once():
     plans = plan(cases(2), evaluator, [JudgeSpec("j", "a/b")], None)
     assert (plans.requests, plans.stored, plans.unique) == (8, 0, 6)
     store = Memory()
-    for ask in PlannedCalls(cases(1), evaluator, [JudgeSpec("j", "a/b")], None).batch():
+    calls = PlannedCalls(cases(1), Planners(evaluator, ["j"]), [JudgeSpec("j", "a/b")], None)
+    for ask in calls.batch():
         store.put_many([(ask.key, "a/b", Completion("my answer"))])
     plans = plan(cases(2), evaluator, [JudgeSpec("j", "a/b")], store)
     assert (plans.requests, plans.stored, plans.unique) == (8, 2, 5)
