@@ -52,6 +52,7 @@ _STATUSES: Final = {
 }
 """The status of a failed question; clients repeat a 503, which helps only if another try can
 succeed."""
+NO_JSON: Final = "the body is not valid JSON"
 JudgingInput: TypeAlias = PairwiseCompareInput | DirectScoreInput
 Answer: TypeAlias = str | list[Any]
 MESSAGES: Final = (
@@ -546,7 +547,7 @@ def _is_short(fields: JsonObject) -> bool:
 def problem(errors: Sequence[Any]) -> str:
     """Return the first problem that pydantic found in a request, in one line."""
     if errors[0]["type"] == "json_invalid":
-        return "the body is not valid JSON"
+        return NO_JSON
     where = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
     if where:
         return f"{where[:100]}: {errors[0]['msg']}"
