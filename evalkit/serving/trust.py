@@ -413,6 +413,8 @@ def _ranges(cases: Iterable[Case]) -> tuple[Counter[str], dict[str, tuple[int, i
 
 def script(text: str) -> str:
     """Return the script of most letters of a text, such as Latin or Han; empty without letters."""
+    if text.isascii():  # all of its letters are Latin
+        return "Latin" if any(map(str.isalpha, text)) else ""
     counts = Counter(map(_script_of, islice(filter(str.isalpha, text), LETTERS)))
     if counts:
         return counts.most_common(1)[0][0]
