@@ -124,7 +124,7 @@ def _opens_nothing(annotation: Any, origin: Any) -> bool:
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in a type."""
+    """Yield the models that a type names, as of a field: `list[Model] | None` has one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

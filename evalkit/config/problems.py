@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from evalkit.config.kinds import models_in
 from evalkit.config.run_config import RunConfig
 from evalkit.core.bounded_files import check_yaml, read_yaml
 from evalkit.core.display import relative
@@ -135,14 +136,6 @@ def _locate_key(
 def _name_of(node: yaml.Node) -> str | None:
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((value.value for key, value in pairs if key.value == "name"), None)
-
-
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a type names, as of a field: `list[Model] | None` has one."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in getattr(annotation, "__args__", ()):
-        yield from models_in(inner)
 
 
 def _sections() -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -200,6 +200,19 @@ def texts_of(case: Case) -> tuple[str, ...]:
     return case.prompt, case.context or "", case.reference or "", *responses
 
 
+def with_texts(case: Case, change: Callable[[str], str]) -> Case:
+    """Return a case with every text as a function changes it."""
+    return replace(
+        case,
+        prompt=change(case.prompt),
+        context=case.context and change(case.context),
+        reference=case.reference and change(case.reference),
+        responses=tuple(
+            replace(response, text=change(response.text)) for response in case.responses
+        ),
+    )
+
+
 def lacks_images(case: Case) -> bool:
     """Return whether pictures of a case were omitted (`dataset.images=omit`)."""
     if OMITTED in case.prompt or OMITTED in (case.context or ""):
@@ -218,15 +231,7 @@ def without_images(case: Case) -> Case:
             return _MARKER.sub(OMITTED, text)
         return text
 
-    return replace(
-        case,
-        prompt=bare(case.prompt),
-        context=case.context and bare(case.context),
-        reference=case.reference and bare(case.reference),
-        responses=tuple(
-            replace(response, text=bare(response.text)) for response in case.responses
-        ),
-    )
+    return with_texts(case, bare)
 
 
 def has_images(text: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from evalkit.core.display import shorten
 from evalkit.core.errors import ConfigError
-from evalkit.core.images import apart, images_in
+from evalkit.core.images import apart, images_in, with_texts
 from evalkit.core.turns import parse, render, unit_of
 from evalkit.core.types import Case, Message
 
@@ -169,12 +169,4 @@ def _shorten_case(case: Case, most: int, *, results: bool) -> Case:
         )
         return render(parts, unit)
 
-    return replace(
-        case,
-        prompt=cut(case.prompt),
-        context=case.context and cut(case.context),
-        reference=case.reference and cut(case.reference),
-        responses=tuple(
-            replace(response, text=cut(response.text)) for response in case.responses
-        ),
-    )
+    return with_texts(case, cut)

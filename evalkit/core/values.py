@@ -15,6 +15,18 @@ JsonObject: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
+def mapping_of(value: object) -> Json:
+    """Return a value if it is a mapping, and else an empty one."""
+    if isinstance(value, Mapping):
+        return value
+    return {}
+
+
+def mapping_at(values: Json, key: str) -> Json:
+    """Return the mapping at a key; empty if there is none."""
+    return mapping_of(values.get(key))
+
+
 def pickled(cls: type[T]) -> type[T]:
     """Have a frozen dataclass pickled as the arguments of its class, in half the time.
 

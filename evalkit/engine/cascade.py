@@ -10,10 +10,10 @@ from heapq import merge
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from evalkit.core.planners import planner_for
+from evalkit.core.planners import SelectedRequests
 from evalkit.core.protocols import Evaluator, FollowUpEvaluator
 from evalkit.core.spool import Spool
-from evalkit.core.types import Case, Completion, JudgeRequest, Judgment, Unit
+from evalkit.core.types import Case, JudgeRequest, Judgment, Unit
 from evalkit.engine.progress import JudgingResult
 
 Member = TypeVar("Member")
@@ -21,39 +21,18 @@ Units: TypeAlias = Collection[tuple[str, Unit]]
 """Units of cases, each by the case's id and the indices of its responses."""
 
 
-class Escalated:
+class Escalated(SelectedRequests):
     """Plans only the requests of another evaluator about some units."""
 
     def __init__(self, inner: Evaluator, units: Units) -> None:
-        self._inner, self._units = inner, units
-
-    def for_judge(self, judge: str) -> Evaluator:
-        """Return what plans the requests to a judge about these units."""
-        planner = planner_for(self._inner, judge)
-        if planner is self._inner:
-            return self
-        return Escalated(planner, self._units)
-
-    def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the requests about these units."""
-        return [
-            request
-            for request in self._inner.plan(case)
-            if (case.id, request.unit) in self._units
-        ]
-
-    def read(
-        self, request: JudgeRequest, completion: Completion
-    ) -> Judgment | JudgeRequest:
-        """Read a completion with the inner evaluator."""
-        return self._inner.read(request, completion)
+        super().__init__(inner, lambda case, request: (case.id, request.unit) in units)
 
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests of the inner evaluator."""
-        if isinstance(self._inner, FollowUpEvaluator):
-            return self._inner.follow(case, judgments)
+        if isinstance(self.inner, FollowUpEvaluator):
+            return self.inner.follow(case, judgments)
         return ()
 
 

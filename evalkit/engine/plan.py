@@ -9,7 +9,7 @@ from itertools import chain
 
 from evalkit.core.causes import USABLE
 from evalkit.core.hashing import text_digest
-from evalkit.core.planners import Planners, planner_for
+from evalkit.core.planners import Planners, SelectedRequests
 from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.spool import HashSet, find_new
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
@@ -69,33 +69,12 @@ class PilotSample:
         )
 
 
-class SubsetEvaluator:
+class SubsetEvaluator(SelectedRequests):
     """Plans only the sampled requests of another evaluator, without follow-up requests."""
 
     def __init__(self, inner: Evaluator, sample: PilotSample) -> None:
-        self._inner, self._sample = inner, sample
-        self._sampled = {_identity(call.request) for call in sample.calls}
-
-    def for_judge(self, judge: str) -> Evaluator:
-        """Return what plans the sampled requests to a judge."""
-        planner = planner_for(self._inner, judge)
-        if planner is self._inner:
-            return self
-        return SubsetEvaluator(planner, self._sample)
-
-    def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the sampled requests of the inner evaluator."""
-        return [
-            request
-            for request in self._inner.plan(case)
-            if _identity(request) in self._sampled
-        ]
-
-    def read(
-        self, request: JudgeRequest, completion: Completion
-    ) -> Judgment | JudgeRequest:
-        """Read a completion with the inner evaluator."""
-        return self._inner.read(request, completion)
+        sampled = {_identity(call.request) for call in sample.calls}
+        super().__init__(inner, lambda _, request: _identity(request) in sampled)
 
 
 def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int, tuple[str, ...]]:

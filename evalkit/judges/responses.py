@@ -18,7 +18,7 @@ from typing import Any
 from evalkit.core.errors import CallError, Scope
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.core.types import TokenLogprob, Usage
-from evalkit.core.values import Json, frozen
+from evalkit.core.values import Json, frozen, mapping_at
 from evalkit.judges.error_bodies import PAGE, error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
 from evalkit.judges.event_streams import completion_in, json_in
@@ -495,9 +495,8 @@ def answer_in_line(row: Json) -> Answer:
     Raises:
         CallError: If the line holds an error or no answer.
     """
-    response = row.get("response")
+    response = mapping_at(row, "response")
     error = row.get("error")
-    response = response if isinstance(response, Mapping) else {}
     status = response.get("status_code")
     status = status if type(status) is int else 200
     if error:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.importers.openai_batch import read_batch
 from evalkit.interop.layouts.judgment_files import Peek
 from evalkit.interop.layouts.records import ImportedJudgments, Importer, Options
@@ -34,8 +34,7 @@ def _read_records(path: Path, options: Options) -> ImportedJudgments:
 
 def as_completion(row: Json) -> Json:
     """Return a row of OpenAI's layout: thinking is no part of an answer."""
-    result = row.get("result")
-    result = result if isinstance(result, Mapping) else {}
+    result = mapping_at(row, "result")
     message = result.get("message")
     if not isinstance(message, Mapping):
         error: Any = result.get("error")

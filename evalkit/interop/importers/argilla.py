@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_of
 from evalkit.datasets.messages import json_value
 from evalkit.datasets.text import written_value
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
@@ -89,8 +89,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     data = []
     for index, (_, row) in enumerate(rows_of(path)):
         fields = _fields(row)
-        metadata = json_value(row.get("metadata"))
-        metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+        metadata = dict(mapping_of(json_value(row.get("metadata"))))
         entries = tuple(_given(row, tally))
         cells: JsonObject = {
             **text_cells(fields),

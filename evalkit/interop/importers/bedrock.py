@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at, mapping_of
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import JUDGE, PERSON, Assessment, assessment
 from evalkit.interop.layouts.free_columns import with_raters_in_data
@@ -47,13 +47,12 @@ def _columns(part: Json) -> Json:
         for key, value in part.items()
         if isinstance(value, str | int | float)
     }
-    return {**added, **(record if isinstance(record, Mapping) else {})}
+    return {**added, **mapping_of(record)}
 
 
 def _assessed_row(part: Json, index: int) -> Assessed:
     """Return the texts of a row, and what judges or annotators said about them."""
-    record = part.get("inputRecord")
-    record = record if isinstance(record, Mapping) else {}
+    record = mapping_at(part, "inputRecord")
     responses = part.get("modelResponses")
     response: Any = {}
     if isinstance(responses, list) and responses:
@@ -61,7 +60,7 @@ def _assessed_row(part: Json, index: int) -> Assessed:
     output = part.get("output")
     if isinstance(output, Mapping):
         response = {"response": output.get("text"), **output}
-    response = response if isinstance(response, Mapping) else {}
+    response = mapping_of(response)
     cells: JsonObject = {
         "id": str(record.get("id", index)),
         "prompt": text(record.get("prompt")),
@@ -119,7 +118,7 @@ def _assess(score: Json, *, by_people: bool) -> Assessment:
     detail: Any = {}
     if isinstance(details, list) and details:
         detail = details[0]
-    detail = detail if isinstance(detail, Mapping) else {}
+    detail = mapping_of(detail)
     name = str(score.get("metricName") or score.get("name")).removeprefix("Builtin.")
     rater = detail.get("modelIdentifier") or detail.get("workerId")
     return assessment(

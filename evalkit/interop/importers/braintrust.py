@@ -9,9 +9,9 @@ from typing import Any, Final
 from evalkit.core.values import Json, JsonObject
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
-    PERSON,
     Assessment,
     assessment,
+    rater_of,
     source_by_name,
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
@@ -124,7 +124,7 @@ def _assessed_span(
 def _assess(name: str, value: Any, reason: str | None, error: Any) -> Assessment:
     """Return the assessment of a score; its name shows if a person, code or a judge gave it."""
     source = source_by_name(name)
-    rater = "annotator" if source == PERSON else name
+    rater = rater_of(name, source)
     if isinstance(value, Mapping):
         value = value.get("score")
     # An error explains a missing score only: other scores of the span are valid.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at, mapping_of
 from evalkit.interop.importers.openai_batch import read_batch
 from evalkit.interop.layouts.judgment_files import Peek
 from evalkit.interop.layouts.records import ImportedJudgments, Importer, Options
@@ -39,8 +39,7 @@ def _as_completion(row: Json) -> Json:
         return {**placed, "error": error}
     choices = []
     for candidate in candidates:
-        candidate = candidate if isinstance(candidate, Mapping) else {}
-        content = candidate.get("content")
+        content = mapping_of(candidate).get("content")
         parts = content.get("parts") if isinstance(content, Mapping) else None
         text = "".join(
             str(part.get("text") or "")
@@ -50,8 +49,7 @@ def _as_completion(row: Json) -> Json:
         finish = str(candidate.get("finishReason") or "STOP")
         reason = _STOPS.get(finish, "content_filter")
         choices.append({"message": {"content": text}, "finish_reason": reason})
-    usage = response.get("usageMetadata")
-    usage = usage if isinstance(usage, Mapping) else {}
+    usage = mapping_at(response, "usageMetadata")
     body: JsonObject = {
         "model": response.get("modelVersion"),
         "choices": choices,

@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_of
 from evalkit.datasets.text import is_more_than_text
 from evalkit.interop.layouts.judgment_files import Peek, load_object, number, text
 from evalkit.interop.layouts.layouts import Field
@@ -343,7 +343,7 @@ def _metadata(sample: Sample) -> JsonObject:
     metadata = sample.get("metadata")
     choices = sample.get("choices")
     return {
-        **(metadata if isinstance(metadata, Mapping) else {}),
+        **mapping_of(metadata),
         **({"choices": choices} if choices else {}),
     }
 

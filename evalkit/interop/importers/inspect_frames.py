@@ -16,6 +16,7 @@ from evalkit.interop.layouts.criteria import (
     Assessment,
     Source,
     assessment,
+    rater_of,
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
@@ -103,7 +104,7 @@ def _said(name: str, value: Any) -> Assessment:
     elif name.startswith(_GRADED) or is_judges(name):
         source = JUDGE
     value = _grade(value)
-    rater = "annotator" if source == PERSON else name
+    rater = rater_of(name, source)
     return assessment(name, rater, source, value)
 
 

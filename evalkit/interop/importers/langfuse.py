@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -112,7 +112,7 @@ def _trace_of(row: Json) -> Json:
 
 def _experiment_trace(row: Json) -> Json:
     """Return an item of an experiment as a trace, whose scores have no source."""
-    item = row["item"] if isinstance(row["item"], Mapping) else {}
+    item = mapping_at(row, "item")
     listed = row["evaluations"] if isinstance(row["evaluations"], list) else []
     return {
         "id": row.get("trace_id") or row.get("traceId") or item.get("id"),

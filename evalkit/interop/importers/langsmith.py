@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -176,8 +176,7 @@ def _assess(feedback: Json, *, modeled: bool) -> Assessment:
 
 
 def _rater(feedback: Json) -> str:
-    source = feedback.get("feedback_source")
-    named: Any = source if isinstance(source, Mapping) else {}
+    named = mapping_at(feedback, "feedback_source")
     user = named.get("user_name") or named.get("user_id") or named.get("ls_user_id")
     return str(user or "annotator")
 
@@ -186,8 +185,7 @@ def _cells(row: Json) -> JsonObject:
     """Return the texts of a run, with the reference of its example."""
     run = row.get("run")
     run = run if isinstance(run, Mapping) else row
-    example = row.get("example")
-    example = example if isinstance(example, Mapping) else {}
+    example = mapping_at(row, "example")
     id_ = run.get("run_id") if "key" in run else run.get("id")
     inputs = run.get("inputs") or example.get("inputs")
     expected = example.get("outputs") or row.get("reference_outputs")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -64,8 +64,7 @@ def _source(row: Json) -> Json:
 
 def _assessed_item(row: Json, index: int) -> Assessed:
     """Return the texts of an item of a run, and the results of its graders."""
-    sample = row.get("sample")
-    sample = sample if isinstance(sample, Mapping) else {}
+    sample = mapping_at(row, "sample")
     item = _source(row)
     cells: JsonObject = {
         **text_cells(item),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at, mapping_of
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -84,8 +84,7 @@ def _inputs(case: Json) -> Json:
 
 def _data(row: Json) -> Json:
     case = _case(row)
-    metadata = case.get("metadata")
-    return {**(metadata if isinstance(metadata, Mapping) else {}), **_inputs(case)}
+    return {**mapping_at(case, "metadata"), **_inputs(case)}
 
 
 def _scores(row: Json) -> list[Json]:
@@ -156,7 +155,7 @@ def _cells(row: Json, index: int) -> JsonObject:
     return {
         **texts,
         "id": str(id_),
-        "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+        "metadata": dict(mapping_of(metadata)),
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -18,6 +18,7 @@ from evalkit.interop.layouts.criteria import (
     Assessment,
     Source,
     assessment,
+    rater_of,
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
@@ -126,8 +127,7 @@ def _in_columns(row: Json) -> list[Json]:
 
 def _cells(row: Json) -> JsonObject:
     """Return the texts of a span, by the columns or attributes of any version."""
-    context = row.get("context")
-    context = context if isinstance(context, Mapping) else {}
+    context = mapping_at(row, "context")
     attributes = row.get("attributes")
     texts = {
         cell: next((row[name] for name in names if row.get(name)), None)
@@ -146,8 +146,7 @@ def _assess(annotation: Json) -> Assessment | None:
     source = _KINDS.get(str(annotation.get("annotator_kind")).upper())
     if source is None:
         return None
-    result = annotation.get("result")
-    nested: Json = result if isinstance(result, Mapping) else {}
+    nested = mapping_at(annotation, "result")
 
     def part(key: str) -> Any:
         # An object, columns such as `result.score`, or columns without a prefix.
@@ -158,7 +157,7 @@ def _assess(annotation: Json) -> Assessment | None:
     )
     metadata = annotation.get("metadata")
     model = metadata.get("model") if isinstance(metadata, Mapping) else None
-    usual = name if source != PERSON else "annotator"
+    usual = rater_of(name, source)
     identifier = annotation.get("user_id") or annotation.get("identifier")
     rater = (model if source == JUDGE else None) or identifier or usual
     score = part("score")

@@ -19,6 +19,7 @@ from evalkit.interop.layouts.criteria import (
     Assessment,
     Source,
     assessment,
+    rater_of,
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of
@@ -244,7 +245,7 @@ def _assess(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     word = values.get("word")
     return assessment(
         name,
-        "annotator" if source == PERSON else name,
+        rater_of(name, source),
         source,
         word if score is None else score,
         word=word,

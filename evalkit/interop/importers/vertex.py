@@ -11,9 +11,9 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.json_tables import rows_in
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
-    PERSON,
     Assessment,
     assessment,
+    rater_of,
     source_by_name,
 )
 from evalkit.interop.layouts.free_columns import text_cells, with_raters_in_data
@@ -129,7 +129,7 @@ def _said(candidate: Json) -> Iterator[Assessment]:
         source = source_by_name(name)
         yield assessment(
             name,
-            "annotator" if source == PERSON else name,
+            rater_of(name, source),
             source,
             result.get("score"),
             reason=result.get("explanation"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_at
 from evalkit.interop.layouts.assessments import Assessed, read_assessed
 from evalkit.interop.layouts.criteria import (
     PERSON,
@@ -121,8 +121,7 @@ def _assess_feedback(row: Json) -> Iterator[Assessment]:
     """Yield the verdicts in the feedback of a row: of annotators, reactions, and scorers."""
     for feedback in _feedback(row):
         kind = str(feedback.get("feedback_type"))
-        payload = feedback.get("payload")
-        payload = payload if isinstance(payload, Mapping) else {}
+        payload = mapping_at(feedback, "payload")
         author = feedback.get("creator") or feedback.get("wb_user_id") or "annotator"
         if kind.startswith(_ANNOTATION):
             value = payload.get("value")
@@ -140,8 +139,7 @@ def _assess_feedback(row: Json) -> Iterator[Assessment]:
 
 
 def _example(row: Json) -> Json:
-    inputs = row.get("inputs")
-    inputs = inputs if isinstance(inputs, Mapping) else {}
+    inputs = mapping_at(row, "inputs")
     example = inputs.get("example")
     if isinstance(example, Mapping):
         return example

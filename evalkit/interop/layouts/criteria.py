@@ -95,6 +95,13 @@ class Assessment:
         return self.rater, self.name
 
 
+def rater_of(name: str, source: Source) -> str:
+    """Return who gave a score whose file names no rater: a person, or the scorer by its name."""
+    if source == PERSON:
+        return "annotator"
+    return name
+
+
 def source_by_name(name: str) -> Source:
     """Return who gave a score of this name, where nothing else says it: a person, code, or
     else a judge.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from evalkit.config.problems import config_error, models_in
+from evalkit.config.kinds import models_in
+from evalkit.config.problems import config_error
 from evalkit.core.errors import ConfigError, did_you_mean
 
 _CRITERION = (
