@@ -14,6 +14,7 @@ from evalkit.core.errors import CallError, Scope
 from evalkit.core.patterns import lazy_pattern
 from evalkit.core.redaction import redact
 from evalkit.core.values import frozen
+from evalkit.judges.body_fields import fields_in
 from evalkit.judges.waits import retry_after, wait_for_reset, wait_in_body
 
 LONGEST_MESSAGE = 300
@@ -35,7 +36,7 @@ _PATH = lazy_pattern(
 )
 """A path on the server's own machine, without its last part."""
 _URL = lazy_pattern(r"https?://\S+")
-_DEEPEST = 6
+_LONGEST_DETAIL = 4000
 
 
 class RefusedError(Exception):
@@ -520,7 +521,7 @@ def _fault(error: BaseException, message: str) -> _Fault:
     if body is None:
         body = getattr(error, "body", None)
     codes = {str(getattr(error, name, None) or "").lower() for name in ("code", "type")}
-    details = [*_details(body, 0)]
+    details = [*_details(body)]
     codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
     codes |= {name for name, _ in details if name == _FLAGGED}
     texts = [text for name, text in details if name in _TEXT_FIELDS]
@@ -573,30 +574,11 @@ _TEXT_FIELDS = (
 )
 
 
-def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the name, in lowercase, and the text of each value in an error's body; providers nest
-    codes and messages differently.
-
-    A text has no name of its own in a list, so only texts in objects are yielded. Depth, number
-    and length are bounded, because a server wrote the body.
-
-    Args:
-        body: The parsed body, or a part of it.
-        depth: The number of levels above this part.
-    """
-    if depth > _DEEPEST:
-        return
-    if isinstance(body, list):
-        for part in body[:20]:
-            yield from _details(part, depth + 1)
-    if not isinstance(body, Mapping):
-        return
-    # bounded: the body is from a server
-    for name, value in [*body.items()][:40]:
+def _details(body: object) -> Iterator[tuple[str, str]]:
+    """Yield the name, in lowercase, and the text of each value in an error's body."""
+    for name, value in fields_in(body):
         if isinstance(value, str | int) and not isinstance(value, bool):
-            yield str(name).lower(), str(value)[:4000]
-        else:
-            yield from _details(value, depth + 1)
+            yield name.lower(), str(value)[:_LONGEST_DETAIL]
 
 
 def _status(error: BaseException, classes: frozenset[str]) -> int:

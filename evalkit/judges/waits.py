@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from evalkit.core.patterns import lazy_pattern
+from evalkit.judges.body_fields import fields_in
 
 LONGEST_PAUSE = 600.0
 LONGEST_STATED = 366 * 86400.0
@@ -63,7 +64,6 @@ _FIELDS = {
 }
 """The fields of an error's body that state a wait, in lowercase letters, with their unit in
 seconds."""
-_DEEPEST = 5
 
 
 def retry_after(
@@ -132,7 +132,7 @@ def wait_in_body(
     """Return the seconds that an error's body asks to wait, from its fields or its
     words; else `None`.
     """
-    for value, unit in _stated(body, 0):
+    for value, unit in _stated(body):
         seconds = _seconds_of(value, now)
         # Fields before words: a text may name other spans, such as that of a limit.
         if seconds is not None and _plausible(seconds * unit) is not None:
@@ -163,28 +163,14 @@ def _unit(letters: str) -> float:
     return _UNITS["ms" if len(letters) > 1 else letters.lower()]
 
 
-def _stated(body: object, depth: int) -> Iterator[tuple[object, float]]:
+def _stated(body: object) -> Iterator[tuple[object, float]]:
     """Yield the value and the unit, in seconds, of each field that names a wait in an error's
     body.
-
-    Args:
-        body: The parsed body, or a part of it.
-        depth: The number of levels above this part.
     """
-    # The body comes from a server, so its depth is limited.
-    if depth > _DEEPEST:
-        return
-    if isinstance(body, list):
-        for part in body:
-            yield from _stated(part, depth + 1)
-    if not isinstance(body, Mapping):
-        return
-    for name, value in body.items():
-        folded = re.sub(r"[_\s-]", "", str(name).lower())
+    for name, value in fields_in(body):
+        folded = re.sub(r"[_\s-]", "", name.lower())
         if (unit := _FIELDS.get(folded)) is not None:
             yield value, unit
-        else:
-            yield from _stated(value, depth + 1)
 
 
 def _seconds_of(value: object, now: Callable[[], float]) -> float | None:
