@@ -15,10 +15,15 @@ from evalkit.config import RunConfig, TrackingConfig
 from evalkit.core.errors import ConfigError, TrackingError
 from evalkit.runs import write_manifest
 from evalkit.runs.results import RunResult
-from evalkit.tracking.connection import tracking_uri
 from evalkit.tracking.mlflow_environment import has_surrounding_run
 from evalkit.tracking.started_runs import forget, settle, shown_as_running
-from evalkit.tracking.tracker_registry import MLFLOW, make_tracker, mlflow_tracker
+from evalkit.tracking.tracker_registry import (
+    MLFLOW,
+    make_tracker,
+    mlflow_here,
+    mlflow_tracker,
+    start_in_background,
+)
 
 
 def warm_up(config: TrackingConfig) -> None:
@@ -26,9 +31,7 @@ def warm_up(config: TrackingConfig) -> None:
     `tracking.background` is false.
     """
     if config.enabled and config.background and config.tracker == MLFLOW:
-        from evalkit.tracking.background import start
-
-        start(tracking_uri(config))
+        start_in_background(config)
 
 
 @runtime_checkable
@@ -59,10 +62,8 @@ def _check_surrounding_run(config: TrackingConfig) -> None:
     Raises:
         ConfigError: if it cannot: nothing is paid yet.
     """
-    from evalkit.tracking.mlflow_tracker import MlflowTracker
-
     try:
-        MlflowTracker(tracking_uri(config), config).check_surrounding_run()
+        mlflow_here(config).check_surrounding_run()
     except TrackingError as error:
         raise ConfigError(str(error)) from None
 
@@ -126,9 +127,7 @@ def register_prompt(
     """
     if not config.enabled or config.tracker != MLFLOW:
         return ""
-    from evalkit.tracking.mlflow_tracker import MlflowTracker
-
-    return MlflowTracker(tracking_uri(config), config).register(name, text, tags)
+    return mlflow_here(config).register(name, text, tags)
 
 
 def update_gate(config: TrackingConfig, result: RunResult) -> None:
