@@ -87,25 +87,35 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
         high_root = float(np.sqrt(high))
         return low_root, high_root
 
+    def of_moments(
+        name: str, value: Callable[[Floats], Floats], equal: str
+    ) -> Statistic:
+        """Return a metric of the moments of scores and grades; `equal` says why it is undefined
+        if these have no spread.
+        """
+        return statistic(
+            name,
+            value,
+            *moments_of_pairs,
+            reach=reach_of_moments,
+            note=unbounded_note(missing),
+            why=equal if n and not off_scale else why,
+        )
+
     # Moments around the middle of the scale keep precision.
     center = (scale.min + scale.max) / 2
+    moments_of_pairs = moments(x - center, y - center)
     squared = (x - y) ** 2
     count = n + missing
     # The four corners of the scale: the extremes that a pair of score and grade can reach.
+    # (alternatives, columns): one row of moments for each corner.
     corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
+    reach_of_moments = np.stack(corners, axis=1)
     total = float(squared.sum())
     # Each missing score at the end of the scale that is farther from its grade.
     farthest = float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
     return [
-        statistic(
-            "kappa_quadratic",
-            concordance,
-            *moments(x - center, y - center),
-            # (alternatives, columns): one row of moments for each corner.
-            reach=np.stack(corners, axis=1),
-            note=unbounded_note(missing),
-            why="scores and grades are all equal" if n and not off_scale else why,
-        ),
+        of_moments("kappa_quadratic", concordance, "scores and grades are all equal"),
         statistic(
             "rmse",
             lambda totals: np.sqrt(ratio(0, 1, totals)),
@@ -123,22 +133,8 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
                 else (None, None)
             ),
         ),
-        statistic(
-            "slope",
-            slope_of,
-            *moments(x - center, y - center),
-            reach=np.stack(corners, axis=1),
-            note=unbounded_note(missing),
-            why="grades are all equal" if n and not off_scale else why,
-        ),
-        statistic(
-            "spread",
-            spread_of,
-            *moments(x - center, y - center),
-            reach=np.stack(corners, axis=1),
-            note=unbounded_note(missing),
-            why="grades are all equal" if n and not off_scale else why,
-        ),
+        of_moments("slope", slope_of, "grades are all equal"),
+        of_moments("spread", spread_of, "grades are all equal"),
         _close(responses, scale, off_scale, why),
     ]
 
