@@ -341,9 +341,22 @@ def serve(
     if found := re.search(r"(\d+) calls? .*unanswered", messages.read_text()):
         seen.unanswered = int(found[1])
     seen.answered = answered(base) - before
-    with closing(sqlite3.connect(store)) as database:
-        (seen.stored,) = database.execute("SELECT count(*) FROM completions").fetchone()
+    seen.stored = stored_answers(store)
     return seen
+
+
+def stored_answers(store: Path) -> int:
+    """Return how many answers a store has; a server that is stopped at once has made none."""
+    if not store.is_file():
+        return 0
+    with closing(sqlite3.connect(store)) as database:
+        tables = database.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'completions'"
+        ).fetchone()
+        if tables == (0,):
+            return 0
+        (count,) = database.execute("SELECT count(*) FROM completions").fetchone()
+        return int(count)
 
 
 @contextmanager

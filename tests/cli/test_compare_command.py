@@ -157,9 +157,8 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
         (["one", "two", "folder=one/config.yaml"], "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line(make_run, here, capsys, words, complaint):
-    make_run("one", ROWS, "a")
-    make_run("two", OTHER, "b")
+def test_a_mistake_is_one_line(make_run, here, finished, capsys, words, complaint):
+    finished("runs", lambda: (make_run("one", ROWS, "a"), make_run("two", OTHER, "b")))
     assert main(["compare", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
@@ -415,8 +414,8 @@ def test_labels_of_a_file_replace_those_of_the_runs(make_drift_run, tmp_path, ca
         (["before", "after", "--labels", "missing.csv"], "missing.csv"),
     ],
 )
-def test_a_mistake_in_drift_is_one_line(make_drift_run, capsys, words, complaint):
-    make_drift_run("before", GOOD), make_drift_run("after", GOOD)
+def test_a_mistake_in_drift_is_one_line(make_drift_run, finished, capsys, words, complaint):
+    finished("drift", lambda: (make_drift_run("before", GOOD), make_drift_run("after", GOOD)))
     assert main(["drift", *words]) == 1
     out, err = capsys.readouterr()
     (line,) = err.splitlines()

@@ -67,8 +67,7 @@ def test_what_is_stored_is_counted_by_model(store):
 
 
 def test_old_answers_are_taken_out_and_their_room_given_back(store):
-    for n in range(200):
-        store.put_many([(key(n), "m", Completion("x" * 2000))])
+    store.put_many([(key(n), "m", Completion("x" * 2000)) for n in range(200)])
     store.locked(
         lambda db: db.execute(
             "UPDATE completions SET created = created - ? WHERE rowid > 20", (40 * DAY,)
@@ -185,8 +184,7 @@ def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tm
     path, draw = tmp_path / "s.sqlite", random.Random(seed)
     store = SqliteStore(path)
     kept = {key(n): Completion(f"answer {n} " * 20) for n in range(60)}
-    for name, completion in kept.items():
-        store.put_many([(name, "m", completion)])
+    store.put_many([(name, "m", completion) for name, completion in kept.items()])
     store.close()
     data = flipped(path, draw, times=1 + seed % 4)
     file = tmp_path / "saved.jsonl"
