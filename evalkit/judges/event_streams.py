@@ -25,6 +25,7 @@ def completion_in(body: bytes) -> JsonObject | None:
     if not body.lstrip().startswith((_FIELD, b":", b"event:")):
         return None
     message: JsonObject = {}
+    calls: dict[int, JsonObject] = {}
     whole: JsonObject = {}
     finish: str | None = None
     done = False
@@ -35,21 +36,65 @@ def completion_in(body: bytes) -> JsonObject | None:
         if event.get("error"):
             return event
         whole |= {name: value for name, value in event.items() if value is not None}
-        choices = event.get("choices")
-        # Only the first choice is asked for; the last event may have none, but the usage.
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, Mapping):
+        choice = _first_choice(event)
+        if choice is None:
             continue
         delta = choice.get("delta")
-        if not isinstance(delta, Mapping) or delta.get("tool_calls"):
+        if not isinstance(delta, Mapping):
             return None
         for name in _TEXTS:
             if isinstance(text := delta.get(name), str):
                 message[name] = message.get(name, "") + text
+        try:
+            _add_calls(calls, delta.get("tool_calls"))
+        except ValueError:
+            return None
         finish = choice.get("finish_reason") or finish
+    if calls:
+        message["tool_calls"] = [*calls.values()]
     if not message or not (done or finish):
         return None
     return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
+
+
+def _first_choice(event: JsonObject) -> Mapping[str, Any] | None:
+    """Return the part of the first choice, the only one that is asked for.
+
+    The last event may have none, but the usage, and events of choices that nobody asked for are
+    between those of the first.
+    """
+    choices = event.get("choices")
+    if not isinstance(choices, list):
+        return None
+    for choice in choices:
+        if isinstance(choice, Mapping) and choice.get("index") in (0, None):
+            return choice
+    return None
+
+
+def _add_calls(calls: dict[int, JsonObject], parts: Any) -> None:
+    """Add the parts of tool calls of an event to the calls so far, by their index.
+
+    Raises:
+        ValueError: If a part is of another form.
+    """
+    if parts is None:
+        return
+    if not isinstance(parts, list):
+        raise ValueError("tool calls are no list")
+    for position, part in enumerate(parts):
+        function = part.get("function") if isinstance(part, Mapping) else None
+        if not isinstance(function, Mapping):
+            raise ValueError("a tool call has no function")
+        index = part.get("index", position)
+        arguments = function.get("arguments")
+        if not isinstance(index, int) or not isinstance(arguments, str | None):
+            raise ValueError("a tool call has no index or no text")
+        # The first part has the id and the name, and all have arguments.
+        empty = {"type": "function", "function": {"name": "", "arguments": ""}}
+        call = calls.setdefault(index, {"id": part.get("id"), **empty})
+        call["function"]["name"] += function.get("name") or ""
+        call["function"]["arguments"] += arguments or ""
 
 
 def _events(body: bytes) -> Iterator[JsonObject | None]:

@@ -44,6 +44,16 @@ def events(*deltas, end="stop"):
     return Reply("".join([": hello\n\n", *lines]).encode())
 
 
+def called(arguments, **call):
+    part = {"index": 0, "function": {"arguments": arguments, **call}}
+    return {"index": 0, "delta": {"tool_calls": [part]}, "finish_reason": None}
+
+
+def stream(*choices):
+    lines = [f"data: {json.dumps({'id': 'c', 'choices': [choice]})}\n\n" for choice in choices]
+    return Reply("".join([*lines, "data: [DONE]\n\n"]).encode())
+
+
 def of_function(status, body):
     return Reply({"statusCode": status, "body": json.dumps(body)})
 
@@ -79,6 +89,16 @@ FORMS = {
     "an answer in a list": Reply([ANSWER]),
     "an answer in an envelope": Reply({"code": 0, "data": ANSWER}),
     "a stream that nobody asked for": events(TEXT[:40], TEXT[40:]),
+    "a stream of a tool call": stream(
+        called(TEXT[:40], name="judge"),
+        called(TEXT[40:]),
+        {"index": 0, "delta": {}, "finish_reason": "tool_calls"},
+    ),
+    "a stream of two choices": stream(
+        {"index": 0, "delta": {"content": TEXT[:40]}},
+        {"index": 1, "delta": {"content": "I cannot"}},
+        {"index": 0, "delta": {"content": TEXT[40:]}, "finish_reason": "stop"},
+    ),
     "an answer as the text of a function's": of_function(200, ANSWER),
     "long headers, not ASCII": Reply(ANSWER, headers={"x-p": "a" * 9000, "x-n": "caf\u00e9"}),
     "a part without a type": with_message(content=[{"text": TEXT}]),
