@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -163,7 +164,8 @@ def test_an_answer_in_reasoning_counts_only_if_it_is_the_whole_of_it():
     assert value(JSON, "", reasoning=whole) == B
     assert value(JSON, "", reasoning=f"I could say {whole} but") is None
     assert value(BRACKET, "", reasoning="It is clear.\n[[B]]") == B
-    assert value(BRACKET, "", reasoning="Perhaps [[A]].\n[[B]]") is None
+    assert value(BRACKET, "", reasoning="Perhaps [[A]].\n[[B]]") == B
+    assert value(BRACKET, "", reasoning="So it is [[A]].\n[[B]]") is None
 
 
 MARKED = {
@@ -192,8 +194,23 @@ DENIALS += ["较差的回答：{}", "Example: {}", "Anyone but {}", "There is no
 DENIALS += ["❌ {}", "≠{}", "!= {}", "- [ ] {}", "{}?", "{} ❌", "<s>{}</s>", "<!-- {} -->"]
 DENIALS += ["ungefähr {}", "au moins {}", "casi {}", "около {}", "約{}", "3–{}", "3 to {}"]
 DENIALS += ["Response A says the verdict is {}.", "<scratchpad>{}</scratchpad>"]
+DENIALS += ["Maybe {}", "maybe, {}.", "I'm torn, but perhaps {}", "Maybe it's {}", "{} (?)"]
+DENIALS += ["Possibly the answer is {}", "也许{}", "可能是{}", "不确定，也许是{}", "大概是 {}"]
+DENIALS += ["Vielleicht {}", "Peut-être {}", "Tal vez {}", "Talvez {}", "Может быть, {}"]
+DENIALS += ["たぶん{}", "어쩌면 {}", "Forse {}", "Misschien {}", "Belki {}", "ربما {}", "शायद {}"]
+DENIALS += ["At first glance {}", "Initially, {}", "I almost said {}", "乍一看{}", "Without {}"]
+DENIALS += [
+    "Mostly {}",
+    "Teilweise {}",
+    "En partie {}",
+    "Частично {}",
+    "Niet {}",
+    "Nie {}",
+    "ليس {}",
+]
+DENIALS += ["Expected: {}", "Options: {}", "Output format: {}", "Reference answer: {}"]
 LISTS = ["{}, {}", "{} or {}", "{} / {}", "between {} and {}.", "{}-{}", "{}和{}", "{}、{}"]
-LISTS += ["maybe {}, maybe {}", "{}, followed by {}", "Ranking: 1. {} 2. {}"]
+LISTS += ["{}, followed by {}", "Ranking: 1. {} 2. {}"]
 LISTS += ["zwischen {} und {}", "entre {} y {}.", "entre {} et {}", "между {} и {}", "{}と{}"]
 LISTS += ["For style {}, for facts {}.", "簡潔さなら{}、正確さなら{}"]
 LISTS += ["{} of {}", "{} -> {}", "{} → {}", "{} > {}", "{}比{}"]
@@ -204,6 +221,7 @@ NO_DENIALS += ["If I had to choose: {}", "Even if it is short, {}", 'It says "no
 NO_DENIALS += ["If it were long, it would be bad. So {}", "{}<|im_end|>", "{}<|eot_id|>"]
 NO_DENIALS += ["🏆 {}", "✅ {}", "{} ✅", "_{}_", "Winner: {}", "First, the facts. {}", "No, {}"]
 NO_DENIALS += ["| Better response | {} |", "¿Cuál es mejor? {}", "<answer>{}</answer>"]
+NO_DENIALS += ["Maybe it is short. {}", "Perhaps too long, but {}", "很可能是{}", "Option: {}"]
 NO_DENIALS += ["B did not help, so {}", "要不要选：{}", "不确定，但 {}"]
 
 
@@ -226,6 +244,85 @@ def test_a_mark_that_is_denied_or_one_of_a_list_is_no_verdict(kind):
         listed = shape.format(other, mark)
         assert decision(evaluator, listed) is None, listed
         assert decision(evaluator, shape.format(mark, mark)) == decided
+
+
+ITEMS = ("met", "not met", "cannot assess")
+LISTED_CASE = replace(
+    CASE,
+    responses=CASE.responses[:1],
+    checklist=tuple(ChecklistItem(f"i{number}", f"Point {number}?") for number in (1, 2, 3)),
+)
+ONE_ITEM = replace(LISTED_CASE, checklist=LISTED_CASE.checklist[:1])
+
+
+def checklist(**output):
+    return make_evaluator(
+        RunConfig(
+            judge=JudgeConfig(model="a/b"),
+            mode=ModeConfig(name="checklist", ask="together"),
+            criteria={"overall": Criterion()},
+            swap=SwapConfig(policy="none"),
+            rubric=RubricConfig(min=0, max=1, step=0.01),
+            output=OutputConfig(**output),
+        )
+    )
+
+
+def items_of(evaluator, case, text):
+    """The answer to each item; nothing if there is none at all."""
+    read = evaluator.read(evaluator.plan(case)[0], Completion(text))
+    if isinstance(read, JudgeRequest):
+        read = evaluator.read(read, Completion(text))
+    return dict(read.items)
+
+
+def spelled(word):
+    return word.replace(" ", "_")
+
+
+@pytest.mark.parametrize("word", ITEMS)
+def test_a_denied_answer_to_an_item_is_missing_and_costs_no_other(word):
+    evaluator = checklist(format="bracket")
+    for shape in DENIALS:
+        text = shape.format(f"[[{word}]]")
+        assert not any(items_of(evaluator, ONE_ITEM, text).values()), text
+        line = shape.format(f"[[2: {word}]]")
+        answers = items_of(evaluator, LISTED_CASE, f"So. [[1: met]]\n{line}\n[[3: not met]]")
+        assert answers == {"i1": "met", "i2": None, "i3": "not_met"}, line
+    for shape in NO_DENIALS:
+        text = shape.format(f"[[{word}]]")
+        assert items_of(evaluator, ONE_ITEM, text) == {"i1": spelled(word)}, text
+    for shape in LISTS:
+        for other in set(ITEMS) - {word}:
+            text = shape.format(f"[[{word}]]", f"[[{other}]]")
+            assert not any(items_of(evaluator, ONE_ITEM, text).values()), text
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        *((word, "met") for word in ("met", "Met.", "**met**", "is met", "met!", "已满足")),
+        *((word, "not_met") for word in ("not-met", "Unmet", "is not met", "不满足", "没有满足")),
+        *((word, "cannot_assess") for word in ("can't assess", "unable to assess", "无法评估")),
+        *((word, None) for word in ("!met", "~met", "~~met~~", "-met", "¬met", "met?", "unmet?")),
+        *((word, None) for word in ("partially met", "met or not met", "not not met", "yes")),
+    ],
+)
+def test_an_answer_to_an_item_is_spelled_the_same_in_json_and_brackets(word, read):
+    shapes = [json.dumps({"reason": "r", "answer": word}), f"So.\n[[{word}]]"]
+    for evaluator, text in zip((checklist(), checklist(format="bracket")), shapes, strict=True):
+        assert items_of(evaluator, ONE_ITEM, text).get("i1") == read
+    entries = [{"item": 1, "reason": "r", "answer": word}, {"item": 2, "answer": "met"}]
+    answers = items_of(checklist(), LISTED_CASE, json.dumps({"items": entries}))
+    assert answers == {"i1": read, "i2": "met", "i3": None}
+
+
+@pytest.mark.parametrize("kind", ["bracket", "json"])
+def test_a_class_that_is_struck_through_is_none(kind):
+    evaluator = judge(OutputConfig(format=kind), rubric=CLASSES)
+    shape = "[[{}]]" if kind == "bracket" else '{{"reasoning": "r", "quotes": [], "class": "{}"}}'
+    assert decision(evaluator, shape.format("good")) == "good"
+    assert decision(evaluator, shape.format("~~good~~")) is None
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,18 @@ _NO = (
     r"|(?:менее|более)|quase|pelo menos|circa|quasi|almeno|max)"
     r"|約|(?<=\d)(?:[-–—/]|\s+(?:to|or|bis)\s+)"
     r"|大约|约|接近|将近|至少|最多|超过|[低高少多]于|不"
+    r"|\b(?:mostly|largely|none (?:is|are)|without|niet|nie|teil(?:s|weise)|en (?:partie|parte)"
+    r"|in parte|partiellement|parcialmente|parzialmente|gedeeltelijk|частично)|几乎|ليس"
 )
+_UNSURE = (
+    r"(?:\b(?:maybe|perhaps|possibly|vielleicht|möglicherweise|eventuell|peut-être|tal vez|quizás?"
+    r"|a lo mejor|talvez|возможно|может быть|forse|misschien|belki|może|initially|almost said"
+    r"|at first(?: glance| sight)?|auf den ersten blick|à première vue|a primera vista)"
+    r"|也许|或许|(?<![很有])可能|大概|说不定|乍一看|起初|たぶん|おそらく|もしかすると"
+    r"|어쩌면|아마도?|ربما|शायद)"
+    r"[,，、]?(?:\s*(?:it(?:['’]s| is)|the (?:answer|winner|verdict) is|是))?"
+)
+"""Words that leave a verdict open: it may be another one, or was another one later."""
 _FILLERS = (
     r"be|been|yet|fully|considered|judged|rated|as|say|choose|pick|select"
     r"|prefer|call it|go with|vote for|an?|the|for|argue|give|get|reach"
@@ -40,12 +51,13 @@ _FILLERS = (
     r"|necessarily|simply|clearly|really|just|quite|definitely"
 )
 _DENIED = lazy_pattern(
-    rf"(?:{_NO})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
+    rf"(?:{_NO}|{_UNSURE})(?:\s+(?:{_FILLERS})){{0,3}}[\s*_`\"'“‘(]*\Z", re.IGNORECASE
 )
 _NOT_THE_VERDICT = lazy_pattern(
     r"(?:\A|[^\w\s])\W*(?:the )?(?:(?:loser|worse|worst|weaker|weakest|rejected|eliminated|inferior"
     r"|runner.up|second.(?:place|best)|2nd(?: place)?|preliminary|initial|tentative|draft"
-    r"|provisional|verlierer|schlechter(?:e[rs]?)?|perdant|moins bonne|perdedor|peor|pior"
+    r"|expected|options|(?:output )?format|reference|provisional"
+    r"|verlierer|schlechter(?:e[rs]?)?|perdant|moins bonne|perdedor|peor|pior"
     r"|проигравший|хуже|败者|输家|较差|更差|敗者|패자|初步)"
     r"(?: ?(?:response|answer|verdict|impression|guess|judgment|decision|option|one|place"
     r"|antwort|réponse|respuesta|resposta|ответ|的?回答|判断|裁决))?)[\s*_]*[:：=|][\s*_`]*\Z",
@@ -146,8 +158,10 @@ def is_struck(text: str, start: int, end: int) -> bool:
 
 
 def is_doubted(text: str, end: int) -> bool:
-    """Return whether the sign after a mark says that it may not be the verdict, as in `[[A]]?`."""
-    after = text[end : end + _NEAR].lstrip(" \t*_`")[:1]
+    """Return whether the sign after a mark says that it may not be the verdict, as in `[[A]]?`
+    and `[[A]] (?)`.
+    """
+    after = text[end : end + _NEAR].lstrip(" \t*_`(（")[:1]
     return after in _DOUBT if after else False
 
 

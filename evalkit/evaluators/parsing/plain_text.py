@@ -433,7 +433,10 @@ def read_class(value: object, classes: Classes) -> str:
     Raises:
         UnreadableError: If it is anything else; the nearest name is never chosen.
     """
-    class_name = classes.find(value) if isinstance(value, str) else None
+    class_name = None
+    # `~~good~~` is struck through.
+    if isinstance(value, str) and not value.lstrip().startswith("~~"):
+        class_name = classes.find(value)
     if class_name is None:
         text = value.strip() if isinstance(value, str) else repr(value)
         raise UnreadableError(

@@ -9,7 +9,11 @@ from typing import Any
 
 from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import ItemAnswer
-from evalkit.evaluators.parsing.mentions import is_denied
+from evalkit.evaluators.parsing.mentions import (
+    is_denied,
+    is_doubted,
+    is_struck,
+)
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
     drop_thinking,
@@ -28,9 +32,13 @@ from evalkit.evaluators.parsing.stated_verdicts import (
 
 _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
     {
-        "met": "met",
-        "not met": "not_met",
-        "cannot assess": "cannot_assess",
+        **dict.fromkeys(("met", "is met", "已满足"), "met"),
+        **dict.fromkeys(("not met", "is not met", "unmet", "没有满足"), "not_met"),
+        **dict.fromkeys(
+            ("cannot assess", "can't assess", "cannot be assessed", "unable to assess"),
+            "cannot_assess",
+        ),
+        "无法评估": "cannot_assess",
         "满足": "met",
         "不满足": "not_met",
         "未满足": "not_met",
@@ -44,8 +52,10 @@ _NUMBERED = lazy_pattern(
 )
 
 
-_AFTER_ITEM = lazy_pattern(r"[^\w\n]*(?:\n|\Z|\d{1,5}\s*[:：])")
-"""What may follow an answer on its line: nothing, or the next answer."""
+_AFTER_ITEM = lazy_pattern(r"[^\w\n]*(?:</\w{1,20}>[^\w\n]*)?(?:\n|\Z|\d{1,5}\s*[:：])")
+"""What may follow an answer on its line: nothing, the end of a tag, or the next answer."""
+_NEGATIONS = ("!", "！", "~", "¬", "-")
+"""What may be before a word that is denied or struck through."""
 
 
 _ENTRY = lazy_pattern(r"item\W{0,3}:", re.I)
@@ -60,11 +70,10 @@ def read_item_answer(value: object) -> ItemAnswer:
     Raises:
         UnreadableError: If it is not a text, or any other text.
     """
-    if isinstance(value, str):
-        words = re.split(r"[\s_-]+", value.strip(f"{DECORATION}\"'“”‘’!！"))
-        spelt = " ".join(words).casefold()
-    else:
-        spelt = None
+    spelt = None
+    if isinstance(value, str) and not value.lstrip().startswith(_NEGATIONS):
+        words = re.split(r"[\s_-]+", value.strip(f"{DECORATION}\n\"'“”‘’!！"))
+        spelt = " ".join(words).casefold().replace("’", "'")
     if spelt is None or spelt not in _ANSWERS:
         raise UnreadableError(
             "invalid", f"'{str(value)[:60]}' is not met, not_met or cannot_assess"
@@ -157,8 +166,8 @@ def read_marked_items(
     """Return answers and reasons in double brackets, `[[2: met]]`, as `read_item_entries` does.
 
     The reason is the text on the mark's line before it. The answer is `None` if the mark is also in
-    the texts under judgment, may be denied, or contradicts an earlier one; and within a sentence,
-    if the judge was asked for it `at_end`.
+    the texts under judgment, may be denied, doubted or struck, or contradicts an earlier one; and
+    within a sentence, if the judge was asked for it `at_end`.
 
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
@@ -182,7 +191,8 @@ def read_marked_items(
                 f"there is no item {number}: items are numbered from 1 to {count}",
             )
         within = reply.at_end and not _AFTER_ITEM.match(text, mark.end)
-        within = within or is_denied(text, mark.start)
+        within = within or is_denied(text, mark.start) or is_doubted(text, mark.end)
+        within = within or is_struck(text, mark.start, mark.end)
         if within or mark.content in quoted:
             answer = None
         else:
