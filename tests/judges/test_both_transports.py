@@ -308,6 +308,12 @@ def no_schema(body):
     return tool_call('{"winner":"B"}') if "tools" in body else said('{"winner":"A"}')
 
 
+def no_tool(body):
+    if "tools" in body:
+        return refused(400, "this model does not support tools")
+    return no_schema(body)
+
+
 def hot(body):
     words = "temperature: unsupported with this model"
     return refused(400, words) if "temperature" in body else said("{}")
@@ -318,26 +324,61 @@ NO_THOUGHTS = {"chat_template_kwargs": {"enable_thinking": False}}
 SEEDED = {"seed": 3, "max_tokens": 9, "params": {"top_k": 5}}
 
 
-@pytest.mark.parametrize(("rule", "config"), [
-    (no_schema, {}),
-    (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": MIN_P}),
-    (no_schema, {"response_format": "json_schema"}),
-    (no_schema, {"response_format": "tool"}),
-    (no_schema, {"response_format": "json_object"}),
-    (no_schema, {"model": MODELS[2], **SEEDED}),
-    (None, {"params": {"extra_body": NO_THOUGHTS, "top_p": 0.5}}),
-    (hot, {"seed": 3}),
+BY_SCHEMA = {
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True},
+    }
+}
+
+
+def by_tool(schema):
+    function = {"name": "verdict", "description": "Give the answer.", "parameters": schema}
+    choice = {"type": "function", "function": {"name": "verdict"}}
+    return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+
+
+BY_TOOL = by_tool(SCHEMA)
+# LiteLLM leaves this word out for vLLM.
+BY_VLLMS_TOOL = by_tool({k: v for k, v in SCHEMA.items() if k != "additionalProperties"})
+BY_OBJECT = {"response_format": {"type": "json_object"}}
+COLD = {"temperature": 0.0}
+LLAMA = {"model": MODELS[2].partition("/")[2], **COLD, "seed": 3, "max_tokens": 9, "top_k": 5}
+
+
+@pytest.mark.parametrize(("rule", "config", "more", "steps"), [
+    (no_schema, {}, COLD, [BY_SCHEMA, BY_TOOL, BY_TOOL]),
+    (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": MIN_P},
+     {"model": "unheard-of", **COLD, "seed": 3, "top_k": 5, "min_p": 0.1},
+     [BY_SCHEMA, BY_TOOL, BY_TOOL]),
+    (no_schema, {"response_format": "json_schema"}, COLD, [BY_SCHEMA, BY_SCHEMA]),
+    (no_schema, {"response_format": "tool"}, COLD, [BY_TOOL, BY_TOOL]),
+    (no_schema, {"response_format": "json_object"}, COLD, [BY_OBJECT, BY_OBJECT]),
+    (no_schema, {"model": MODELS[2], **SEEDED}, LLAMA, [BY_SCHEMA, BY_VLLMS_TOOL, BY_VLLMS_TOOL]),
+    (no_tool, {"model": "openai/unheard-of"}, {"model": "unheard-of", **COLD},
+     [BY_SCHEMA, BY_TOOL, BY_OBJECT, BY_OBJECT]),
+    (None, {"params": {"extra_body": NO_THOUGHTS, "top_p": 0.5}},
+     {**COLD, **NO_THOUGHTS, "top_p": 0.5}, [BY_SCHEMA, BY_SCHEMA]),
+    (hot, {"seed": 3}, {"seed": 3}, [{**COLD, **BY_SCHEMA}, BY_SCHEMA, BY_SCHEMA]),
 ])  # fmt: skip
-async def test_the_same_requests_down_the_same_ladder(rule, config):
+async def test_the_same_requests_down_the_same_ladder(rule, config, more, steps):
+    """A refused form is stepped down from once, and a chosen one never."""
     through_litellm, direct = await both((), [JSON, JSON, TEXT], rule, **config)
-    assert direct[1] == through_litellm[1]
+    plain = {"model": "gpt-4o-mini", "messages": [*TEXT.messages], **more}
+    assert direct[1] == through_litellm[1] == [*({**plain, **step} for step in steps), plain]
     assert direct[2] == through_litellm[2]
-    assert [getattr(t, "rung", t) for t in direct[0]] == [
-        getattr(t, "rung", t) for t in through_litellm[0]
-    ]
     assert [replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in direct[0]] == [
         replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in through_litellm[0]
     ]
+    *structured, text = direct[0]
+    assert text.rung == "text"
+    for found in structured:
+        if config.get("response_format") == "json_schema":
+            assert "try judge.response_format=auto" in found
+        elif "tools" in steps[-1]:
+            assert (found.rung, found.text) == ("tool", '{"winner":"B"}')
+        else:
+            assert found.rung == steps[-1]["response_format"]["type"]
 
 
 def test_the_same_key():

@@ -40,19 +40,6 @@ async def ask(judge, *requests) -> list[Completion]:
         await judge.close()
 
 
-async def test_what_is_set_is_sent_and_nothing_else(provider):
-    await ask(made(provider, max_tokens=99, seed=7, params={"top_p": 0.5}))
-    [sent] = provider.requests
-    assert sent == {
-        "model": "gpt-4o-mini",
-        "messages": [{"role": "user", "content": "hello"}],
-        "temperature": 0.0,
-        "max_tokens": 99,
-        "seed": 7,
-        "top_p": 0.5,
-    }
-
-
 @pytest.mark.parametrize("gone", [ImportError, TypeError])
 async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(
     provider, monkeypatch, gone
@@ -79,14 +66,6 @@ def test_what_is_imported_ahead_of_the_first_call_is_there():
     assert [name for name in litellm_transport._LATE_IMPORTS if name not in sys.modules] == []
 
 
-async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_one(provider):
-    provider.rule = lambda body: said('{"winner":"A"}')
-    [got] = await ask(made(provider), JSON)
-    assert (got.text, got.rung) == ('{"winner":"A"}', "json_schema")
-    wanted = provider.requests[0]["response_format"]["json_schema"]
-    assert wanted == {"name": "verdict", "schema": SCHEMA, "strict": True}
-
-
 def tool_call(arguments: str) -> Reply:
     function = {"name": "verdict", "arguments": arguments}
     return said(
@@ -94,32 +73,6 @@ def tool_call(arguments: str) -> Reply:
         finish="tool_calls",
         tool_calls=[{"id": "1", "type": "function", "function": function}],
     )
-
-
-async def test_the_arguments_of_a_forced_tool_are_the_text(provider):
-    provider.rule = lambda body: tool_call('{"winner":"B"}')
-    [got] = await ask(made(provider, response_format="tool"), JSON)
-    assert (got.text, got.rung) == ('{"winner":"B"}', "tool")
-    [sent] = provider.requests
-    assert sent["tools"][0]["function"]["parameters"] == SCHEMA
-    assert sent["tool_choice"] == {"type": "function", "function": {"name": "verdict"}}
-
-
-async def test_a_refused_rung_is_stepped_down_once_each_and_remembered(provider):
-    def rule(body):
-        if body.get("response_format", {}).get("type") == "json_schema":
-            return refused(
-                400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported"
-            )
-        if "tools" in body:
-            return refused(400, "this model does not support tools")
-        return said('{"winner":"A"}')
-
-    provider.rule = rule
-    got = await ask(made(provider, model="openai/unheard-of"), JSON, JSON)
-    assert [c.rung for c in got] == ["json_object", "json_object"]
-    assert len(provider.requests) == 4
-    assert provider.requests[-1]["response_format"] == {"type": "json_object"}
 
 
 async def test_requests_in_flight_together_step_down_one_rung_not_one_each(provider):
@@ -132,13 +85,6 @@ async def test_requests_in_flight_together_step_down_one_rung_not_one_each(provi
     got = await asyncio.gather(*(judge.complete(JSON) for _ in range(5)))
     await judge.close()
     assert {c.rung for c in got} == {"tool"}
-
-
-async def test_a_rung_of_ones_choice_is_kept_and_its_refusal_said(provider):
-    provider.rule = lambda body: refused(400, "response_format json_schema is not supported")
-    with pytest.raises(JudgeSetupError, match=r"try judge\.response_format=auto"):
-        await ask(made(provider, response_format="json_schema"), JSON)
-    assert len(provider.requests) == 1
 
 
 DEEP = 300_000
