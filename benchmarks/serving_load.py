@@ -291,7 +291,7 @@ def serve(
         seconds: How long clients ask.
         clients: How many there are.
         *words: Settings of the server.
-        stop_at: Seconds until SIGTERM; after the last answer by default.
+        stop_at: Seconds from the first answer until SIGTERM; after the last answer by default.
         seed: The seed of the questions.
     """
     seen = Run()
@@ -320,6 +320,8 @@ def serve(
         memory = asyncio.create_task(watch_memory(process.pid, seen))
         asking = asyncio.create_task(load(url, seconds, clients, seed, seen))
         if stop_at is not None:
+            while await asyncio.to_thread(answered, base) == before:
+                await asyncio.sleep(0.05)
             await asyncio.sleep(stop_at)
             memory.cancel()
             began = time.perf_counter()
@@ -341,22 +343,9 @@ def serve(
     if found := re.search(r"(\d+) calls? .*unanswered", messages.read_text()):
         seen.unanswered = int(found[1])
     seen.answered = answered(base) - before
-    seen.stored = stored_answers(store)
-    return seen
-
-
-def stored_answers(store: Path) -> int:
-    """Return how many answers a store has; a server that is stopped at once has made none."""
-    if not store.is_file():
-        return 0
     with closing(sqlite3.connect(store)) as database:
-        tables = database.execute(
-            "SELECT count(*) FROM sqlite_master WHERE name = 'completions'"
-        ).fetchone()
-        if tables == (0,):
-            return 0
-        (count,) = database.execute("SELECT count(*) FROM completions").fetchone()
-        return int(count)
+        (seen.stored,) = database.execute("SELECT count(*) FROM completions").fetchone()
+    return seen
 
 
 @contextmanager
