@@ -96,15 +96,7 @@ def test_a_summary(capsys):
     assert out.count(ODD) == 2
 
 
-def test_a_leaderboard(capsys, tmp_path):  # type: ignore[no-untyped-def]
-    board = Leaderboard(
-        None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decide({})),)
-    )
-    print_leaderboard(board, [tmp_path / "leaderboard.csv", tmp_path / "leaderboard.json"])
-    assert f"judge.name={ODD}" in capsys.readouterr().out
-
-
-def test_a_last_sentence(capsys, tmp_path):  # type: ignore[no-untyped-def]
+def test_a_leaderboard_and_its_last_sentence(capsys, tmp_path):
     decision = Decision("unknown", "missing", "pair")
     board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decision),))
     print_leaderboard(board, [tmp_path / "leaderboard.csv"])

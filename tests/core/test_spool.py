@@ -4,6 +4,8 @@ import pickle
 import resource
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import field
 from types import MappingProxyType
@@ -36,6 +38,19 @@ VALUES = [
 def written(monkeypatch):
     """Every spool goes to its file with the first value."""
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
+
+
+@contextmanager
+def files_of(size: int) -> Iterator[None]:
+    """Let this process write no file above a size, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
 
 
 @pytest.mark.parametrize("held", [0, 2000, 2**30])
@@ -110,17 +125,8 @@ def test_values_that_could_not_be_put_down_are_still_there(written, tmp_path, mo
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 2**30)
     found.extend(VALUES)
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
-    limits, before = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        with pytest.raises(ConfigError, match="a temporary file cannot be written"):
-            found.append(Completion("x" * 50_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
+    with files_of(10_000), pytest.raises(ConfigError, match="a temporary file cannot be written"):
+        found.append(Completion("x" * 50_000))
     assert list(found)[:60] == VALUES
     found.append(VALUES[0])
     assert list(found)[:60] == VALUES
@@ -147,18 +153,7 @@ def test_the_file_has_no_name_and_is_beside_what_is_being_made(written, tmp_path
 
 def test_a_full_disk_is_one_line(written, tmp_path):
     found = Spool(VALUES[:1], folder=tmp_path)
-    limits, before = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        with pytest.raises(
-            ConfigError,
-            match=rf"{tmp_path}: a temporary file cannot be written \(File too large\); free",
-        ):
-            found.extend(VALUES * 50)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
+    fault = rf"{tmp_path}: a temporary file cannot be written \(File too large\); free"
+    with files_of(20_000), pytest.raises(ConfigError, match=fault):
+        found.extend(VALUES * 50)
     assert found[0] == VALUES[0]

@@ -28,7 +28,6 @@ async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider, 
             result = await evalkit.pairwise_compare(asked, config=config)
             assert result.reason == "forced"
             assert [row.winner for row in result.comparison or ()] == [result.winner] * 2
-            assert result.overall_reasoning is not None
             assert (
                 f"This was a tie; {result.winner} was chosen because ties are not allowed."
                 in result.overall_reasoning
@@ -80,7 +79,6 @@ async def test_of_samples_every_part_is_the_majority(provider, overrides):
         f"A wins as {INPUT['responseA']}"
     ] * 2
     assert result.overall_reasoning == f"Response A is better: {INPUT['responseA']}"
-    assert result.position_consistency is not None
     assert result.position_consistency.consistent is True
 
 
@@ -102,6 +100,9 @@ def panel(provider: Provider, *names: str) -> list[str]:
     return ["judge=panel", f"judge.judges=[{judges}]"]
 
 
+SAME = {"first_pass_winner": "A", "second_pass_winner": "A", "consistent": True}
+
+
 async def test_a_panels_parts_are_its_votes(provider):
     votes = {"one": "bad", "two": "good", "three": "good"}
     provider.rule = lambda body: choosing(votes[body["model"]])(body)
@@ -109,12 +110,7 @@ async def test_a_panels_parts_are_its_votes(provider):
     assert (result.winner, result.success) == ("A", True)
     assert [row.winner for row in result.comparison or ()] == ["A", "A"]
     assert result.overall_reasoning == f"Response A is better: {INPUT['responseA']}"
-    assert result.position_consistency is not None
-    assert result.position_consistency.model_dump() == {
-        "first_pass_winner": "A",
-        "second_pass_winner": "A",
-        "consistent": True,
-    }
+    assert result.position_consistency.model_dump() == SAME
 
 
 def always(letter: str) -> Callable[[dict[str, Any]], Reply]:
@@ -127,12 +123,7 @@ async def test_a_tie_that_a_panel_voted_for_is_a_split(provider):
     provider.rule = lambda body: rules[body["model"]](body)
     result = await evalkit.pairwise_compare(INPUT, overrides=panel(provider, *rules))
     assert (result.winner, result.reason) == ("TIE", "split")
-    assert result.position_consistency is not None
-    assert result.position_consistency.model_dump() == {
-        "first_pass_winner": "A",
-        "second_pass_winner": "A",
-        "consistent": True,
-    }
+    assert result.position_consistency.model_dump() == SAME
 
 
 @pytest.mark.parametrize(
@@ -221,9 +212,7 @@ async def test_text_formats_have_a_winner_and_the_judges_words(agree, output, pr
         None,
     )
     assert (result.comparison, result.differentiators) == (None, None)
-    assert result.overall_reasoning is not None
     assert result.overall_reasoning.startswith("It is clearer.")
-    assert result.position_consistency is not None
     assert result.position_consistency.consistent is agree
     json.dumps(result.model_dump(by_alias=True), allow_nan=False)
 
@@ -251,6 +240,5 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider, overrides):
 async def test_two_lost_passes_are_not_inconsistent(provider, overrides):
     provider.rule = lambda body: said("I would rather not say.")
     result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
-    assert result.position_consistency is not None
     assert set(result.position_consistency.model_dump().values()) == {None}
     assert (result.success, result.reason, result.confidence) == (False, "missing", None)

@@ -152,7 +152,6 @@ async def test_weights_of_criteria_are_honored(provider, overrides):
     words = [*overrides, "scoring.weights={accuracy: 0.2, clarity: 0.8}"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
     assert (result.winner, [row.winner for row in result.comparison or ()]) == ("B", ["A", "B"])
-    assert result.overall_reasoning is not None
     assert result.overall_reasoning.endswith(
         "[This answer chose A; over all answers the result is B.]"
     )
