@@ -226,7 +226,6 @@ def test_an_interrupted_run_goes_on_where_it_was(
     kept = answered + (2 if signals == 1 else 0)
     assert len(provider.requests) == answered + 2
     found = re.search(r"^evalkit: interrupted: (\d+) of 24 answers are stored", text, re.MULTILINE)
-    assert found
     # A second signal leaves no time to count an answer that has only just been stored.
     assert int(found[1]) == kept if signals == 1 else int(found[1]) <= kept
     assert text.splitlines()[-1].endswith("answers are stored; run again to continue")
@@ -272,7 +271,6 @@ def test_a_signal_during_imports_has_its_line(number, commands):
     with subprocess.Popen(
         command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True
     ) as begun:
-        assert begun.stderr is not None
         before = iter(begun.stderr.readline, "")
         assert any("evalkit.cli.console" in line for line in before)
         begun.send_signal(number)

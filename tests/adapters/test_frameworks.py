@@ -57,7 +57,6 @@ def used(python: str, name: str, judges: Judges, folder: Path) -> Any:
     script = HERE / "scripts" / f"use_{name}.py"
     words = [*map(str, judges[:3]), judges.api_base, ASKED, GOOD, BAD, DOWN]
     litellm = find_spec("litellm")
-    assert litellm is not None
     assert litellm.origin is not None
     tokens = (
         Path(litellm.origin).parent / "litellm_core_utils" / "tokenizers"

@@ -13,8 +13,7 @@ import pytest
 from evalkit.audit import Rewriter
 from evalkit.audit.rewriting import is_rejected, key_of, with_reviews
 from evalkit.compose import load_config
-from evalkit.core.protocols import SharedState
-from evalkit.core.types import Case, Completion, Judgment, Response
+from evalkit.core.types import Case, Completion, Response
 from evalkit.store import open_url
 from tests.support.batch_server import batch_server
 from tests.support.command_line import Done, call_main, pair
@@ -160,7 +159,6 @@ def test_a_shared_budget_counts_each_step_once(call, provider):
     cost = read("audit/metrics.json")["cost_usd"]
     assert cost == pytest.approx(6 * 0.049 + 36 * 0.105)
     with closing(open_url("store.sqlite")) as store:
-        assert isinstance(store, SharedState)
         assert list(map(float, store.states("budget/").values())) == [pytest.approx(cost)]
 
 
@@ -269,12 +267,10 @@ def test_chinese_responses_get_a_chinese_prompt():
     assert "保持原意" in request.messages[0]["content"]
     assert "<response>\n一千公里。\n</response>" in request.messages[1]["content"]
     read = rewrites.read(request, Completion("<think>换个说法</think>约1000公里。"))
-    assert isinstance(read, Judgment)
     assert read.answer == {"paraphrase": "约1000公里。"}
     refusal = Case("r", "How?", (Response("I can't help with that."), Response("So.")), label="B")
     [request] = rewrites.plan(refusal)
     read = rewrites.read(request, Completion("I'm sorry, but I can't help with this."))
-    assert isinstance(read, Judgment)
     assert read.status == "ok"  # the paraphrase of a refusal is one
 
 

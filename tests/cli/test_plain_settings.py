@@ -40,7 +40,6 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_config_without_hydra_is_the_composed_one(name, overrides):
     config = plain_settings(SETTINGS[name], overrides)
-    assert config is not None
     assert config == compose_settings(SETTINGS[name], overrides)
     assert config.tracking.enabled is not bool(overrides)
 

@@ -61,7 +61,6 @@ def line(child: subprocess.Popen[str]) -> str:
 
 def go_on(children: Sequence[subprocess.Popen[str]]) -> None:
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
 

@@ -369,7 +369,6 @@ def test_a_key_of_a_section_that_no_file_sets_can_be_set(key):
 
 def test_a_stop_is_set_key_by_key():
     config = load_config(overrides=["runner.stop.metric=tie_rate", "runner.stop.width=0.2"])
-    assert config.runner.stop is not None
     assert (config.runner.stop.metric, config.runner.stop.width) == ("tie_rate", 0.2)
     assert (
         said(["runner.stop.width=0.2"])

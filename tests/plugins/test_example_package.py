@@ -165,7 +165,6 @@ def test_an_output_format_for_winners(example, name, text, margin):
         "\n\nEnd with an arrow and the winner: -> A, -> B or -> TIE."
     )
     judgment = evaluator.read(request, Completion(text))
-    assert isinstance(judgment, Judgment)
     assert judgment.value == margin
     check_evaluator(evaluator, answers=[text, "-> A"])
 
@@ -181,7 +180,6 @@ def test_an_output_format_for_winners(example, name, text, margin):
 def test_what_an_output_format_cannot_read_is_missing(example, text, status):
     evaluator = make_evaluator(load_config(overrides=["output.format=arrow"]))
     judgment = evaluator.read(evaluator.plan(CASE)[0], Completion(text))
-    assert isinstance(judgment, Judgment)
     assert (judgment.status, judgment.value) == (status, None)
 
 
@@ -193,8 +191,6 @@ def test_an_output_format_for_scores_is_held_to_the_scale(example):
     check_evaluator(evaluator, answers=["-> 4"])
     request = evaluator.plan(CASE)[0]
     four, six = (evaluator.read(request, Completion(f"-> {score}")) for score in (4, 6))
-    assert isinstance(four, Judgment)
-    assert isinstance(six, Judgment)
     assert four.criteria == {"overall quality": 4.0}
     assert (six.status, six.criteria) == ("unparseable", {})
 
@@ -279,7 +275,6 @@ def test_a_tracker_by_name_or_path(example, tmp_path):
     ledger = tmp_path / "ledger.txt"
     for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
         tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}))
-        assert tracker is not None
         assert tracker.record(result()) == str(number)
     assert len(ledger.read_text("utf-8").splitlines()) == 2
     targeted = TrackingConfig.model_validate({"_target_": "evalkit_example.ledger.Ledger"})

@@ -273,7 +273,6 @@ def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path, re
     write_run(tmp_path, replace(result, judgments=(replace(wild, completion=completion),)))
     (read,) = read_run(tmp_path).judgments
     assert read.answer == {"confidence": "Infinity", "s": ["NaN"]}
-    assert read.completion is not None
     (token,) = read.completion.logprobs or ()
     assert token.logprob == -math.inf
     assert math.isnan(token.top[0][1])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalkit import load_config
-from evalkit.core.errors import ConfigError, ExitStatus, Signaled
+from evalkit.core.errors import ConfigError, ExitStatus
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.engine.progress import Progress, Spend
 from evalkit.engine.workers import (
@@ -15,7 +15,6 @@ from evalkit.engine.workers import (
     Shard,
     ShardReport,
     ShardTask,
-    WorkerError,
     judge_in_workers,
 )
 from evalkit.runs.results import Calls
@@ -104,7 +103,6 @@ def test_a_shard_whose_workers_die_again_and_again_ends_the_run(judge):
     pool, error = judge(
         lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 else done(task, n)
     )
-    assert isinstance(error, WorkerError)
     assert "shard 2/2: its worker died " in str(error)
     assert "(node 7 is gone); " in str(error)
     assert error.status == ExitStatus.WRONG
@@ -123,7 +121,6 @@ def test_an_interrupt_waits_for_the_workers_and_counts_their_answers(judge):
     pool, error = judge(
         lambda task, n: KeyboardInterrupt() if task.shard.index == 1 else done(task, n)
     )
-    assert isinstance(error, Signaled)
     assert error.number == signal.SIGINT
     assert str(error).startswith("interrupted: 8 answers are stored")
     assert (pool.busy, pool.stopped, pool.closed) == (False, True, True)
@@ -165,5 +162,4 @@ def test_an_error_in_a_worker_is_a_part_of_its_report(here, monkeypatch, raised,
     report = task(work)(lambda _: None)
     assert (report.error, report.status) == (error, status)
     other = task(work, store="b.sqlite")(lambda _: None)
-    assert other.error is not None
     assert "store.url: the worker's store is a.sqlite, not b.sqlite" in other.error

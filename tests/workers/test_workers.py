@@ -375,7 +375,6 @@ def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder):
     counted = re.search(
         r"none joined in 1 s: ([\d,]+) answers are stored; run again to continue", text
     )
-    assert counted  # workers whose node is gone may store their last answers after the count
     assert int(counted[1].replace(",", "")) <= stored
     assert len(provider.requests) < 600
 
