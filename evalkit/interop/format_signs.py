@@ -97,7 +97,9 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "openai_evals": _keys("datasource_item", "spec", "event_id"),
     "opik": _keys("feedback_scores", "feedbackScores", "score_results"),
     "otel_spans": _keys("resourceSpans"),
-    "phoenix": Signs(frozenset({"annotations"}), ("annotator_kind",)),
+    "phoenix": Signs(
+        frozenset({"annotations"}), ("annotator_kind", "_execution_details")
+    ),
     "preferences": _keys("chosen"),
     "prodigy": _keys("_task_hash", "_input_hash", "accept"),
     "published_pairs": _keys(

@@ -843,3 +843,21 @@ def test_equal_ranks_are_ties_and_a_single_reply_is_counted(tmp_path):
     labels = {case.id: next(iter(case.labels.values())) for case in found.cases}
     assert labels == {"a/b": "TIE", "c/a": "B", "b/c": "A"}
     assert found.notes[0] == "replies without a rank, or without another ranked one: 2"
+
+
+def test_an_evaluator_of_a_frame_that_failed_is_missing(tmp_path):
+    rows = []
+    for i in range(N):
+        score = {"name": "ok", "score": 1.0, "label": "pass", "kind": "llm"}
+        details = {"status": "COMPLETED", "exceptions": []}
+        if i % 3 == 0:
+            score = None
+            details = {"status": "FAILED", "exceptions": ["RateLimitError('slow down')"]}
+        rows.append({"output": f"It is {i}.", "ok_score": score, "ok_execution_details": details})
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    found = read(path, "phoenix")
+    assert len(found.cases) == N
+    statuses = [judgment.status for judgment in found.judgments]
+    assert statuses == ["ok" if i % 3 else "failed" for i in range(N)]
+    assert "slow down" in found.judgments[0].error

@@ -391,6 +391,11 @@ def langsmith() -> dict[str, Any]:
         ],
         "langsmith results flags": results,
         "langsmith runs flags": runs,
+        "langsmith evaluator flags": [
+            {"run_id": f"run{i}", "key": "correctness", "score": judge == "pass", "comment": "c"}
+            | {"input": f"Question {i}?", "output": f"It is {i}.", "human_score": human == "pass"}
+            for i, judge, human in BOTH
+        ],
     }
 
 
@@ -444,6 +449,18 @@ def phoenix() -> dict[str, Any]:
                 "annotation_ok_score": None,
                 "annotation_ok_annotator_kind": "LLM",
                 "human_ok": human,
+            }
+            for i, judge, human in BOTH
+        ],
+        "phoenix evaluators": [
+            {
+                "input": f"Question {i}?",
+                "output": f"It is {i}.",
+                "human_ok": human,
+                "ok_execution_details": "{'status': 'COMPLETED', 'exceptions': []}",
+                "ok_score": str({"name": "ok", "score": None, "label": judge, "kind": "llm"}),
+                "exact_execution_details": "{'status': 'COMPLETED', 'exceptions': []}",
+                "exact_score": str({"name": "exact", "score": 1.0, "kind": "code"}),
             }
             for i, judge, human in BOTH
         ],

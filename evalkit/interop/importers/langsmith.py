@@ -20,7 +20,7 @@ from evalkit.interop.layouts.criteria import (
 )
 from evalkit.interop.layouts.free_columns import with_raters_in_data
 from evalkit.interop.layouts.judgment_files import Peek, rows_of, subject
-from evalkit.interop.layouts.rater_names import is_persons
+from evalkit.interop.layouts.rater_names import is_labels, is_persons
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _RESULTS: Final = "evaluation_results"
@@ -70,7 +70,16 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
 
 
 def _data(row: Json) -> Json:
-    """Return the columns of the example of a result, which may have labels by people."""
+    """Return the columns of the example of a result, which may have labels by people.
+
+    A table of feedback may have a column of labels, too.
+    """
+    if "key" in row and "run_id" in row:
+        return {
+            name: value
+            for name, value in row.items()
+            if is_labels(name) and not str(name).startswith(("feedback_source", "user"))
+        }
     example = row.get("example")
     parts = (
         [example.get(key) for key in _OF_EXAMPLE]
@@ -189,10 +198,12 @@ def _cells(row: Json) -> JsonObject:
     id_ = run.get("run_id") if "key" in run else run.get("id")
     inputs = run.get("inputs") or example.get("inputs")
     expected = example.get("outputs") or row.get("reference_outputs")
+    inputs = inputs or run.get("input")
+    outputs = run.get("outputs") or run.get("output")
     return {
         "id": str(id_),
         "prompt": subject(inputs),
-        "response": subject(run.get("outputs")),
+        "response": subject(outputs),
         "reference": subject(expected),
         "failure": run.get("error"),
     }

@@ -5,11 +5,12 @@ label, CODE is counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.core.values import Json, JsonObject, mapping_at
+from evalkit.datasets.text import written_value
 from evalkit.interop.layouts.assessments import Assessed, merged, read_assessed
 from evalkit.interop.layouts.criteria import (
     CODE,
@@ -36,6 +37,9 @@ _IDS: Final = (
 )
 _NAMES: Final = "name", "annotation_name"
 _KIND_COLUMN: Final = re.compile(r"annotation_(?P<name>.+)_annotator_kind")
+_DETAILS: Final = "_execution_details"
+_SCORE: Final = "_score"
+"""The ends of the two columns of an evaluator in a data frame of phoenix-evals 2."""
 _PARTS: Final = "annotator_kind", "label", "score", "explanation", "error"
 _ANNOTATION: Final = "annotation"
 _OF_RUN: Final = frozenset(
@@ -64,7 +68,7 @@ _TEXTS: Final = {
 def _sniff(start: Peek) -> bool:
     """Return whether a row has annotations of Phoenix, or is one."""
     row = start.row
-    if any(map(_KIND_COLUMN.fullmatch, map(str, row))):
+    if any(map(_KIND_COLUMN.fullmatch, map(str, row))) or _evaluators(row):
         return True
     if isinstance(row.get("annotations"), list) and not isinstance(
         row.get("data"), dict
@@ -88,11 +92,20 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     """
     units = []
     data: list[Json] = []
-    for _, row in rows_of(path):
+    rows = [row for _, row in rows_of(path)]
+    kinds = _kinds(rows)
+    for index, row in enumerate(rows):
         listed = row.get("annotations")
-        annotations = listed if isinstance(listed, list) else _in_columns(row)
+        if isinstance(listed, list):
+            annotations = listed
+        elif kinds:
+            annotations = [_evaluation(row, name, kind) for name, kind in kinds.items()]
+        else:
+            annotations = _in_columns(row)
         entries = [_assess(item) for item in annotations if isinstance(item, Mapping)]
-        units.append(Assessed(_cells(row), tuple(item for item in entries if item)))
+        units.append(
+            Assessed(_cells(row, index), tuple(item for item in entries if item))
+        )
         data.append({} if annotations == [row] else _data(row))
     units = with_raters_in_data(units, data, options)
     return read_assessed(path, merged(units), options)
@@ -100,11 +113,55 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
 
 def _data(row: Json) -> Json:
     """Return the columns of a run that are not Phoenix's."""
+    of_evaluators = {
+        name + end for name in _evaluators(row) for end in (_SCORE, _DETAILS)
+    }
     return {
         name: value
         for name, value in row.items()
-        if name not in _OF_RUN and not str(name).startswith(_ANNOTATION)
+        if name not in _OF_RUN | of_evaluators and not str(name).startswith(_ANNOTATION)
     }
+
+
+def _evaluators(row: Json) -> list[str]:
+    """Return the evaluators whose score and details are in columns of a data frame."""
+    ends = [str(name) for name in row if str(name).endswith(_DETAILS)]
+    names = [name.removesuffix(_DETAILS) for name in ends]
+    return [name for name in names if name + _SCORE in row]
+
+
+def _kinds(rows: Sequence[Json]) -> dict[str, str]:
+    """Return the kind of each evaluator of a data frame, which only its scores state."""
+    kinds: dict[str, str] = {}
+    for row in rows:
+        for name in _evaluators(row):
+            kind = _object(row[name + _SCORE]).get("kind")
+            if isinstance(kind, str):
+                kinds.setdefault(
+                    name, {"llm": "LLM", "human": "HUMAN"}.get(kind, "CODE")
+                )
+    return kinds
+
+
+def _evaluation(row: Json, name: str, kind: str) -> Json:
+    """Return what an evaluator of a data frame said about a row, as an annotation."""
+    score = _object(row.get(name + _SCORE))
+    details = _object(row.get(name + _DETAILS))
+    failures = details.get("exceptions")
+    failure = (
+        failures[-1] if not score and isinstance(failures, list) and failures else ""
+    )
+    return {**score, "name": name, "annotator_kind": kind, "error": failure}
+
+
+def _object(cell: Any) -> Json:
+    """Return an object, or one that a text shows as JSON or Python; else an empty one."""
+    if isinstance(cell, str):
+        try:
+            cell = written_value(cell)
+        except ValueError:
+            return {}
+    return cell if isinstance(cell, Mapping) else {}
 
 
 def _in_columns(row: Json) -> list[Json]:
@@ -125,8 +182,11 @@ def _in_columns(row: Json) -> list[Json]:
     ]
 
 
-def _cells(row: Json) -> JsonObject:
-    """Return the texts of a span, by the columns or attributes of any version."""
+def _cells(row: Json, index: int) -> JsonObject:
+    """Return the texts of a span, by the columns or attributes of any version.
+
+    A row of a data frame may have no id: it is a case by its number.
+    """
     context = mapping_at(row, "context")
     attributes = row.get("attributes")
     texts = {
@@ -138,7 +198,7 @@ def _cells(row: Json) -> JsonObject:
             part = attributes.get(name) or attributes.get(f"{name}.value")
             texts[cell] = part.get("value") if isinstance(part, Mapping) else part
     id_ = next((row[name] for name in _IDS if row.get(name)), context.get("span_id"))
-    return {"id": str(id_ or row.get("id")), **texts}
+    return {"id": str(index if id_ is None else id_), **texts}
 
 
 def _assess(annotation: Json) -> Assessment | None:

@@ -413,14 +413,14 @@ def _which_criterion(path: Path, choice: _Choice) -> OpenCriterionError:
 
 def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> OpenCriterionError:
     """Return the question which criterion of the labels is that of a judge."""
-    answers = [
-        (
-            f"the judge's '{judge}' is compared with the labels' '{label}'",
-            ("--label", label, "--judge", judge),
-        )
-        for label, judge in pairs
-        if len(label) + len(judge) <= _LONGEST_NAMES
-    ]
+    answers = []
+    for label, judge in pairs:
+        meaning = f"the judge's '{judge}' is compared with the labels' '{label}'"
+        # Labels in a column say no criterion, so that they may be about any.
+        if label == judge:
+            meaning = f"the labels are about '{judge}'"
+        if len(label) + len(judge) <= _LONGEST_NAMES:
+            answers.append((meaning, ("--label", label, "--judge", judge)))
     problem = (
         "has labels and judges of criteria that have different names or are several"
     )
