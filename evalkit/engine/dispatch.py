@@ -491,8 +491,11 @@ class Sender:
         # Step 1: reserve. The full ceiling is tried first; the limited one only if the rest of
         # the budget does not cover a complete answer.
         longest = self.lengths.limit(call.judge, call.request)
-        limited = replace(call.request, max_tokens=longest)
-        least = None if longest is None else self._ceiling(call.judge, limited)
+        limited = call.request
+        least: float | None = None
+        if longest is not None:
+            limited = replace(call.request, max_tokens=longest)
+            least = self._ceiling(call.judge, limited)
         reservation = await self.budget.reserve(
             self._ceiling(call.judge, call.request), least
         )
@@ -513,10 +516,9 @@ class Sender:
                 cost = None
                 self.out.add(task)
                 self._idle.clear()
-                completion = replace(
-                    await self._request_answer(call.judge, request, turn),
-                    attempts=attempt,
-                )
+                completion = await self._request_answer(call.judge, request, turn)
+                if completion.attempts != attempt:
+                    completion = replace(completion, attempts=attempt)
                 self._answered = True
             # The slot is free again by now: writing to disk must not delay the next call.
             # Step 3: store. A caller gets the answer only after it is durable.

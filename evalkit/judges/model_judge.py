@@ -330,9 +330,10 @@ class ModelJudge:
 
     def _call(self, request: JudgeRequest, shape: Shape) -> JsonObject:
         """Return the arguments of OpenAI's chat completions that send a request in a shape."""
-        bounded = replace(
-            request, answer=bounded_answer(request.answer, self.spec.longest_string)
-        )
+        answer = bounded_answer(request.answer, self.spec.longest_string)
+        bounded = request
+        if answer is not request.answer:
+            bounded = replace(request, answer=answer)
         settings = setup.settings(
             shape, bounded, sent_params(self.spec.params, request)
         )
@@ -363,7 +364,10 @@ class ModelJudge:
             self._proven.add(shape.rung)
         self.rest = pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
-        answer = replace(reply.answer, finish_reason=self._end(reply.answer, request))
+        answer = reply.answer
+        finish = self._end(answer, request)
+        if finish != answer.finish_reason:
+            answer = replace(answer, finish_reason=finish)
         read = completion_of(answer, rung=rung, latency=time.monotonic() - started)
         if self.config.logprobs is True:
             self._weighable = check_logprobs(reply.answer, weighable=self._weighable)
