@@ -120,10 +120,7 @@ class Scale:
         """Return whether `value` is on the scale."""
         if self.real:
             return isfinite(value)
-        return (
-            self.min <= value <= self.max
-            and (_exact(value) - _exact(self.min)) % _exact(self.step) == 0
-        )
+        return self.min <= value <= self.max and _is_step(value, self.min, self.step)
 
     def text(self, value: float) -> str:
         """Return a value in the form that a judge must write."""
@@ -203,6 +200,12 @@ class Scale:
 def _exact(value: float) -> Fraction:
     """Return the decimal number that a float is written as."""
     return Fraction(str(value))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _is_step(value: float, first: float, step: float) -> bool:
+    """Return whether a value is a number of steps from the first one; judges repeat few values."""
+    return (_exact(value) - _exact(first)) % _exact(step) == 0
 
 
 def _decimals(value: float) -> int:

@@ -49,6 +49,8 @@ class CaseReader:
             grades.
         call: The fields that a call needs, in words; empty if rows are those of a dataset.
         rendered: Whether rows have texts that evalkit made, with markers of pictures.
+        columns: Where rows have their fields, if another reader with the same settings has found
+            them.
     """
 
     def __init__(
@@ -62,11 +64,12 @@ class CaseReader:
         call: str = "",
         *,
         rendered: bool = False,
+        columns: Columns | None = None,
     ) -> None:
         self._checklists = mode == CHECKLIST
         self._items = items
         self._call = call
-        self.columns = Columns(
+        self.columns = columns or Columns(
             config.fields,
             frozenset(config.join),
             checklists=self._checklists,

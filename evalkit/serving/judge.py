@@ -26,6 +26,7 @@ from evalkit.core.turns import UNIT_KEYS
 from evalkit.core.types import Case, Judgment, Verdict, Winner
 from evalkit.core.values import frozen
 from evalkit.datasets.case_reader import CaseReader
+from evalkit.datasets.field_mapping import Columns
 from evalkit.datasets.images import Album, reading_images
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
@@ -149,6 +150,7 @@ class Judge:
         self._stopped: str | None = None
         self._planners: Planners | None = None
         self._reading = DatasetConfig()  # questions have the fields of a plain data set
+        self._columns: Columns | None = None
 
     @property
     def trust(self) -> Trust:
@@ -340,7 +342,8 @@ class Judge:
         if not any(name.startswith("response") for name in row):
             remedy = "pass response, response_a and response_b, or responses"
             raise ConfigError("has no response", where="case", remedy=remedy)
-        # A new reader for each case, because readers count what they find.
+        # A new reader for each case, because readers count what they find; where the fields are
+        # is the same for all.
         mode = self.config.mode
         classes = self.config.rubric.named_classes
         call = _NEEDED.get(mode.name, "prompt and responses")
@@ -351,7 +354,9 @@ class Judge:
             classes=classes,
             call=call,
             rendered=self.config.dataset.has_turns,
+            columns=self._columns,
         )
+        self._columns = reader.columns
         row = {"id": number, **row}
         data = self.config.dataset
         album = Album(
