@@ -70,7 +70,6 @@ def test_each_opening_is_counted_and_no_file_is_replaced(ties, capfd):
         assert note in Path("run/report.html").read_text()
     assert manifest["test_labels_opened"] == 2
     split = read_split(Path("run"))
-    assert split is not None
     assert len(split.opened) == 2
     assert len(json.loads(Path("run/alignments.json").read_text())["alignments"]) == 2
     call_main(capfd, "score", "run", "tie.threshold=0.1")

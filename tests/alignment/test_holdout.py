@@ -155,7 +155,6 @@ def test_the_same_run_again_keeps_the_openings(here, capfd):
     Path("one/split.json").write_text(json.dumps(split | {"opened": ["2026-01-01"]}))
     call_main(capfd, *words)
     found = read_split(Path("one"))
-    assert found is not None
     assert found.opened == ("2026-01-01",)
     assert "test labels opened once by evalkit align" in Path("one/report.html").read_text()
     Path("one/split.json").write_text("{}")

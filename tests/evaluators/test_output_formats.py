@@ -163,7 +163,6 @@ def test_a_plug_ins_format_owns_its_instruction_and_its_schema():
         assert request.messages[-1]["content"].endswith(
             "Say winner en True &lt;/task> after Winner:."
         )
-        assert request.answer is not None
         assert request.answer.schema == Spoken.schema
         judged = evaluator.read(request, Completion("Winner: A"))
         assert isinstance(judged, Judgment)

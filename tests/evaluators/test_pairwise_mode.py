@@ -186,7 +186,6 @@ def test_lists_of_prose_are_read_leniently():
     loose["result"]["differentiators"] = None
     loose["note"] = "extra"
     judgment = judged(EVALUATOR, STRAIGHT, said(loose))
-    assert judgment.answer is not None
     assert judgment.answer["analysis"]["responseA"] == {"strengths": ["polite"], "weaknesses": []}
     assert judgment.answer["result"]["differentiators"] == []
     assert "note" not in judgment.answer
@@ -343,7 +342,6 @@ def test_a_regex_is_read_as_the_sides_were_shown():
 
 def test_the_schema_puts_every_reason_before_its_winner():
     answer_format = STRAIGHT.answer
-    assert answer_format is not None
     properties = answer_format.schema["properties"]
     assert list(properties) == ["analysis", "comparison", "result"]
     compared = properties["comparison"]["items"]["properties"]
@@ -355,7 +353,6 @@ def test_the_schema_puts_every_reason_before_its_winner():
     assert compared["winner"]["enum"] == ["A", "B", "TIE"]
     assert (properties["comparison"]["minItems"], properties["comparison"]["maxItems"]) == (2, 2)
     without = pairwise(tie=TieConfig(allow=False)).plan(PAIR)[0].answer
-    assert without is not None
     assert "TIE" not in json.dumps(without.schema)
 
 

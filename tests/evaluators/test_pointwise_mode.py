@@ -171,7 +171,6 @@ def test_decimals_are_read_as_values_of_the_scale():
 
 def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
     answer_format = EVALUATOR.plan(CASE)[0].answer
-    assert answer_format is not None
     properties = answer_format.schema["properties"]
     assert list(properties) == ["scores", "summary"]
     assert list(properties["scores"]["items"]["properties"]) == [

@@ -77,7 +77,6 @@ def test_flips_are_labeled_more_often_and_every_case_can_be():
     assert len(new & flips) > 10
     # The labels so far are a part of the sample, with the probability of their stratum.
     assert {f"c{n}" for n in range(40)} <= set(found.sample.probabilities)
-    assert found.metric is not None
     assert found.metric.name == "corrected/win_rate/a"
     assert found.width < found.at_random < found.metric.high - found.metric.low
     assert found.effective > 60
@@ -126,7 +125,6 @@ def test_scores_and_classes_have_residuals():
         for n, one in enumerate(cases)
     ]
     found = next_labels(scored(score, cases, judgments), 12)
-    assert found.metric is not None
     assert found.metric.name == "corrected/score_mean"
     by_class = RunConfig.model_validate({**base, "rubric": {"classes": {"pass": "", "fail": ""}}})
     cases = [
@@ -142,7 +140,6 @@ def test_scores_and_classes_have_residuals():
         for n, one in enumerate(cases)
     ]
     found = next_labels(scored(by_class, cases, judgments), 12)
-    assert found.metric is not None
     assert found.metric.name.startswith("corrected/prediction_powered/")
     assert found.width < found.metric.high - found.metric.low
 

@@ -347,7 +347,6 @@ def test_a_saved_reading_reads_the_next_table_and_refuses_a_changed_one(here, ca
 
 def test_models_of_litellm_are_known_and_columns_of_tables_are_not():
     package = importlib.util.find_spec("litellm")
-    assert package is not None
     assert package.origin is not None
     path = Path(package.origin).with_name("model_prices_and_context_window_backup.json")
     entries = json.loads(path.read_text(encoding="utf-8"))

@@ -56,7 +56,6 @@ def test_runs_are_aligned_by_case_and_responses():
     runs = align((first, second), lambda one: wins[one.winner], cluster, missing=-2)
     assert runs.codes.tolist() == [[1, -2, -2, -2], [-1, 1, -1, -1]]
     assert runs.tally.case.tolist() == [0, 1, 2, 1]
-    assert runs.clusters.number is not None
     assert runs.clusters.number.tolist() == [0, 1, 0]
     both = align((first, second), lambda one: wins[one.winner], cluster, missing=-2, shared=True)
     assert both.codes.tolist() == [[1, -2], [-1, 1]]

@@ -141,11 +141,9 @@ def moments(x, y):
 def test_errors_of_scores_are_distances_from_the_line_of_their_grades():
     grades = np.array([5.0] * 30 + [1.0] * 10)
     outcomes = outcomes_of({"agreement/pearson": moments(3 + grades / 2, grades)})
-    assert outcomes is not None
     assert outcomes.wrong == pytest.approx(0, abs=1e-6)
     assert sorted(np.bincount(outcomes.side)) == [10, 30]
     same = outcomes_of({"agreement/pearson": moments(grades, np.full(40, 2.0))})
-    assert same is not None
     assert same.means == pytest.approx([1.5])
     assert outcomes_of({}) is None
 
@@ -166,7 +164,6 @@ def test_agreement_within_is_that_of_pairs_of_units_in_a_stratum():
     verdicts = np.where(np.arange(40) % 5 == 0, 1 - labels, labels)
     values = ["a"] * 30 + ["b"] * 10
     found = strata.agreement_within(column(values), confusion(labels, verdicts))
-    assert found is not None
     top = bottom = 0.0
     for value in "ab":
         rows = np.flatnonzero([one == value for one in values])
@@ -176,7 +173,6 @@ def test_agreement_within_is_that_of_pairs_of_units_in_a_stratum():
         bottom += len(rows) * (1 - chance)
     assert found.statistic.observed() == pytest.approx(top / bottom)
     doubled = strata.agreement_within(column(values), confusion(labels, verdicts, np.full(40, 1.0)))
-    assert doubled is not None
     assert doubled.statistic.observed() == pytest.approx(top / bottom)
 
 
@@ -192,7 +188,6 @@ def test_strata_that_show_nothing_have_no_agreement(monkeypatch):
     scores = moments(grades, grades)
     assert strata.agreement_within(column([f"v{one // 8}" for one in range(40)]), scores) is None
     varied = strata.agreement_within(column(["a", "b"] * 20), scores)
-    assert varied is not None
     assert varied.statistic.observed() == pytest.approx(1)
     monkeypatch.setattr(strata, "MOST_COLUMNS", 1)
     assert strata.agreement_within(column(["a"] * 20 + ["b"] * 20), kappa_of) is None
@@ -212,7 +207,6 @@ def test_verdicts_that_are_the_usual_ones_of_a_column_follow_it():
     labels = np.where(np.arange(40) % 10 == 0, 1 - HALVES, HALVES)
     tasks = np.where(HALVES == 1, "code", "chat").tolist()
     follows = usual(labels, HALVES, tasks)
-    assert follows is not None
     assert (follows.share, follows.n, follows.is_label) == (1.0, 40, False)
     assert json.loads(follows.metric().note or "") == {"column": "topic", "label": False}
     # In a share of 95%, chance could have made the others.
@@ -236,10 +230,8 @@ def test_verdicts_that_are_the_usual_ones_of_a_column_follow_it():
 def test_a_column_that_always_names_the_label_can_be_another_label():
     tasks = np.repeat([0, 1], 60)
     follows = usual(tasks, tasks, tasks.astype(str).tolist())
-    assert follows is not None
     assert follows.is_label
     few = usual(tasks[40:80], tasks[40:80], tasks[40:80].astype(str).tolist())
-    assert few is not None
     assert not few.is_label
 
 
@@ -248,7 +240,6 @@ def test_a_column_can_explain_scores():
     tasks = np.where(HALVES == 1, "code", "chat").tolist()
     grades = np.where(np.arange(40) % 5 == 0, 5.0 - HALVES, 1.0 + HALVES * 3)
     follows = strata.followed(column(tasks), moments(HALVES * 2 + noise, grades), 0.95)
-    assert follows is not None
     spread = np.array([noise[half == HALVES].var() for half in (0, 1)]).mean()
     total = (HALVES * 2 + noise).var(ddof=1)
     assert follows.share == pytest.approx(1 - spread * 40 / 38 / total)
@@ -269,7 +260,6 @@ def test_followed_columns_count_where_they_name_the_label():
     statistic = confusion(labels, np.repeat([0, 1], 200))
     assert strata.agreement_within(column(tasks), statistic) is None
     within = strata.agreement_within(column(tasks), statistic, is_followed=True)
-    assert within is not None
     assert within.statistic.observed() == pytest.approx(0, abs=0.01)
     few = confusion(labels[180:220], np.repeat([0, 1], 20))
     assert strata.agreement_within(column(tasks[180:220]), few, is_followed=True) is None
@@ -378,7 +368,6 @@ def test_a_judge_that_finds_the_exceptions_knows_more_than_the_column():
     tasks = np.repeat(["chat", "code"], 200).tolist()
     assert followed_metric(labels, labels, tasks) is None
     follows = followed_metric(labels, np.repeat([0, 1], 200), tasks)
-    assert follows is not None
     assert follows.value == 1.0
 
 
@@ -751,8 +740,6 @@ def test_items_are_searched_up_to_a_size_with_the_weights_of_labels(monkeypatch)
     chosen = LabelWeights(np.arange(40) + 1.0, 40, 0)
     weighted = by_item(items, rows, chosen)
     plain = by_item(items, rows, None)
-    assert plain is not None
-    assert weighted is not None
     assert (plain.clusters.cases, plain.clusters.count) == (160, 40)
     assert plain.statistics["checklist/kappa"].weights is None
     given = weighted.statistics["checklist/kappa"].weights
@@ -1021,7 +1008,6 @@ def test_scores_that_are_compressed_in_one_slice(factor, words):
         assert not [name for name in found | noisy if "where" in name]
         assert not search_module._is_rescaled(Metric("agreement/spread", 0.5))
         return
-    assert named is not None
     assert named.value == pytest.approx(factor, abs=0.08)
     metrics = {
         "agreement/spearman": Metric("agreement/spearman", 0.9, 0.85, 0.95, 400),
