@@ -442,3 +442,63 @@ def test_numbered_annotators_and_their_consensus(form, consensus):
     assert _of_role(table, "judge") == ["llm_judge"]
     # The consensus replaces the annotators, or is their sum: it is never one more of them.
     assert _of_role(table, "label") in ([*cells], [consensus])
+
+
+@pytest.mark.parametrize("judge", ["llm_{}", "{}_gpt-4o", "judge {}", "ai_{}"])
+@pytest.mark.parametrize("topic", ["MOS", "qrel", "band", "nps"])
+def test_a_column_with_the_name_and_the_scores_of_a_judge_has_its_labels(judge, topic):
+    column = judge.format(topic)
+    table = _read({"text": TEXTS, topic: SCORES, column: NEAR})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [topic])
+
+
+@pytest.mark.parametrize("topic", ["latency", "length", "rouge", "probability", "difficulty"])
+def test_a_measure_with_the_name_of_a_judge_has_no_labels(topic):
+    cells = {"text": TEXTS, topic: SCORES, f"llm_{topic}": NEAR, "judge_score": NEAR}
+    try:
+        table = _read(cells)
+    except (OpenTableError, DatasetError):
+        return
+    assert topic not in _of_role(table, "label")
+
+
+@pytest.mark.parametrize("words", [("safe", "unsafe"), ("pass", "fail"), ("toxic", "not toxic")])
+@pytest.mark.parametrize("form", ["p_{}", "prob_{}", "{}_probability", "judge_prob_{}", "P({})"])
+def test_the_probability_of_a_verdict_is_of_the_judge(words, form):
+    judged = [words[flag] for flag in FLAGS]
+    labeled = [words[flag] for flag in OTHER_FLAGS]
+    shares = [round(0.05 + 0.8 * flag + i / 500, 3) for i, flag in enumerate(FLAGS)]
+    name = form.format(words[1])
+    table = _read({"text": TEXTS, "guard_verdict": judged, name: shares, "human": labeled})
+    [why] = [role.why for role in table.roles if role.column == name]
+    assert why == "a probability of the judge's"
+    # The probability of something else may explain the judge, and stays.
+    table = _read({"text": TEXTS, "guard_verdict": judged, "p_rain": shares, "human": labeled})
+    [why] = [role.why for role in table.roles if role.column == "p_rain"]
+    assert why != "a probability of the judge's"
+
+
+@pytest.mark.parametrize("name", ["geval", "llm_quality", "judge_overall", "quality_gpt-4"])
+def test_a_verdict_about_everything_is_compared_with_one(name):
+    table = _read({"text": TEXTS, name: NEAR, "human_overall": SCORES})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([name], ["human_overall"])
+
+
+@pytest.mark.parametrize("name", ["x", "ok", "ours", "gpt-4o"])
+def test_one_system_in_all_rows_is_no_judge(name):
+    words = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
+    cells = {"uid": TEXTS, "model": [name] * ROWS}
+    cells["score"] = [words[i % 5] for i in range(ROWS)]
+    cells["human"] = [words[(i + (i % 6 == 0)) % 5] for i in range(ROWS)]
+    table = _read(cells)
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["score"], ["human"])
+
+
+@pytest.mark.parametrize("name", ["Reviewer notes", "annotator_comment", "rater_explanation"])
+def test_the_notes_of_a_reviewer_name_nobody(name):
+    notes = ["see chat" if i % 5 == 0 else "" for i in range(ROWS)]
+    words = ("reject", "approve")
+    judged = [words[flag] for flag in FLAGS]
+    labeled = [words[flag] for flag in OTHER_FLAGS]
+    cells = {"case": TEXTS, "Human decision": labeled, "AI decision": judged, name: notes}
+    assert not _of_role(_read(cells), "annotator")

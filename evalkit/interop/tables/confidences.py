@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.parts import Parts
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.words import matches, tokens
 
 ROLE: Final = "confidence"
+_SHORT: Final = "p"
+"""The word for a probability in names such as `p_unsafe`."""
 _PERCENT: Final = 100
 _LEAST_PERCENT: Final = 10
 """Numbers above 1 of which none is higher than this are levels, not percentages."""
@@ -61,17 +64,30 @@ def _drop_probabilities(parts: Parts) -> None:
     """
     judge = next(iter(parts.raters.judges))
     used = {role.column for role in parts.roles}
-    for name in parts.typed:
-        if name in used or matches(name, "stated") or not matches(name, "doubt"):
+    classes = {word for verdict in parts.typed[judge].words for word in tokens(verdict)}
+    for name, column in parts.typed.items():
+        if name in used or matches(name, "stated"):
             continue
-        words = [word for word in tokens(name) if not matches(word, "doubt")]
-        if _all_about(words, judge):
+        words = [word for word in tokens(name) if not _is_doubt(word, column)]
+        has_doubt = len(words) < len(tokens(name))
+        if has_doubt and _all_about(words, judge, classes):
             parts.raters.unused[name] = "a probability of the judge's"
 
 
-def _all_about(words: Iterable[str], judge: str) -> bool:
-    """Return whether each word is one of a judge's name, or of names of verdicts in general."""
-    of_judge = set(tokens(judge))
+def _is_doubt(word: str, column: TypedColumn) -> bool:
+    """Return whether a word of a name says that its numbers are probabilities, as `p` does."""
+    if matches(word, "doubt"):
+        return True
+    if word != _SHORT or not column.is_numeric:
+        return False
+    return all(0 <= value <= 1 for value in column.distinct_numbers)
+
+
+def _all_about(words: Iterable[str], judge: str, classes: Collection[str] = ()) -> bool:
+    """Return whether each word is one of a judge's name or classes, or of names of verdicts in
+    general.
+    """
+    of_judge = {*tokens(judge), *classes}
     return all(
         word in of_judge or any(matches(word, group) for group in _GROUPS)
         for word in words

@@ -617,7 +617,15 @@ def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:
         and not matches(PATH.split(name)[-1], "prompt")
         and not matches(name, "measured")
         and not is_model(name)
-        and column.kind in ("class", "text", "id", "pair", "ordered")
+        and _may_name_systems(column)
         and not column.is_unique
         and not shares_words(name, typed)
     ]
+
+
+def _may_name_systems(column: TypedColumn) -> bool:
+    """Return whether the values of a column may be names; one name in all rows may be any word."""
+    if column.is_numeric:
+        return False
+    names = column.kind in ("class", "text", "id", "pair", "ordered")
+    return names or len(column.counts) == 1

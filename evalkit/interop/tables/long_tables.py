@@ -61,8 +61,8 @@ def names_raters(
     name: str, column: TypedColumn, rows: int, typed: Mapping[str, TypedColumn]
 ) -> bool:
     """Return whether a column names who judged."""
-    # `annotator_age` is about a person, and names none.
-    if matches(name, "demographic"):
+    # `annotator_age` is about a person, and `reviewer_notes` are what one writes.
+    if matches(name, "demographic") or matches(name, "text"):
         return False
     # Verdicts of two raters share words, and names of raters do not.
     if shares_words(name, typed):

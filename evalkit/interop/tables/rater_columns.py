@@ -438,6 +438,51 @@ def has_human_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     )
 
 
+def has_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column of people or of a judge has the same name and values of the
+    same kind, as `llm_mos` next to `mos`.
+    """
+    if has_human_twin(name, typed):
+        return True
+    if any(
+        matches(name, group) for group in ("measured", "doubt", "computed", "process")
+    ):
+        return False
+    if says_agreement(name) or not typed[name].may_be_verdict:
+        return False
+    return any(
+        strength(twin) in (("judge", 3), ("judge", 4))
+        and is_of_judge(twin, tokens(name))
+        and _are_of_one_kind(typed[name], typed[twin])
+        for twin in typed
+    )
+
+
+def is_of_judge(twin: str, words: Sequence[str]) -> bool:
+    """Return whether a name is that of a judge before or after words, as `mos_gpt-4o`."""
+    parts = tokens(twin)
+    size = len(words)
+    if parts[:size] == (*words,):
+        rest = parts[size:]
+    elif parts[-size:] == (*words,):
+        rest = parts[:-size]
+    else:
+        return False
+    named = all(matches(part, "judge") for part in rest)
+    return bool(rest) and (named or is_model("-".join(rest)))
+
+
+def _are_of_one_kind(column: TypedColumn, twin: TypedColumn) -> bool:
+    """Return whether both columns have scores, or words of which most are shared."""
+    if column.is_numeric or twin.is_numeric:
+        return _is_score(column) and _is_score(twin)
+    return shares_words(column.name, {column.name: column, twin.name: twin})
+
+
+def _is_score(column: TypedColumn) -> bool:
+    return column.is_numeric and not column.is_binary
+
+
 def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether people give what a name says, as `human_sentiment` next to
     `judge_sentiment`.

@@ -39,6 +39,10 @@ HUMAN: Final = ("human", "label")
 MACHINE: Final = ("judge", "verdict")
 """The groups of words by which a name says that a person, or a machine, judged."""
 _OVERALL: Final = word_group("overall")
+_GENERAL: Final = _OVERALL | word_group("quality")
+"""Words for a verdict about everything, and for the quality of a response."""
+_METRICS: Final = word_group("metric_of_tool")
+"""Names of metrics that begin as criteria do, and say nothing about what is judged."""
 _QUESTIONS: Final = word_group("question")
 """Words before the number of what a verdict is about, as in `q1`."""
 _POSITION: Final = re.compile(r"(.+)\.(\d+)")
@@ -328,7 +332,7 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
                 continue
             if len(raters.judges) > 1 and len(raters.labels) > 1:
                 continue
-            if _is_opposite(about, judged):
+            if _is_opposite(about, judged) or about | judged <= _GENERAL:
                 continue
             answers = [
                 *_of_one_criterion(raters),
@@ -365,7 +369,11 @@ def _of_one_criterion(raters: Raters) -> list[Answer]:
 
 def _criteria(name: str) -> set[str]:
     """Return the beginnings of the words of a name that are criteria."""
-    return {part for part in tokens(name) if begins(part, "criteria")}
+    return {
+        part
+        for part in tokens(name)
+        if begins(part, "criteria") and part not in _METRICS
+    }
 
 
 def _overall(name: str) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from evalkit.interop.tables.aggregates import (
     find_sums,
@@ -53,7 +53,8 @@ from evalkit.interop.tables.questions import (
 )
 from evalkit.interop.tables.rater_columns import (
     candidates,
-    has_human_twin,
+    has_twin,
+    is_of_judge,
     may_be_names,
 )
 from evalkit.interop.tables.rater_criteria import (
@@ -105,6 +106,7 @@ _VOTES: Final = word_group("vote")
 _FEWEST_SUMMED: Final = 3
 """The fewest labels of which one may sum up the others."""
 _PAIR: Final = 2
+Words: TypeAlias = tuple[str, ...]
 
 
 def find_raters(
@@ -190,7 +192,7 @@ def _assign(
         role, clear = strength_of_column(typed[name])
         if clear > 1:
             by_role[role].append((clear, name))
-        elif clear == 1 or has_human_twin(name, typed) or is_true_class(name, names):
+        elif clear == 1 or has_twin(name, typed) or is_true_class(name, names):
             weak.append(name)
     humans = [name for clear, name in by_role["label"] if clear > 2]
     plain = [name for clear, name in by_role["label"] if clear == 2]
@@ -305,12 +307,21 @@ def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None
         elif choices.labels or humans:
             continue
         elif (
-            (base_name and base_name in machines)
+            (base_name and _is_of_judges(name, base_name, machines, raters))
             or _is_vote(name, raters.judges)
             or _is_judged(base_name, [*raters.judges])
             or is_true_class(name, raters.judges)
         ):
             raters.labels[name] = "the same name as the judge"
+
+
+def _is_of_judges(
+    name: str, base_name: Words, machines: Iterable[Words], raters: Raters
+) -> bool:
+    """Return whether the name of a judge's column is a name and the judge."""
+    if base_name in machines:
+        return True
+    return any(is_of_judge(judge, tokens(name)) for judge in raters.judges)
 
 
 def _roots(words: Iterable[str]) -> tuple[str, ...]:
