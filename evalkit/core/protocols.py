@@ -385,6 +385,7 @@ class Benchmark(Protocol):
     - `short_title`: its name before the titles of its metrics, unless `title` is
     - `main_metric`: the name of its main metric, which is a finding of each run
     - `substitute`: the name of the metric to report if a run cannot have the main one, and a caveat
+    - `settings`: the settings of a run that it needs, such as `mode=pointwise`
     - `human_labels`: whether its labels are from annotators
     - `values`: the values of `{placeholders}` in names of metrics that have the same ones in every
       run

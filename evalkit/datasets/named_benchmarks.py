@@ -43,13 +43,14 @@ class ForeignError(DatasetError):
 
 @frozen
 class RecognizedBenchmark:
-    """A detected benchmark: its name, a description, and the folder to use instead of
-    the file, if any.
+    """A detected benchmark: its name, a description, the folder to use instead of the file, if
+    any, and the settings of a run that it needs.
     """
 
     name: str
     kind: str
     folder: Path | None = None
+    settings: str = ""
 
     @property
     def hint(self) -> str:
@@ -58,7 +59,8 @@ class RecognizedBenchmark:
             where = ""
         else:
             where = f" dataset.path={quote(str(self.folder))}"
-        return f"looks like {self.kind}; use dataset={self.name}{where}"
+        words = " ".join(filter(None, (f"dataset={self.name}{where}", self.settings)))
+        return f"looks like {self.kind}; use {words}"
 
 
 def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
@@ -69,13 +71,21 @@ def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
     )
     if recognized is None:
         return None
-    return RecognizedBenchmark(recognized.name, recognized.kind)
+    return _recognized(recognized)
+
+
+def _recognized(
+    benchmark: Benchmark, folder: Path | None = None
+) -> RecognizedBenchmark:
+    # Benchmarks of other packages need not have the attribute.
+    settings = getattr(benchmark, "settings", "")
+    return RecognizedBenchmark(benchmark.name, benchmark.kind, folder, settings)
 
 
 def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
     """Detect the benchmark of a file or folder; `None` if there is none or it cannot be read."""
     if path.is_dir() and (benchmark := _in_folder(path)):
-        return RecognizedBenchmark(benchmark.name, benchmark.kind)
+        return _recognized(benchmark)
     for _, row in first_rows(path):
         if recognized := recognize_benchmark_row(row):
             return recognized
@@ -83,7 +93,7 @@ def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
     if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (
         benchmark := _in_folder(folder)
     ):
-        return RecognizedBenchmark(benchmark.name, benchmark.kind, folder)
+        return _recognized(benchmark, folder)
     return None
 
 

@@ -106,7 +106,8 @@ def test_another_benchmarks_file_is_refused_with_the_one_it_looks_like(name, loa
         with pytest.raises(DatasetError) as bad:
             load(name, PATHS.get(other, other))
         assert f"not {BENCHMARKS[name].title}" in str(bad.value)
-        assert str(bad.value).endswith(f"use dataset={other}")
+        needed = f"use dataset={other} {getattr(BENCHMARKS[other], 'settings', '')}".rstrip()
+        assert str(bad.value).endswith(needed)
 
 
 def test_a_part_of_a_benchmark_is_told_with_its_folder(load):
@@ -431,3 +432,27 @@ def test_its_mistakes_are_one_line_with_the_place(folder, capsys):
         main(["run", "dataset.benchmark=trivia", "dataset.path=duels.jsonl", "tracking=none"]) == 1
     )
     assert "duels.jsonl:1: label '3' is not one of 1, 2; fix the row" in capsys.readouterr().err
+
+
+def test_the_settings_that_a_benchmark_needs_are_in_its_guide_and_in_hints():
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "benchmarks.md").read_text()
+    rows = [line.split("|") for line in guide.splitlines() if line.startswith("| `")]
+    needed = {row[1].strip().strip("`"): row[4].strip() for row in rows}
+    own = {name: benchmark for name, benchmark in BENCHMARKS.items() if name in needed}
+    settings = {name: getattr(benchmark, "settings", "") for name, benchmark in own.items()}
+    assert {name for name, words in settings.items() if words} >= {"halluqa", *CHECKLISTS}
+    for name, words in settings.items():
+        assert f"`{words}`" in needed[name] or not words
+        # Whatever needs one mode has it in its settings.
+        only = needed[name].startswith("`mode=") and " or " not in needed[name]
+        assert not only or words == needed[name].strip("`")
+
+
+@pytest.mark.parametrize("name", ["healthbench", "halluqa"])
+def test_a_hint_names_the_settings_with_which_a_benchmark_runs(name, tmp_path):
+    shape = min(BENCHMARKS[name].shapes, key=len)
+    row = {column: f"{column} text" for column in shape}
+    (tmp_path / "b.jsonl").write_text(json.dumps(row) + "\n")
+    recognized = recognize_benchmark(tmp_path / "b.jsonl")
+    assert recognized is not None
+    assert recognized.hint.endswith(f"use dataset={name} {BENCHMARKS[name].settings}")

@@ -8,7 +8,7 @@ import pytest
 
 from evalkit import benchmarks
 from evalkit.config import DatasetConfig
-from evalkit.core.benchmark_discovery import benchmarks_in, iter_benchmarks
+from evalkit.core.benchmark_discovery import benchmarks_in, find_benchmark, iter_benchmarks
 from evalkit.core.errors import ConfigError, DatasetError, EvalkitError
 from evalkit.datasets import load_cases
 from evalkit.interop import format_signs, importer_discovery, importers
@@ -89,8 +89,9 @@ def test_judgments_named_as_cases_are_told_from_them(write, name):
                 mode="pointwise",
                 describe=describe_file,
             )
+        needed = getattr(find_benchmark(own), "settings", "") if cases else ""
         assert str(bad.value).endswith(
-            f"use dataset={own}" if cases else f"evalkit import {name} {path}"
+            f"use dataset={own} {needed}".rstrip() if cases else f"evalkit import {name} {path}"
         )
 
 

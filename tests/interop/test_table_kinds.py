@@ -502,3 +502,61 @@ def test_the_notes_of_a_reviewer_name_nobody(name):
     labeled = [words[flag] for flag in OTHER_FLAGS]
     cells = {"case": TEXTS, "Human decision": labeled, "AI decision": judged, name: notes}
     assert not _of_role(_read(cells), "annotator")
+
+
+@pytest.mark.parametrize("outcome", ["success", "passed", "is_pass", "requirement_met"])
+@pytest.mark.parametrize("words", [(False, True), ("no", "yes"), ("FAIL", "PASS")])
+@pytest.mark.parametrize("cut", [3, 4])
+def test_a_flag_that_follows_from_a_score_is_the_verdict_of_its_judge(outcome, words, cut):
+    flags = [words[score >= cut] for score in NEAR]
+    labeled = [words[score >= cut] for score in SCORES]
+    cells = {"input": TEXTS, "score": NEAR, "threshold": [cut] * ROWS, outcome: flags}
+    table = _read({**cells, "human_verdict": labeled})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([outcome], ["human_verdict"])
+    # Next to grades the score is compared, and the flag says nothing more.
+    table = _read({**cells, "human_score": SCORES})
+    assert _of_role(table, "judge") == ["score"]
+    [why] = [role.why for role in table.roles if role.column == outcome]
+    assert why == "tells whether 'score' is high enough"
+    # A flag that does not follow from the score is no verdict of its judge.
+    cells[outcome] = [flags[-1], *flags[1:]]
+    cells[outcome][NEAR.index(max(NEAR))] = words[0]
+    table = _read({**cells, "human_score": SCORES})
+    [why] = [role.why for role in table.roles if role.column == outcome]
+    assert "high enough" not in why
+
+
+@pytest.mark.parametrize("name", ["hit", "korrekt", "eq", "一致", "delta_x", "off by"])
+@pytest.mark.parametrize("kind", ["class", "flag", "number", "absolute"])
+def test_a_column_that_compares_verdicts_is_no_property_of_a_case(name, kind):
+    words = ("billing", "shipping", "other")
+    if kind == "class":
+        judged = [words[i % 3] for i in range(ROWS)]
+        labeled = [words[(i + (i % 4 == 0)) % 3] for i in range(ROWS)]
+        compared = [int(a == b) for a, b in zip(judged, labeled, strict=True)]
+    elif kind == "flag":
+        judged, labeled = (
+            ["pass" if flag else "fail" for flag in column] for column in (FLAGS, OTHER_FLAGS)
+        )
+        compared = ["x" if a == b else "y" for a, b in zip(judged, labeled, strict=True)]
+    else:
+        judged, labeled = NEAR, SCORES
+        compared = [a - b for a, b in zip(judged, labeled, strict=True)]
+    if kind == "absolute":
+        compared = [abs(value) for value in compared]
+    cells = {"text": TEXTS, "human_label": labeled, "judge_label": judged, name: compared}
+    table = _read(cells)
+    [why] = [role.why for role in table.roles if role.column == name]
+    assert why == "compares verdicts"
+    # One other row, and it may be a property of the case.
+    cells[name] = [compared[1] if compared[0] != compared[1] else _other(compared), *compared[1:]]
+    try:
+        table = _read(cells)
+    except OpenTableError:
+        return
+    [why] = [role.why for role in table.roles if role.column == name]
+    assert why != "compares verdicts"
+
+
+def _other(values: list[Any]) -> Any:
+    return next(value for value in values if value != values[0])

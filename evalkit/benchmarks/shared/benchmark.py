@@ -83,6 +83,8 @@ class Benchmark:
         main_metric: The name of its main metric, which is a finding of each run.
         substitute: The name of the metric to report if a run cannot have the main one, and a
             caveat.
+        settings: The settings of a run that it needs, such as `mode=pointwise`, if those of pairs
+            do not fit.
         human_labels: Whether its labels are from annotators; others have answer keys, or labels
             from a model.
     """
@@ -109,6 +111,7 @@ class Benchmark:
     short_title: str = ""
     main_metric: str = ""
     substitute: tuple[str, Text | str] | None = None
+    settings: str = ""
     human_labels: bool = False
 
     def looks_like(self, row: Row) -> bool:

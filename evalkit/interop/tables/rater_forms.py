@@ -5,6 +5,7 @@ those of the other side.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from evalkit.interop.tables.associations import FEWEST_ROWS
 from evalkit.interop.tables.column_types import MOSTLY, TypedColumn
@@ -16,7 +17,13 @@ from evalkit.interop.tables.words import (
     is_word_for_people,
     matches,
     tokens,
+    word_group,
 )
+
+_OUTCOMES: Final = word_group("outcome")
+_TWO: Final = 2
+_ROUNDED: Final = 1e-6
+"""How far a difference may be from the stated one, by rounding."""
 
 
 def keep_one_form(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
@@ -126,6 +133,7 @@ def _has_flags(column: TypedColumn) -> bool:
 
 def drop_scores_of_judges(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Drop the scores of a judge who also gives words, if all labels are words."""
+    _read_cuts(typed, raters)
     labels = [typed[name] for name in raters.labels]
     if not labels:
         return
@@ -142,6 +150,44 @@ def drop_scores_of_judges(typed: Mapping[str, TypedColumn], raters: Raters) -> N
         if twins:
             del raters.judges[name]
             raters.unused[name] = f"of the same rater as '{twins[0]}'"
+
+
+def _read_cuts(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
+    """Read a flag such as `success`, which says whether a judge's score is high enough, as the
+    verdict of that judge: next to labels in flags it replaces the score.
+    """
+    labels = [typed[name] for name in raters.labels]
+    flagged = bool(labels) and all(map(_has_flags, labels))
+    for judge in [name for name in raters.judges if is_score(typed[name])]:
+        for name, column in typed.items():
+            is_outcome = not _OUTCOMES.isdisjoint(tokens(name))
+            if not is_outcome or name in raters.names:
+                continue
+            if not _is_cut(column, typed[judge]):
+                continue
+            if flagged and judge in raters.judges:
+                del raters.judges[judge]
+                raters.judges[name] = f"whether '{judge}' is high enough"
+                raters.unused.pop(name, None)
+                raters.unused[judge] = f"of the same rater as '{name}'"
+            else:
+                raters.unused[name] = f"tells whether '{judge}' is high enough"
+
+
+def _is_cut(column: TypedColumn, scores: TypedColumn) -> bool:
+    """Return whether a flag is true exactly where a score is above a cut."""
+    if len(column.flags) < 2 or column.share(column.flags) < 1:
+        return False
+    passed: list[float] = []
+    failed: list[float] = []
+    for text, score in zip(column.texts, scores.texts, strict=True):
+        value = None if score is None else scores.numbers.get(score)
+        if text is None or value is None:
+            continue
+        (passed if column.flags[text] == "pass" else failed).append(value)
+    if min(len(passed), len(failed)) < FEWEST_ROWS // 2:
+        return False
+    return max(failed) < min(passed)
 
 
 def _rater(name: str) -> frozenset[str]:
@@ -177,6 +223,58 @@ def drop_copies(
             if _is_copy(column, typed[rater]):
                 raters.unused[name] = f"tells the verdict of '{rater}'"
                 break
+        else:
+            if _compares(column, typed, raters):
+                raters.unused[name] = "compares verdicts"
+
+
+def _compares(
+    column: TypedColumn, typed: Mapping[str, TypedColumn], raters: Raters
+) -> bool:
+    """Return whether a column says in each row whether the verdicts of a judge and a label are
+    equal, or how far they are apart.
+    """
+    for judge in raters.judges:
+        for label in raters.labels:
+            pair = (typed[judge], typed[label])
+            if all(map(is_score, pair)) and column.is_numeric:
+                if _is_difference(column, *pair):
+                    return True
+            elif len(column.counts) == _TWO and _is_equality(column, *pair):
+                return True
+    return False
+
+
+def _is_difference(column: TypedColumn, judge: TypedColumn, label: TypedColumn) -> bool:
+    rows = 0
+    texts = zip(column.texts, judge.texts, label.texts, strict=True)
+    for text, judged, labeled in texts:
+        if text is None or judged is None or labeled is None:
+            continue
+        verdict = judge.numbers.get(judged)
+        truth = label.numbers.get(labeled)
+        if verdict is None or truth is None:
+            continue
+        apart = abs(verdict - truth)
+        if abs(abs(column.numbers[text]) - apart) > _ROUNDED:
+            return False
+        rows += 1
+    return rows >= FEWEST_ROWS and len(column.counts) > 1
+
+
+def _is_equality(column: TypedColumn, judge: TypedColumn, label: TypedColumn) -> bool:
+    pairs = set()
+    rows = 0
+    texts = zip(column.texts, judge.texts, label.texts, strict=True)
+    for text, judged, labeled in texts:
+        if text is None or judged is None or labeled is None:
+            continue
+        pairs.add((text, fold(judged) == fold(labeled)))
+        if len(pairs) > _TWO:
+            return False
+        rows += 1
+    values = {value for value, _ in pairs}
+    return rows >= FEWEST_ROWS and len(pairs) == len(values) == _TWO
 
 
 def _is_copy(column: TypedColumn, verdicts: TypedColumn) -> bool:

@@ -279,7 +279,7 @@ def check_runs(judges: Iterable[str], labels: Iterable[str], where: str) -> None
         OpenTableError: If there are such columns.
     """
     judged = list(judges)
-    labeled = named_options("--label", labels)
+    labeled = named_options("--label", labels) or ["--label", "NONE"]
     by_judge = runs_of(judged)
     runs = next(iter(by_judge.values()), ())
     if not runs:

@@ -321,7 +321,10 @@ def _is_of_judges(
     """Return whether the name of a judge's column is a name and the judge."""
     if base_name in machines:
         return True
-    return any(is_of_judge(judge, tokens(name)) for judge in raters.judges)
+    # Several judges' columns may be criteria, whose columns without a name are asked about.
+    if len(raters.judges) != 1:
+        return False
+    return is_of_judge(next(iter(raters.judges)), tokens(name))
 
 
 def _roots(words: Iterable[str]) -> tuple[str, ...]:
