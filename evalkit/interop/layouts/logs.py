@@ -7,7 +7,15 @@ Columns of the metadata that are named after people are labels too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -100,125 +108,173 @@ def read_log(
             grader that in `options.dimension`, or if people grade several criteria.
     """
     cases = [case for case in listed if isinstance(case, dict)]
-    # (cases,) each with its scores, by any grader.
-    graded = [(case, list(parts(case))) for case in cases]
-    every = [part for _, case_parts in graded for part in case_parts]
+    # (cases,) the scores of each, by any grader.
+    graded = [list(parts(case)) for case in cases]
     notes = []
     # A log without any judge can still be read: its scores are all those of `unnamed`.
-    if (
-        unnamed
-        and every
-        and not any(part.is_judge or part.grader == options.judge for part in every)
-    ):
+    if unnamed and _has_no_judge(graded, options):
         notes.append("no grader is a model: all scores are read as those of one judge")
         graded = [
-            (
-                case,
-                [replace(part, grader=unnamed, is_judge=True) for part in case_parts],
-            )
-            for case, case_parts in graded
+            [replace(part, grader=unnamed, is_judge=True) for part in case_parts]
+            for case_parts in graded
         ]
-        every = [part for _, case_parts in graded for part in case_parts]
-    rows = [log_cells(case, fields) for case, _ in graded]
-    meanings = _meanings(path, rows, options)
-    by_column = _grades_in_metadata(rows, grades or {}, meanings)
-    judges = _names_of_judges(path, every, options, by_column)
-    # Graders whose scores are labels: the user's, or else those that are named after people.
-    people = {options.dimension} if options.dimension else _people(every, judges)
-    columns = {
-        name: by_column[name]
-        for name in _columns_of_people(path, rows, by_column, people, options)
-    }
-    criterion = _criterion(path, every, judges, columns, options)
+    rows = [log_cells(case, fields) for case in cases]
+    every = _all_parts(graded)
+    graders = _graders(path, rows, every, options, grades or {})
+    criterion = _criterion(path, every, graders.judges, graders.columns, options)
     if criterion is not None:
         graded = [
-            (case, [part for part in case_parts if _is_about(part, criterion, judges)])
-            for case, case_parts in graded
+            [part for part in case_parts if _is_about(part, criterion, graders.judges)]
+            for case_parts in graded
         ]
-        every = [part for _, case_parts in graded for part in case_parts]
+        every = _all_parts(graded)
         notes.append(f"compared on one of the judge's criteria: {criterion}")
     # {criterion: its text}, filled while the records are made.
     criteria: dict[str, str] = {}
     records: list[Record] = []
     unjudged = 0
-    for index, (_, case_parts) in enumerate(graded):
-        cells = _with_labels(rows[index], index, columns)
-        graders = dict.fromkeys(
-            part.grader for part in case_parts if part.grader in judges
-        )
-        if not graders and not cells.get("failure") and not options.answers:
+    for index, case_parts in enumerate(graded):
+        cells = _with_labels(rows[index], index, graders.columns)
+        of_case = _records(case_parts, cells, graders, options, str(index), criteria)
+        records += of_case
+        if not of_case:
             unjudged += 1
-            continue
-        # A case without any score has no judge's name; the empty one makes one record.
-        # a failed case counts for every judge
-        for judge in graders or judges or {"": ""}:
-            scores = _score_cells(
-                [part for part in case_parts if part.grader == judge], criteria
-            )
-            scores |= {
-                f"{_LABEL}{part.grader}": part.score
-                for part in case_parts
-                if part.grader in people
-            }
-            records.append(
-                record_of(
-                    {**cells, **scores, "judge": judges.get(judge)},
-                    str(index),
-                    "response",
-                )
-            )
-    judged = [part.score for part in every if part.grader in judges]
-    present = [score for score in judged if score is not None]
-    if other_graders := Counter(
-        part.grader
-        for part in every
-        if part.grader not in judges and part.grader not in people
-    ):
-        notes.append(
-            f"scores of graders that are not judges, omitted: {other_graders.total()}"
-            f" ({', '.join(other_graders)})"
-        )
+    notes += _omissions(every, graders)
     if len(cases) < len(listed):
-        notes.append(
-            f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}"
-        )
+        omitted = len(listed) - len(cases)
+        notes.append(f"cases that are not objects, omitted: {omitted} of {len(listed)}")
     if unjudged:
         notes.append(f"cases that no judge scored, omitted: {unjudged} of {len(cases)}")
-    if len(present) < len(judged):
-        notes.append(
-            f"scores of judges that are missing: {len(judged) - len(present)} of {len(judged)}"
-        )
+    scores = [part.score for part in every if part.grader in graders.judges]
+    present = [score for score in scores if score is not None]
+    if len(present) < len(scores):
+        missing = len(scores) - len(present)
+        notes.append(f"scores of judges that are missing: {missing} of {len(scores)}")
     # A score is a mean over all criteria, so judges of different criteria do not compare.
-    if by_judge := _differing(records):
-        records = [
-            part_record
-            for record in records
-            for part_record in _split(record, by_judge)
-        ]
-        named = ", ".join(
-            f"{judge} ({', '.join(names)})" for judge, names in by_judge.items()
-        )
-        notes.append(
-            f"judges with different criteria, each criterion read as a judge: {named}"
-        )
+    by_judge = _differing(records)
+    if by_judge:
+        records = [part for record in records for part in _split(record, by_judge)]
+        notes.append(_split_note(by_judge))
         criteria = {}
-    labeling = sorted(str(name) for name in people if name not in columns)
-    if read_as_labels := [*labeling, *columns]:
-        notes.append(f"read as labels: {', '.join(read_as_labels)}")
-    differing = _differing_scales(present, columns)
-    # Scores from 0 to 1 have that scale; for others none is assumed.
-    if not differing and all(0 <= score <= 1 for score in present):
-        scale = (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
-    else:
-        scale = None
-    return ParsedFile(
-        records,
+    if graders.labels:
+        notes.append(f"read as labels: {', '.join(graders.labels)}")
+    scale = None
+    rubric = {}
+    differing = _differing_scales(present, graders.columns)
+    if differing:
         # Differing scales can only be compared by rank, so grades are kept as numbers.
-        rubric={"real": True} if differing else {},
-        scale=scale,
-        criteria=criteria,
-        notes=(*notes, *([differing] if differing else [])),
+        rubric["real"] = True
+        notes.append(differing)
+    elif all(0 <= score <= 1 for score in present):
+        # Scores from 0 to 1 have that scale; for others none is assumed.
+        step = 0.5 if {*present} <= _LEVELS else 0.001
+        scale = (0.0, 1.0, step)
+    return ParsedFile(
+        records, rubric=rubric, scale=scale, criteria=criteria, notes=tuple(notes)
     )
+
+
+def _all_parts(graded: Iterable[Sequence[Part]]) -> list[Part]:
+    return [part for case_parts in graded for part in case_parts]
+
+
+def _has_no_judge(graded: Iterable[Sequence[Part]], options: Options) -> bool:
+    """Return whether there are scores, and no grader of them is a judge or chosen as one."""
+    every = _all_parts(graded)
+    judged = any(part.is_judge or part.grader == options.judge for part in every)
+    return bool(every) and not judged
+
+
+@frozen
+class _Graders:
+    """Who gave the scores of a log.
+
+    Attributes:
+        judges: The name of each judge by its grader.
+        people: The graders whose scores are labels.
+        columns: The columns of the metadata with grades of people, by the index of the case.
+    """
+
+    judges: Mapping[str, str]
+    people: Set[str | None]
+    columns: Mapping[str, Mapping[int, float | None]]
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels."""
+        people = sorted(str(name) for name in self.people if name not in self.columns)
+        return [*people, *self.columns]
+
+
+def _graders(
+    path: Path,
+    rows: Sequence[JsonObject],
+    parts: Sequence[Part],
+    options: Options,
+    grades: Mapping[str, float],
+) -> _Graders:
+    """Return who gave the scores; the arguments are those of `read_log`."""
+    meanings = _meanings(path, rows, options)
+    by_column = _grades_in_metadata(rows, grades, meanings)
+    judges = _names_of_judges(path, parts, options, by_column)
+    # The user's, or else those that are named after people.
+    people = _people(parts, judges)
+    if options.dimension:
+        people = {options.dimension}
+    names = _columns_of_people(path, rows, by_column, people, options)
+    columns = {name: by_column[name] for name in names}
+    return _Graders(judges, people, columns)
+
+
+def _records(
+    parts: Sequence[Part],
+    cells: JsonObject,
+    graders: _Graders,
+    options: Options,
+    identity: str,
+    criteria: dict[str, str],
+) -> list[Record]:
+    """Return a record for each judge of a case; none if no judge scored it.
+
+    Args:
+        parts: The scores of the case.
+        cells: Its cells.
+        graders: Who gave the scores.
+        options: The user's options.
+        identity: The id of the case, if it has none.
+        criteria: {criterion: its text}, which is extended.
+    """
+    judges = dict.fromkeys(
+        part.grader for part in parts if part.grader in graders.judges
+    )
+    if not judges and not cells.get("failure") and not options.answers:
+        return []
+    labels = {
+        f"{_LABEL}{part.grader}": part.score
+        for part in parts
+        if part.grader in graders.people
+    }
+    records = []
+    # A failed case counts for every judge. A case without any score has no judge's name; the
+    # empty one makes one record.
+    for judge in judges or graders.judges or {"": ""}:
+        parts_of_judge = [part for part in parts if part.grader == judge]
+        scores = _score_cells(parts_of_judge, criteria)
+        name = graders.judges.get(judge)
+        record_cells = {**cells, **scores, **labels, "judge": name}
+        records.append(record_of(record_cells, identity, "response"))
+    return records
+
+
+def _omissions(parts: Iterable[Part], graders: _Graders) -> Iterator[str]:
+    """Yield whose scores are neither those of judges nor labels."""
+    used = {*graders.judges, *graders.people}
+    counts = Counter(part.grader for part in parts if part.grader not in used)
+    if counts:
+        names = ", ".join(counts)
+        yield (
+            f"scores of graders that are not judges, omitted: {counts.total()} ({names})"
+        )
 
 
 def _meanings(
@@ -464,6 +520,13 @@ def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
     if len({frozenset(names) for names in by_judge.values() if names}) > 1:
         return by_judge
     return {}
+
+
+def _split_note(by_judge: Mapping[str, Mapping[str, None]]) -> str:
+    named = ", ".join(
+        f"{judge} ({', '.join(names)})" for judge, names in by_judge.items()
+    )
+    return f"judges with different criteria, each criterion read as a judge: {named}"
 
 
 def _split(

@@ -7,7 +7,6 @@ from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.parts import Parts
-from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.words import matches, tokens
 
@@ -55,7 +54,7 @@ def find_confidence(parts: Parts, space: Space) -> None:
         parts.raters.unused[name] = "often below that of a guess, so of a class"
         return
     parts.columns.cells[name] = values
-    parts.roles.append(Role(name, ROLE, "how sure the judge is of its verdict"))
+    parts.add_role(name, ROLE, "how sure the judge is of its verdict")
 
 
 def _drop_probabilities(parts: Parts) -> None:

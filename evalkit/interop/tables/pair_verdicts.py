@@ -24,6 +24,7 @@ SIGNED: Final = (
     "negative numbers are read as preferring B and positive ones as preferring A;"
     " the other way around: --map"
 )
+_FLIPPED: Final = {"A": "B", "B": "A", "TIE": "TIE"}
 SIGNED_FIRST: Final = (
     "negative numbers are read as preferring A, "
     "as in HelpSteer; the other way around: --map"
@@ -41,13 +42,11 @@ def pair_space(
     """Return the space of winners if all raters name them."""
     space = Space("pair")
     signed: set[float] = set()
-    named = False
     for name, raw in raws.items():
-        values: dict[str, Any] = {**raw.mapped}
-        meant = {*raw.mapped.values()}
-        if not meant <= {*WINNERS, *POSITIONS, SYSTEM}:
+        mapped = {*raw.mapped.values()}
+        if not mapped <= {*WINNERS, *POSITIONS, SYSTEM}:
             return None
-        named = named or SYSTEM in meant
+        values: dict[str, Any] = {**raw.mapped}
         column = raw.column
         if raw.words and column.is_numeric and column.share(column.numbers) == 1:
             numbers = {text: column.numbers[text] for text in raw.words}
@@ -56,78 +55,23 @@ def pair_space(
                 return None
             values |= _signed(numbers)
         else:
-            # The names of systems come first: `m2` is a system before it is the second response.
-            names = [text for text in raw.words if fold(text) in systems]
-            by_side = {
-                text: column.pairs[text] for text in names if text in column.pairs
-            }
-            # Counted once for each side: such a system is on either side.
-            rotate = all(systems[fold(text)] > 1 for text in names)
-            both = {*by_side.values()} == {"A", "B"} and not raw.mapped
-            if rotate and both and len(systems) == len(by_side):
-                ask_for_sides(by_side, where)
-            values |= dict.fromkeys(names, SYSTEM)
-            named = named or bool(names)
-            values |= {
-                text: column.pairs[text]
-                for text in raw.words
-                if text in column.pairs and text not in values
-            }
+            values |= _named_systems(raw, systems, where)
+            for text in raw.words:
+                if text in column.pairs:
+                    values.setdefault(text, column.pairs[text])
             if compared:
                 values |= _by_side(raw, values)
         space.values[name] = values
-    if not compared and not named and not _names_winners(raws, meanings):
+    # Words of some rater name systems, which may be on either side.
+    space.by_row = any(SYSTEM in values.values() for values in space.values.values())
+    names_winners = space.by_row or _names_winners(raws, meanings)
+    if not compared and not names_winners:
         return None
-    read = sum(
-        raw.words[text]
-        for name, raw in raws.items()
-        for text in raw.words
-        if text in space.values[name]
-    )
-    total = sum(raw.total for raw in raws.values())
-    if not compared and read < 0.8 * total:
+    if not _is_read(space, raws, where, compared=compared):
         return None
-    unread = unread_words(space, raws)
-    if unread and read < 0.5 * total:
-        return None
-    if any(_states(raw, space.values[name]) for name, raw in raws.items()):
-        return None
-    if unread:
-        if not compared and not named:
-            return None
-        ask_for_pair_words(unread, raws, where)
-    space.by_row = named
     if signed:
-        strength = any("strength" in name or "preference" in name for name in raws)
-        wide = any(abs(value) > 1 for value in signed)
-        reverse = strength and wide
-        if signed <= {1.0, 2.0}:
-            for name, raw in raws.items():
-                space.values[name] |= {
-                    text: "A" if raw.column.numbers[text] == 1 else "B"
-                    for text in raw.words
-                    if text in raw.column.numbers
-                }
-            space.notes.append("1 and 2 are read as the first and the second response")
-        elif not any(value < 0 for value in signed):
-            ask_for_numbers(signed, raws, where)
-        else:
-            space.notes.append(SIGNED_FIRST if reverse else SIGNED)
-            if reverse:
-                flip = {"A": "B", "B": "A", "TIE": "TIE"}
-                for name, raw in raws.items():
-                    space.values[name] |= {
-                        text: flip[space.values[name][text]]
-                        for text in raw.words
-                        if text in raw.column.numbers
-                    }
-    ties = Counter(
-        kind
-        for raw in raws.values()
-        for text, count in raw.words.items()
-        if (kind := tie_kind(text)) in ("tie_good", "tie_bad")
-        for _ in range(count)
-    )
+        _read_signs(space, raws, signed, where)
+    ties = _kinds_of_ties(raws)
     if ties:
         listed = ", ".join(
             f"{'both good' if kind == 'tie_good' else 'both bad'}: {count}"
@@ -135,6 +79,95 @@ def pair_space(
         )
         space.notes.append(f"ties of different kinds are read as ties ({listed})")
     return space
+
+
+def _named_systems(raw: Raw, systems: Counter[str], where: str) -> dict[str, str]:
+    """Return the words of a rater that name systems.
+
+    They come first: `m2` is a system before it is the second response.
+
+    Raises:
+        OpenTableError: If words name both a system and a side.
+    """
+    names = [text for text in raw.words if fold(text) in systems]
+    pairs = raw.column.pairs
+    by_side = {text: pairs[text] for text in names if text in pairs}
+    # Counted once for each side: such a system is on either side.
+    rotate = all(systems[fold(text)] > 1 for text in names)
+    both = {*by_side.values()} == {"A", "B"} and not raw.mapped
+    if rotate and both and len(systems) == len(by_side):
+        ask_for_sides(by_side, where)
+    return dict.fromkeys(names, SYSTEM)
+
+
+def _is_read(
+    space: Space, raws: Mapping[str, Raw], where: str, *, compared: bool
+) -> bool:
+    """Return whether most verdicts are winners; without pairs, nearly all must be.
+
+    Raises:
+        OpenTableError: If it is open what the others mean.
+    """
+    total = 0
+    read = 0
+    for name, raw in raws.items():
+        total += raw.total
+        values = space.values[name]
+        read += sum(count for text, count in raw.words.items() if text in values)
+    if not compared and read < 0.8 * total:
+        return False
+    unread = unread_words(space, raws)
+    if unread and read < 0.5 * total:
+        return False
+    if any(_states(raw, space.values[name]) for name, raw in raws.items()):
+        return False
+    if unread:
+        if not compared and not space.by_row:
+            return False
+        ask_for_pair_words(unread, raws, where)
+    return True
+
+
+def _read_signs(
+    space: Space, raws: Mapping[str, Raw], signed: set[float], where: str
+) -> None:
+    """Read which numbers prefer A: 1 of 1 and 2, or those of one sign.
+
+    Raises:
+        OpenTableError: If there are other positive numbers only.
+    """
+    if signed <= {1.0, 2.0}:
+        for name, raw in raws.items():
+            for text in raw.words:
+                if text in raw.column.numbers:
+                    is_first = raw.column.numbers[text] == 1
+                    space.values[name][text] = "A" if is_first else "B"
+        space.notes.append("1 and 2 are read as the first and the second response")
+        return
+    if not any(value < 0 for value in signed):
+        ask_for_numbers(signed, raws, where)
+    strength = any("strength" in name or "preference" in name for name in raws)
+    wide = any(abs(value) > 1 for value in signed)
+    if not (strength and wide):
+        space.notes.append(SIGNED)
+        return
+    space.notes.append(SIGNED_FIRST)
+    for name, raw in raws.items():
+        values = space.values[name]
+        for text in raw.words:
+            if text in raw.column.numbers:
+                values[text] = _FLIPPED[values[text]]
+
+
+def _kinds_of_ties(raws: Mapping[str, Raw]) -> Counter[str]:
+    """Return the number of ties of two good and of two bad responses."""
+    kinds = Counter[str]()
+    for raw in raws.values():
+        for text, count in raw.words.items():
+            kind = tie_kind(text)
+            if kind in ("tie_good", "tie_bad"):
+                kinds[kind] += count
+    return kinds
 
 
 def _by_side(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:

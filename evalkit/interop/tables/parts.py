@@ -33,20 +33,38 @@ class Parts:
 
     def by_role(self) -> dict[str, str]:
         """Return the column of each role."""
-        return {role.role: role.column for role in self.roles}
+        columns = {}
+        for role in self.roles:
+            columns[role.role] = role.column
+        return columns
+
+    def add_role(self, column: str, role: str, why: str) -> None:
+        """Add a role of a column, and why it has it."""
+        self.roles.append(Role(column, role, why))
+
+    def drop_role(self, role: str) -> None:
+        """Leave no column with a role."""
+        self.roles = [known for known in self.roles if known.role != role]
 
 
 def typed_columns(columns: Columns) -> dict[str, TypedColumn]:
     """Return the columns of a table with the types of their values, by name."""
-    return {name: TypedColumn(name, cells) for name, cells in columns.cells.items()}
+    typed = {}
+    for name, cells in columns.cells.items():
+        typed[name] = TypedColumn(name, cells)
+    return typed
 
 
 def judge_columns(raters: Raters) -> list[str]:
     """Return the columns of judges' verdicts: of each criterion, or of each judge."""
-    return [*raters.criteria] if raters.criteria else [*raters.judges]
+    if raters.criteria:
+        return list(raters.criteria)
+    return list(raters.judges)
 
 
 def compares(by_role: Mapping[str, str]) -> bool:
     """Return whether a row has two responses, or two systems."""
-    texts = {"response_a", "response_b"} <= by_role.keys()
-    return texts or {"model_a", "model_b"} <= by_role.keys()
+    has_responses = {"response_a", "response_b"} <= by_role.keys()
+    if has_responses:
+        return True
+    return {"model_a", "model_b"} <= by_role.keys()

@@ -164,7 +164,8 @@ def has_one_scale(stack: Stack, typed: Mapping[str, TypedColumn]) -> bool:
         for names in by_criterion
     ]
     every_word = set().union(*words)
-    return all(2 * len(levels) > len(every_word) for levels in words)
+    half = len(every_word) / 2
+    return all(len(levels) > half for levels in words)
 
 
 def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:

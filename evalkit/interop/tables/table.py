@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.values import Json, JsonObject, frozen
-from evalkit.interop.layouts.layouts import Unit, is_swapped
+from evalkit.interop.layouts.layouts import Unit
 from evalkit.interop.layouts.records import ParsedFile
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, Rows, columns_of_table
@@ -26,7 +26,6 @@ from evalkit.interop.tables.fixed_roles import (
     PAIR_ROLES,
     Choices,
     fixed_roles,
-    strength,
 )
 from evalkit.interop.tables.joined_columns import (
     join_classes,
@@ -35,20 +34,15 @@ from evalkit.interop.tables.joined_columns import (
     join_votes,
 )
 from evalkit.interop.tables.judging_command import judging_command
-from evalkit.interop.tables.keys import CASE_ROLES, COPIES, equal_rows, find_keys
+from evalkit.interop.tables.keys import CASE_ROLES, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.label_origins import check_chosen, check_copies
 from evalkit.interop.tables.long_tables import (
-    LongForm,
-    long_form,
-    unit_column,
-    widened,
     with_columns_of_people,
 )
 from evalkit.interop.tables.mixed_scales import check_scales
 from evalkit.interop.tables.named_sides import named_sides
 from evalkit.interop.tables.other_readings import check_other_readings
-from evalkit.interop.tables.pair_verdicts import POSITIONS, SYSTEM
 from evalkit.interop.tables.parts import (
     Parts,
     compares,
@@ -69,6 +63,7 @@ from evalkit.interop.tables.rater_rows import name_raters
 from evalkit.interop.tables.raters import find_raters
 from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
 from evalkit.interop.tables.role_list import listed_roles
+from evalkit.interop.tables.row_verdicts import systems_of, verdicts_by_row
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
     ALL_ORDERS,
@@ -83,7 +78,8 @@ from evalkit.interop.tables.summaries import check_counts, check_results
 from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
-from evalkit.interop.tables.words import fold, is_model, matches, tokens, word_group
+from evalkit.interop.tables.widening import widen
+from evalkit.interop.tables.words import is_model, matches, tokens, word_group
 
 _NO_COLUMNS: Final = frozenset(
     {NO_LABELS, EACH_ROW, ALL_CRITERIA, ALL_RUNS, ALL_ORDERS}
@@ -153,8 +149,12 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
     without_labels = NO_LABELS in choices.labels and NO_LABELS not in parts.typed
     if without_labels:
         labels = tuple(name for name in choices.labels if name != NO_LABELS)
-        only = bool(choices.judges or labels)
-        choices = replace(choices, labels=labels, only=only, unlabeled=not labels)
+        choices = replace(
+            choices,
+            labels=labels,
+            only=bool(choices.judges or labels),
+            unlabeled=not labels,
+        )
     if NO_JUDGES in choices.judges and NO_JUDGES not in parts.typed:
         choices = choices.without_judges()
     try:
@@ -167,43 +167,18 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
 
 
 def _read(parts: Parts, where: str, choices: Choices) -> Table:
-    if choices == Choices():
-        check_results(parts.typed, where)
-    if choices.reading is None:
-        name_raters(parts)
-    # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
-    join_one_hot(parts)
-    join_classes(parts)
-    join_votes(parts)
-    _check_named(parts, choices.columns.values(), where)
-    sides = named_sides(parts.typed, choices)
-    if sides is not None:
-        choices = sides.chosen(choices)
-    parts.roles = fixed_roles(parts.typed, choices)
-    if sides is not None:
-        parts.roles = sides.explained(parts.roles)
+    """Read a table in steps: its columns' roles, its raters, its units, and its verdicts."""
+    choices = _join_columns(parts, where, choices)
+    has_pairs = compares(parts.by_role())
     # `model_1` and `model_2` name systems, and are no verdicts in two orders.
     of_sides = [role.column for role in parts.roles if role.role in PAIR_ROLES]
     other_columns = {
         name: column for name, column in parts.typed.items() if name not in of_sides
     }
-    repeats = stack_of_repeats(
-        other_columns, choices, where, compares=compares(parts.by_role())
-    )
+    repeats = stack_of_repeats(other_columns, choices, where, compares=has_pairs)
     if repeats is not None:
         return _read_repeats(parts, repeats, where, choices)
-    join_sided_scores(parts, choices, where)
-    # A long table gets a column for each rater, which changes the columns and their roles.
-    _widen(parts, choices, where)
-    choices = with_columns_of_people(choices, parts.form, parts.roles)
-    keys = [name for name in choices.keys if name not in _NO_COLUMNS]
-    _check_named(parts, (*choices.judges, *choices.labels, *keys), where)
-    if not choices.unlabeled:
-        _name_chosen(parts)
-    taken = [role.column for role in parts.roles]
-    # Roles may include labels, such as the votes of a long table.
-    parts.raters.people = [role.column for role in parts.roles if role.role == "label"]
-    find_raters(parts.typed, taken, choices, where, parts.raters)
+    choices = _find_raters(parts, where, choices)
     # One judge and one annotator by criterion: rows by criterion are read from the beginning.
     if parts.raters.stack is not None:
         return _read_stacked(parts, parts.raters.stack, where, choices)
@@ -211,42 +186,14 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
         # `--key CRITERION` said what the columns are, and names none.
         keys = [name for name in choices.keys if name != ALL_CRITERIA]
         choices = replace(choices, keys=tuple(keys))
-    if not choices.keys and choices.reading is None:
-        raters = [*judge_columns(parts.raters), *parts.raters.labels]
-        check_counts(parts.typed, raters, taken, where)
-    if choices.reading is None and not choices.answers:
-        check_other_readings(parts.typed, parts.raters, taken, choices, where)
+    _check_raters(parts, where, choices)
     parts.roles += _rater_roles(parts)
     # Empty cells are read before keys and verdicts, which both depend on what is missing.
     _read_empty_cells(parts, choices, where)
     _find_keys(parts, choices, where)
-    judges = {name: parts.typed[name] for name in judge_columns(parts.raters)}
-    labels = {name: parts.typed[name] for name in parts.raters.labels}
-    by_role = parts.by_role()
-    compared = compares(by_role)
-    if compared and choices.reading is None:
-        # `first` may name what was shown first only if a column gives the order.
-        order = by_role.get("order")
-        check_positions(
-            judges,
-            None if order is None else parts.typed[order],
-            choices.words,
-            where,
-        )
-    if choices.reading is not None:
-        space = known_space({**judges, **labels}, choices.reading, where)
-    else:
-        check_mapped({**judges, **labels}, choices.words, where)
-        space = verdict_space(
-            judges,
-            labels,
-            choices.words,
-            _systems(parts, by_role),
-            compared=compared,
-            where=where,
-        )
+    space = _space(parts, where, choices)
     # {rater: its verdicts by row}; the rows are those of `parts.columns`.
-    verdicts = _verdicts(parts, space, by_role)
+    verdicts = verdicts_by_row(parts, space, parts.by_role())
     # Checks of the data come last: each compares verdicts, so it needs all columns read.
     check_copies(parts, verdicts, choices, where)
     _check_contradictions(parts, verdicts, space, choices, where)
@@ -254,8 +201,8 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += table_warnings(parts, verdicts, space)
     find_confidence(parts, space)
-    records = list(table_records(parts, verdicts, space, answers=choices.answers))
-    parsed = ParsedFile(records, scale=space.scale)
+    records = table_records(parts, verdicts, space, answers=choices.answers)
+    parsed = ParsedFile(list(records), scale=space.scale)
     settings = _settings(parts, space)
     return Table(
         parsed,
@@ -267,12 +214,95 @@ def _read(parts: Parts, where: str, choices: Choices) -> Table:
     )
 
 
+def _join_columns(parts: Parts, where: str, choices: Choices) -> Choices:
+    """Join columns that are one, and find those whose role their names or the user fix.
+
+    Returns:
+        The choices, with the columns of both sides of a pair.
+    """
+    if choices == Choices():
+        check_results(parts.typed, where)
+    if choices.reading is None:
+        name_raters(parts)
+    # Columns are joined first: a one-hot verdict or two scores of a pair are one rater's.
+    join_one_hot(parts)
+    join_classes(parts)
+    join_votes(parts)
+    _check_named(parts, choices.columns.values(), where)
+    sides = named_sides(parts.typed, choices)
+    if sides is None:
+        parts.roles = fixed_roles(parts.typed, choices)
+        return choices
+    choices = sides.chosen(choices)
+    roles = fixed_roles(parts.typed, choices)
+    parts.roles = sides.explained(roles)
+    return choices
+
+
+def _find_raters(parts: Parts, where: str, choices: Choices) -> Choices:
+    """Find the judges and the labels, after a long table got a column for each rater.
+
+    Returns:
+        The choices, with the columns of people.
+    """
+    join_sided_scores(parts, choices, where)
+    # Widening changes the columns and their roles.
+    widen(parts, choices, where)
+    choices = with_columns_of_people(choices, parts.form, parts.roles)
+    keys = [name for name in choices.keys if name not in _NO_COLUMNS]
+    _check_named(parts, (*choices.judges, *choices.labels, *keys), where)
+    if not choices.unlabeled:
+        _name_chosen(parts)
+    # Roles may include labels, such as the votes of a long table.
+    parts.raters.people = [role.column for role in parts.roles if role.role == "label"]
+    taken = [role.column for role in parts.roles]
+    find_raters(parts.typed, taken, choices, where, parts.raters)
+    return choices
+
+
+def _check_raters(parts: Parts, where: str, choices: Choices) -> None:
+    """Check that the raters are not counts, and that no other reading is as likely.
+
+    Raises:
+        OpenTableError: If one is.
+    """
+    if choices.reading is not None:
+        return
+    taken = [role.column for role in parts.roles]
+    if not choices.keys:
+        raters = [*judge_columns(parts.raters), *parts.raters.labels]
+        check_counts(parts.typed, raters, taken, where)
+    if not choices.answers:
+        check_other_readings(parts.typed, parts.raters, taken, choices, where)
+
+
+def _space(parts: Parts, where: str, choices: Choices) -> Space:
+    """Return what the verdicts of judges and labels are, as a reading has it or as they show."""
+    judges = {name: parts.typed[name] for name in judge_columns(parts.raters)}
+    labels = {name: parts.typed[name] for name in parts.raters.labels}
+    raters = {**judges, **labels}
+    if choices.reading is not None:
+        return known_space(raters, choices.reading, where)
+    by_role = parts.by_role()
+    has_pairs = compares(by_role)
+    if has_pairs:
+        # `first` may name what was shown first only if a column gives the order.
+        name_of_order = by_role.get("order")
+        order = None if name_of_order is None else parts.typed[name_of_order]
+        check_positions(judges, order, choices.words, where)
+    check_mapped(raters, choices.words, where)
+    systems = systems_of(parts, by_role)
+    return verdict_space(
+        judges, labels, choices.words, systems, compared=has_pairs, where=where
+    )
+
+
 def _read_stacked(parts: Parts, stack: Stack, where: str, choices: Choices) -> Table:
     """Read a table of columns by rater and criterion as rows by criterion."""
     # Rows without an id need one before they are split by criterion, or they would come apart.
     has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
     columns = stacked(parts.columns, stack, has_id=has_id)
-    listed = ", ".join(name for names in stack.raters.values() for name in names)
+    listed = _listed(stack)
     note = f"read as rows by criterion: {listed}"
     if not (choices.keys or choices.judges or choices.labels):
         judges = [name for names in stack.judges.values() for name in names[:1]]
@@ -313,19 +343,28 @@ def _read_repeats(parts: Parts, stack: Stack, where: str, choices: Choices) -> T
         parts.columns.notes.append(f"'{name}' sums up the runs, and is not used")
     has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
     columns = stacked(parts.columns, stack, has_id=has_id)
-    listed = ", ".join(name for names in stack.raters.values() for name in names)
-    columns.notes.append(f"read as rows by {stack.column}: {listed}")
+    note = f"read as rows by {stack.column}: {_listed(stack)}"
+    columns.notes.append(note)
     keys = [name for name in choices.keys if name not in (ALL_RUNS, ALL_ORDERS)]
-    roles = {ROLES[stack.column]: stack.column}
-    choices = replace(choices, keys=tuple(keys), columns={**choices.columns, **roles})
+    roles = {**choices.columns}
+    roles[ROLES[stack.column]] = stack.column
+    choices = replace(choices, keys=tuple(keys), columns=roles)
     table = _read(Parts(columns, typed_columns(columns), []), where, choices)
     judges = [role.column for role in table.roles if role.role == "judge"]
-    single = [name for name in judges if name not in stack.judges]
-    if single:
-        problem = f"'{single[0]}' has no verdicts by {stack.column}, and other judges have some"
-        remedy = f"name the judges' columns: --judge {single[0]}"
-        raise DatasetError(problem, where=where, remedy=remedy)
+    for name in judges:
+        if name not in stack.judges:
+            problem = f"'{name}' has no verdicts by {stack.column}, and other judges have some"
+            remedy = f"name the judges' columns: --judge {name}"
+            raise DatasetError(problem, where=where, remedy=remedy)
     return replace(table, stack=stack)
+
+
+def _listed(stack: Stack) -> str:
+    """Return the names of all columns that become one."""
+    listed: list[str] = []
+    for names in stack.raters.values():
+        listed += names
+    return ", ".join(listed)
 
 
 def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
@@ -337,9 +376,12 @@ def _read_empty_cells(parts: Parts, choices: Choices, where: str) -> None:
         # Next to marks such as x, an empty cell may mean no or not rated: only the user knows.
         ask_about_marks(raters, choices.words, where)
         return
+    # An empty cell becomes a level that the user's `--map` gives a meaning.
     for name, column in raters.items():
-        # An empty cell becomes a level that the user's `--map` gives a meaning.
-        cells = [EMPTY_CELL if cell is None else cell for cell in column.cells]
+        cells = list(column.cells)
+        for row, cell in enumerate(cells):
+            if cell is None:
+                cells[row] = EMPTY_CELL
         parts.typed[name] = TypedColumn(name, cells)
 
 
@@ -348,103 +390,6 @@ def _check_named(parts: Parts, names: Iterable[str], where: str) -> None:
         if name not in parts.typed:
             remedy = did_you_mean(name, list(parts.typed))
             raise ConfigError(f"has no column '{name}'", where=where, remedy=remedy)
-
-
-def _widen(parts: Parts, choices: Choices, where: str) -> None:
-    """Give each rater of a long table a column.
-
-    Raises:
-        DatasetError: If its rows are those of judges and people, and nothing tells units apart.
-    """
-    by_role = parts.by_role()
-    if not {"id", "prompt"} & by_role.keys():
-        # Without an id, a column whose values occur once with each rater identifies the units.
-        unit = unit_column(parts.typed, len(parts.columns))
-        if unit is not None:
-            parts.roles = [role for role in parts.roles if role.column != unit]
-            parts.roles.append(Role(unit, "id", "occurs once with each rater"))
-            by_role = parts.by_role()
-    form = long_form(parts.typed, by_role, choices, len(parts.columns), where)
-    if form is None:
-        return
-    # Judges stay in rows: each row is one judgment with its judge's name.
-    if form.kind == "judges":
-        parts.form = form
-        parts.roles = [role for role in parts.roles if role.column != form.rater]
-        parts.roles.append(
-            Role(form.rater, "judge's name", "names the judge of each row")
-        )
-        return
-    parts.roles = [
-        role for role in parts.roles if role.column not in (form.rater, form.value)
-    ]
-    by_role = parts.by_role()
-    # The columns that identify a unit, without those of the rater and its verdict.
-    keys = _long_keys(parts, form, by_role)
-    is_vote = form.rater == form.value
-    # One annotator for each unit: the rows are units already, and need not be widened.
-    if form.kind == "people" and (is_vote or not _several(parts.typed, keys)):
-        parts.roles.append(
-            Role(form.rater, "annotator", "names the annotator of each row")
-        )
-        parts.roles.append(
-            Role(form.value, "label", "given by the annotator of each row")
-        )
-        return
-    parts.form = form
-    # Equal rows of one unit are copies, not repeated verdicts.
-    copies = (
-        set(equal_rows(parts.typed)) if {"id", "prompt"} & by_role.keys() else set()
-    )
-    if copies:
-        kept = [row for row in range(len(parts.columns)) if row not in copies]
-        parts.columns = parts.columns.take(kept)
-        parts.notes.append(COPIES.format(len(copies)))
-    wide, raters = widened(parts.columns, form, keys)
-    parts.columns = wide
-    parts.widened = tuple(raters)
-    del wide.cells[form.rater]
-    # From here the table is wide: rows are units, and each rater has a column.
-    typed = typed_columns(wide)
-    parts.typed = typed
-    sample = by_role.get("sample")
-    # The repeats of a long table may be dissolved into the columns of raters.
-    if sample is not None and sample not in typed:
-        parts.roles = [role for role in parts.roles if role.role != "sample"]
-    parts.roles.append(Role(form.rater, "rater", f"{len(raters)} names"))
-    parts.roles.append(Role(form.value, "value", "the rater's verdict"))
-    named_people = matches(form.rater, "human") and not any(
-        strength(name)[0] == "judge" for name in raters
-    )
-    if form.kind == "people" or named_people:
-        parts.roles += [Role(name, "label", "an annotator") for name in raters]
-
-
-def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
-    # (columns, rows) to tuples by row: fewer distinct tuples than rows mean repeats.
-    texts = [typed[name].texts for name in keys]
-    rows = list(zip(*texts, strict=True))
-    return len(set(rows)) < len(rows)
-
-
-def _long_keys(parts: Parts, form: LongForm, by_role: Mapping[str, str]) -> list[str]:
-    """Return the columns of a long table that tell units apart: those that differ
-    within an id and a rater.
-    """
-    keys = find_keys(
-        # A repeat does not tell units apart, and the rater's column would otherwise be a key.
-        parts.typed,
-        {role: name for role, name in by_role.items() if role != "sample"}
-        | ({"model": form.rater} if "model" not in by_role else {}),
-        [form.value],
-        [form.rater],
-        "",
-    )
-    within = ("order", "response", "model", "response_a", "response_b", "sample")
-    roles = [by_role[role] for role in within if role in by_role]
-    ids = [by_role[role] for role in ("id", "prompt") if role in by_role]
-    names = dict.fromkeys([*keys.unit, *ids, *roles])
-    return [name for name in names if name not in (form.rater, form.value)]
 
 
 def _name_chosen(parts: Parts) -> None:
@@ -480,54 +425,75 @@ def _rater_roles(parts: Parts) -> list[Role]:
 
 
 def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
+    """Find the columns that tell units, repeats and criteria apart, and drop copies of rows.
+
+    Raises:
+        OpenTableError: If it is open which columns do.
+    """
     by_role = parts.by_role()
-    # A column that may be a verdict is not a rater yet, but may tell units apart.
-    rated = [name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT]
-    names = [*parts.raters.names, *parts.raters.criteria, *rated]
-    if parts.form is not None and parts.form.kind == "judges":
-        names.append(parts.form.rater)
-    chosen = [name for name in choices.keys if name != NO_LABELS]
     if identity := by_role.get("id"):
-        # An id such as `n/a` is missing: rows with it are not one unit.
-        column = parts.typed[identity]
-        cells = [
-            None if text is None or text in column.missing else cell
-            for text, cell in zip(column.texts, column.cells, strict=True)
-        ]
-        parts.typed[identity] = TypedColumn(identity, cells)
-        parts.columns.cells[identity] = cells
+        _read_missing_ids(parts, identity)
+    not_keys = _columns_without_keys(parts)
     # `--key NONE`: no column tells units apart, so none is searched for keys.
     if NO_LABELS in choices.keys:
-        names += list(parts.typed)
+        not_keys += list(parts.typed)
+    chosen = [name for name in choices.keys if name != NO_LABELS]
     if EACH_ROW in chosen and EACH_ROW not in parts.typed:
         _number_rows(parts)
-    roles = dict(by_role)
-    parts.keys = find_keys(parts.typed, roles, names, chosen, where)
-    if not choices.keys and parts.keys.sample is None and parts.keys.unit:
+    parts.keys = find_keys(parts.typed, dict(by_role), not_keys, chosen, where)
+    keys = parts.keys
+    if not choices.keys and keys.sample is None and keys.unit:
         # Labels of one annotator that differ within a unit show that rows are not repeats.
         within = [by_role[role] for role in CASE_ROLES if role in by_role]
-        units = dict.fromkeys((*parts.keys.unit, *within))
+        units = dict.fromkeys((*keys.unit, *within))
         check_labels_of_units(parts.typed, [*units], parts.raters.labels, where)
-    sample = parts.keys.sample
-    if sample is None:
-        parts.roles = [role for role in parts.roles if role.role != "sample"]
-    elif "sample" not in by_role:
-        parts.roles.append(Role(sample, "sample", "tells repeats apart"))
-    used = {role.column for role in parts.roles}
-    if parts.keys.criterion is not None and parts.keys.criterion not in used:
-        parts.roles.append(
-            Role(parts.keys.criterion, "criterion", "results are shown for each")
-        )
-        used.add(parts.keys.criterion)
-    for name in parts.keys.unit:
-        if name not in used:
-            parts.roles.append(Role(name, "key", "tells units apart"))
-    if parts.keys.duplicates:
+    _add_roles_of_keys(parts)
+    if keys.duplicates:
         # The rows of exact copies, by index; every column loses the same rows.
-        dropped = set(parts.keys.duplicates)
+        dropped = set(keys.duplicates)
         kept = [row for row in range(len(parts.columns)) if row not in dropped]
         parts.columns = parts.columns.take(kept)
         parts.typed = typed_columns(parts.columns)
+
+
+def _columns_without_keys(parts: Parts) -> list[str]:
+    """Return the columns that cannot tell units apart: those of raters and of their names."""
+    # A column that may be a verdict is not a rater yet, but may tell units apart.
+    names = [*parts.raters.names, *parts.raters.criteria]
+    for name, why in parts.raters.unused.items():
+        if why != MAY_BE_VERDICT:
+            names.append(name)
+    if parts.form is not None and parts.form.kind == "judges":
+        names.append(parts.form.rater)
+    return names
+
+
+def _read_missing_ids(parts: Parts, name: str) -> None:
+    """Empty the cells of ids such as `n/a`, which are missing: their rows are not one unit."""
+    column = parts.typed[name]
+    cells = list(column.cells)
+    for row, text in enumerate(column.texts):
+        if text is not None and text in column.missing:
+            cells[row] = None
+    parts.typed[name] = TypedColumn(name, cells)
+    parts.columns.cells[name] = cells
+
+
+def _add_roles_of_keys(parts: Parts) -> None:
+    """Add the roles of the columns that were found to tell repeats, criteria and units apart."""
+    keys = parts.keys
+    by_role = parts.by_role()
+    if keys.sample is None:
+        parts.drop_role("sample")
+    elif "sample" not in by_role:
+        parts.add_role(keys.sample, "sample", "tells repeats apart")
+    used = {role.column for role in parts.roles}
+    if keys.criterion is not None and keys.criterion not in used:
+        parts.add_role(keys.criterion, "criterion", "results are shown for each")
+        used.add(keys.criterion)
+    for name in keys.unit:
+        if name not in used:
+            parts.add_role(name, "key", "tells units apart")
 
 
 def _number_rows(parts: Parts) -> None:
@@ -536,88 +502,6 @@ def _number_rows(parts: Parts) -> None:
     numbers = [row + 1 for row in range(len(parts.columns))]
     parts.columns.cells[EACH_ROW] = numbers
     parts.typed[EACH_ROW] = TypedColumn(EACH_ROW, numbers)
-
-
-def _systems(parts: Parts, by_role: Mapping[str, str]) -> list[str]:
-    """Return the names of the systems that wrote two responses: the values of two
-    columns, or their names.
-
-    A system that is on both sides is named twice.
-    """
-    names: list[str] = []
-    for side in "ab":
-        column = by_role.get(f"model_{side}")
-        if column is not None:
-            names += parts.typed[column].counts
-        # Without names of systems, a verdict may name the column of the response.
-        elif f"response_{side}" in by_role:
-            names.append(by_role[f"response_{side}"])
-    return names
-
-
-def _verdicts(
-    parts: Parts, space: Space, by_role: Mapping[str, str]
-) -> dict[str, list[Any]]:
-    """Return the verdict of each rater in each row; `None` if it has none."""
-    verdicts = {}
-    for name, values in space.values.items():
-        texts = parts.typed[name].texts
-        verdicts[name] = [None if text is None else values.get(text) for text in texts]
-        if space.by_row:
-            _name_winners(verdicts[name], texts, parts, by_role)
-        # Words such as `first` depend on what was shown first in their row.
-        if not set(POSITIONS).isdisjoint(values.values()):
-            order = parts.columns.cells[by_role["order"]]
-            verdicts[name] = [
-                _at_position(verdict, order_of_row, location)
-                for verdict, order_of_row, location in zip(
-                    verdicts[name], order, parts.columns.places, strict=True
-                )
-            ]
-    return verdicts
-
-
-def _at_position(verdict: Any, order: Any, location: str) -> Any:
-    """Return the response that was shown first or second, if a verdict names it so."""
-    if verdict not in POSITIONS:
-        return verdict
-    sides = "BA" if is_swapped(order, location) else "AB"
-    return sides[POSITIONS.index(verdict)]
-
-
-def _name_winners(
-    verdicts: list[Any],
-    texts: Sequence[str | None],
-    parts: Parts,
-    by_role: Mapping[str, str],
-) -> None:
-    """Replace the names of systems by the side on which they are in the row.
-
-    Raises:
-        DatasetError: If a row names a system that it does not have.
-    """
-    sides = {}
-    for letter in "ab":
-        column = by_role.get(f"model_{letter}")
-        response = by_role.get(f"response_{letter}", "")
-        # (rows,) the name of the system on each side, the same in all rows if the column is it.
-        sides[letter.upper()] = (
-            [response] * len(texts) if column is None else parts.typed[column].texts
-        )
-    for row, verdict in enumerate(verdicts):
-        # Which side a word that names a system is on varies by row.
-        if verdict != SYSTEM:
-            continue
-        # Both sides may have one system, or neither: then the winner is unknown.
-        word = fold(texts[row] or "")
-        winners = [
-            side for side, names in sides.items() if fold(names[row] or "") == word
-        ]
-        if len(winners) != 1:
-            problem = f"names the winner '{texts[row]}', which is not one of the row's two systems"
-            remedy = "fix the row, or name the systems' columns model_a and model_b"
-            raise DatasetError(problem, where=parts.columns.places[row], remedy=remedy)
-        verdicts[row] = winners[0]
 
 
 def _check_contradictions(
@@ -636,20 +520,18 @@ def _check_contradictions(
     """
     if choices.answers or choices.reading is not None:
         return
-    criterion = parts.keys.criterion
-    check_criteria(
-        None if criterion is None else parts.typed[criterion], verdicts, space, where
-    )
+    name = parts.keys.criterion
+    criterion = None if name is None else parts.typed[name]
+    check_criteria(criterion, verdicts, space, where)
     judges = judge_columns(parts.raters)
+    labels = [*parts.raters.labels]
     # The user chose all raters, so their directions are settled.
-    if {*judges} <= {*choices.judges} and {*parts.raters.labels} <= {*choices.labels}:
+    if {*judges} <= {*choices.judges} and {*labels} <= {*choices.labels}:
         return
+    raters = (judges, labels)
     if space.unit == "response":
-        labels = [*parts.raters.labels]
-        check_scales((judges, labels), parts.typed, verdicts, choices.words, where)
-    check_opposite(
-        (judges, [*parts.raters.labels]), verdicts, space, choices.words, where
-    )
+        check_scales(raters, parts.typed, verdicts, choices.words, where)
+    check_opposite(raters, verdicts, space, choices.words, where)
 
 
 def _settings(parts: Parts, space: Space) -> JsonObject:
@@ -659,36 +541,54 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
     settings: JsonObject = {}
     if space.rubric:
         settings["rubric"] = dict(space.rubric)
+    scoring: JsonObject = {}
+    slices = _slices(parts)
+    if slices:
+        scoring["slices"] = slices
+    # Units of one id, such as turns of one conversation, are not independent.
+    unit = parts.keys.unit
+    if len(unit) > 1 and unit[0] == parts.by_role().get("id"):
+        scoring["cluster"] = unit[0]
+    if scoring:
+        settings["scoring"] = scoring
+    labels = parts.raters.labels
+    if labels and all(map(is_model, labels)):
+        # Two models may share mistakes, which agreement cannot show.
+        settings["dataset"] = {"label_source": "model"}
+    return settings
+
+
+def _slices(parts: Parts) -> list[str]:
+    """Return the columns by which results are sliced, up to a few."""
     slices = parts.slices
     criterion = parts.keys.criterion
     if criterion is not None and criterion != parts.by_role().get("id"):
         slices.append(criterion)
+    # Without labels there is nothing to slice.
+    if not parts.raters.labels:
+        return slices
     # A key may be a slice too, such as a criterion; all other roles are not.
     used = {role.column for role in parts.roles if role.role != "key"}
-    rows = len(parts.columns)
     for name, column in parts.typed.items():
-        if name in used or name in slices or len(slices) >= _MOST_SLICES:
+        if len(slices) >= _MOST_SLICES:
+            break
+        if name in used or name in slices or name in parts.raters.unused:
             continue
-        # Few values, each in enough rows, or an interval of a slice says nothing.
-        few = 2 <= len(column.counts) <= _SLICE_VALUES
-        if (
-            not few
-            or column.kind not in ("class", "pair", "ordered")
-            or column.total < rows / 2
-        ):
-            continue
-        if min(column.counts.values()) < _SLICE_ROWS or not parts.raters.labels:
-            continue
-        # Only columns about the kind of a case or answer, such as language or category.
-        if name in parts.raters.unused or not matches(name, "process"):
-            continue
-        slices.append(name)
-    if slices:
-        settings["scoring"] = {"slices": slices}
-    if parts.raters.labels and all(map(is_model, parts.raters.labels)):
-        # Two models may share mistakes, which agreement cannot show.
-        settings["dataset"] = {"label_source": "model"}
-    # Units of one id, such as turns of one conversation, are not independent.
-    if len(parts.keys.unit) > 1 and parts.keys.unit[0] == parts.by_role().get("id"):
-        settings.setdefault("scoring", {})["cluster"] = parts.keys.unit[0]
-    return settings
+        if _is_slice(column, len(parts.columns)):
+            slices.append(name)
+    return slices
+
+
+def _is_slice(column: TypedColumn, rows: int) -> bool:
+    """Return whether a column is about the kind of a case, with enough rows of each kind."""
+    # Few values, each in enough rows, or an interval of a slice says nothing.
+    if not 2 <= len(column.counts) <= _SLICE_VALUES:
+        return False
+    if column.kind not in ("class", "pair", "ordered"):
+        return False
+    if column.total < rows / 2:
+        return False
+    if min(column.counts.values()) < _SLICE_ROWS:
+        return False
+    # Such as its language or category.
+    return matches(column.name, "process")
