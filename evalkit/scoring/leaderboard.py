@@ -479,87 +479,79 @@ class _Group:
         """Return the rows of the leaderboard, best first; `repeated` are jobs with the verdicts of
         another one.
         """
-        confidence = self.scoring.confidence
         count = len(self.jobs.keys() - repeated)
-        decisions = {
-            job: decide(contender.metrics, confidence)
-            for job, contender in self.jobs.items()
-        }
         ordered = sorted(
             self.jobs.values(),
             key=lambda contender: -self.values.get(contender.job, -np.inf),
         )
         order = [contender.job for contender in ordered if contender.job in self.values]
         letters = tests.letters(order, [pair for pair in differ if pair <= {*order}])
-        rows = [
-            Standing(
-                rank=1
-                + sum(
-                    # Values that differ by rounding only share a rank.
-                    value > self.values.get(contender.job, -np.inf) + 1e-12
-                    for value in self.values.values()
-                ),
-                job=contender.job,
-                name=contender.name,
-                dataset=contender.dataset,
-                metrics={
-                    name: contender.metrics[name]
-                    for name in columns
-                    if name in contender.metrics
-                },
-                letters=letters.get(contender.job),
-                decision=decisions[contender.job],
-                use_as_highest=use_as_highest(
-                    contender.metrics,
-                    decisions[contender.job],
-                    count,
-                    confidence,
-                ),
-            )
-            for contender in ordered
-        ]
-        ranked = rows[: len(order)]
-        unranked = rows[len(order) :]
+        rows = []
+        for contender in ordered:
+            row = self._standing(contender, columns, count)
+            rows.append(replace(row, letters=letters.get(contender.job)))
+        ranked = self._compared(rows[: len(order)], differ)
+        for position in range(len(ranked)):
+            front = self._on_front(position, ranked, differ)
+            rows[position] = replace(ranked[position], pareto=front)
+        return rows
+
+    def _standing(
+        self, contender: Contender, columns: Sequence[str], count: int
+    ) -> Standing:
+        """Return the row of a job, without its comparison with others."""
+        confidence = self.scoring.confidence
+        metrics = contender.metrics
+        decision = decide(metrics, confidence)
+        value = self.values.get(contender.job, -np.inf)
+        # Values that differ by rounding only share a rank.
+        above = sum(other > value + 1e-12 for other in self.values.values())
+        return Standing(
+            rank=1 + above,
+            job=contender.job,
+            name=contender.name,
+            dataset=contender.dataset,
+            metrics={name: metrics[name] for name in columns if name in metrics},
+            decision=decision,
+            use_as_highest=use_as_highest(metrics, decision, count, confidence),
+        )
+
+    def _compared(
+        self, ranked: Sequence[Standing], differ: set[frozenset[str]]
+    ) -> list[Standing]:
+        """Return the rows of ranked jobs with their ranks' bounds, and how far each is behind."""
         # Bonferroni: the leader is compared with each of the others.
         level = 1 - (1 - self.scoring.confidence) / max(1, len(ranked) - 1)
+        trusted = [
+            position for position, row in enumerate(ranked) if row.decision.trusted
+        ]
         # The leader is the best trusted job, or the first if none is trusted.
-        top = next(
-            (position for position, row in enumerate(ranked) if row.decision.trusted), 0
-        )
+        top = trusted[0] if trusted else 0
+        compared = []
         for position, row in enumerate(ranked):
-            # positions of the jobs that differ significantly from this one
+            # Positions of the jobs that differ significantly from this one.
             apart = [
-                rival
-                for rival, job in enumerate(order)
-                if frozenset((row.job, job)) in differ
+                index
+                for index, rival in enumerate(ranked)
+                if frozenset((row.job, rival.job)) in differ
             ]
             # Significantly different jobs ranked above this one.
-            better = sum(rival < position for rival in apart)
-            if position == top:
-                behind = None
-            else:
-                behind = self._difference(row.job, order[top], level)
-            ranked[position] = replace(
+            better = sum(index < position for index in apart)
+            worse = len(apart) - better
+            behind = None
+            non_inferior = None
+            if position != top:
+                behind = self._difference(row.job, ranked[top].job, level)
+                non_inferior = row.decision.trusted and self._within(behind)
+            row = replace(
                 row,
                 rank_low=1 + better,
-                rank_high=len(ranked) - (len(apart) - better),
+                rank_high=len(ranked) - worse,
                 behind=behind,
-                non_inferior=(
-                    None
-                    if behind is None
-                    else row.decision.trusted and self._within(behind)
-                ),
+                non_inferior=non_inferior,
             )
-        fronts = [
-            self._on_front(position, ranked, differ) for position in range(len(ranked))
-        ]
-        return [
-            *(
-                replace(row, pareto=front)
-                for row, front in zip(ranked, fronts, strict=True)
-            ),
-            *unranked,
-        ]
+            compared.append(row)
+        return compared
 
     def _difference(self, job: str, rival: str, confidence: float) -> Metric:
         return self.lead(job, rival).difference(

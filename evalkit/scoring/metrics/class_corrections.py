@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.metrics.corrections import (
     NO_LABEL,
@@ -67,10 +68,53 @@ def class_corrections(
         corrected, and the matrix of errors.
     """
     names = classes.names
+    confidence = config.scoring.confidence
+    errors = _errors_of(classes, weights)
+    statistics = _inverted_rates(classes, errors)
+    named = {
+        f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c)
+        for c, name in enumerate(names)
+    }
+    targets = weigh_targets(rate_targets(classes, named), weights)
+    powered = prediction_powered(targets)
+    details = {
+        "confidence": confidence,
+        "targets": label_plans(targets, powered, confidence, clusters),
+        "notes": [INVERTED],
+        "errors": {
+            label: _rounded_by_name(names, row)
+            for label, row in zip(names, errors.matrix, strict=True)
+        },
+        "condition_number": errors.condition,
+        "youden_j": _rounded_by_name(names, errors.youden),
+    }
+    return [*statistics, *powered], {"corrected": details}
+
+
+@frozen
+class _Errors:
+    """The judge's errors on the labels of k classes.
+
+    Attributes:
+        table: (cases, k + k * k + k) the answers of each class, the answers (label by answer), and
+            the labels without an answer.
+        matrix: (k, k) the share of each answer (columns) among the labels of a class (rows).
+        labels: (k,) the labels of each class, answered or not.
+        youden: (k,) Youden's J of each class.
+        condition: the condition number in the 2-norm; `None` if a class has no label.
+    """
+
+    table: Table
+    matrix: Floats
+    labels: Floats
+    youden: Floats
+    condition: float | None
+
+
+def _errors_of(classes: ClassColumns, weights: Floats | None) -> _Errors:
+    """Return the judge's errors; the weights of cases (cases,) are those of their labels."""
     k = len(classes.names)
     tally = classes.tally
-    used = classes.read
-    confidence = config.scoring.confidence
     cells = classes.confusion(range(k)).cells.columns
     answers = [classes.verdicts == c for c in range(k)]
     judged = tally.columns(*answers)
@@ -88,64 +132,58 @@ def class_corrections(
     labels = read + unread_labels
     hits = np.diag(counts)
     labels_of_row = np.repeat(labels[:, None], k, axis=1)
-    errors = divide(counts, labels_of_row)
-    # The condition number in the 2-norm, unless a class has no label.
+    matrix = divide(counts, labels_of_row)
     condition = None
     if labels.all():
-        condition = round_metric(float(np.linalg.cond(errors)))
+        condition = round_metric(float(np.linalg.cond(matrix)))
     false_alarms = counts.sum(axis=0) - hits
     of_other_classes = read.sum() - read
     youden = divide(hits, read) - divide(false_alarms, of_other_classes)
+    return _Errors(table, matrix, labels, youden, condition)
+
+
+def _inverted_rates(classes: ClassColumns, errors: _Errors) -> list[Statistic]:
+    """Return the rate of each class by the inverse of the matrix of errors."""
+    names = classes.names
+    k = len(names)
+    tally = classes.tally
+    used = classes.read
+    unlabeled = [
+        repr(name) for name, n in zip(names, errors.labels, strict=True) if not n
+    ]
     why = UNRELATED if k == 2 else SINGULAR
-    if without := ", ".join(
-        repr(name) for name, n in zip(names, labels, strict=True) if not n
-    ):
+    if unlabeled:
+        without = ", ".join(unlabeled)
         why = f"no answer is labeled {without}: the judge's errors on it are not identified"
+    if not errors.labels.any():
+        why = NO_LABEL
     # The pseudo-clusters are labels, and change no rate of answers.
     matrix = PseudoCounts.matrix(k, 1.0)
     padding = np.zeros(k)
     units = np.concatenate([padding, matrix.units, padding])
     pseudo = replace(matrix, units=units)
+    source = f"errors from {int(used.sum())} labels"
     statistics = []
     for c, name in enumerate(names):
         facts = []
-        if np.isfinite(youden[c]):
-            facts.append(f"Youden's J {youden[c]:.2f}")
-        if k != 2 and condition is not None:
-            facts.append(f"condition number {condition:.3g}")
+        if np.isfinite(errors.youden[c]):
+            facts.append(f"Youden's J {errors.youden[c]:.2f}")
+        if k != 2 and errors.condition is not None:
+            facts.append(f"condition number {errors.condition:.3g}")
         statistic = Statistic(
             f"corrected/rate/{name}",
-            table,
+            errors.table,
             partial(corrected_rate, c, k),
             n=int(classes.present.sum()),
             covered=tally(used) > 0,
             missing=int(classes.unread.sum()),
             strict=True,
             pseudo=pseudo,
-            note="; ".join(
-                [*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]
-            ),
-            why="; ".join([why if labels.any() else NO_LABEL, *facts]),
+            note="; ".join([*facts, source, SAME_ERRORS]),
+            why="; ".join([why, *facts]),
         )
         statistics.append(statistic)
-    named = {
-        f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c)
-        for c, name in enumerate(names)
-    }
-    targets = weigh_targets(rate_targets(classes, named), weights)
-    powered = prediction_powered(targets)
-    details = {
-        "confidence": confidence,
-        "targets": label_plans(targets, powered, confidence, clusters),
-        "notes": [INVERTED],
-        "errors": {
-            label: _rounded_by_name(names, row)
-            for label, row in zip(names, errors, strict=True)
-        },
-        "condition_number": condition,
-        "youden_j": _rounded_by_name(names, youden),
-    }
-    return [*statistics, *powered], {"corrected": details}
+    return statistics
 
 
 def _rounded_by_name(names: Sequence[str], values: Floats) -> dict[str, float | None]:

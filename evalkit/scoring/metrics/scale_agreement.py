@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from evalkit.core.scale import Scale
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import (
     NEGLIGIBLE,
@@ -17,7 +17,7 @@ from evalkit.scoring.metrics.correlation import (
 from evalkit.scoring.stats.arrays import FUZZ, Floats, divide
 from evalkit.scoring.stats.bounded_intervals import FEW, bounded_mean
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.statistic import Statistic, ratio
+from evalkit.scoring.stats.statistic import Statistic, Tally, ratio
 
 RMSE_RESAMPLES = 1000
 
@@ -42,42 +42,123 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     graded = np.isfinite(responses.grade)
     has_score = np.isfinite(responses.raw)
     read = graded & has_score
-    x = responses.raw[read]
-    y = responses.grade[read]
-    lost = responses.grade[graded & ~has_score]
-    n = len(x)
-    missing = len(lost)
-    tally = responses.tally.where(read)
     why = responses.off_scale(scale)
     off_scale = bool(why)
-    why = why or "no scored response has a grade"
-    # A real scale has no ends; these placeholders serve metrics that are undefined then.
-    scale = Scale(0.0, 1.0, 1.0) if scale.real else scale
+    pairs = _GradedScores(
+        # A real scale has no ends; these placeholders serve metrics that are undefined then.
+        scale=Scale(0.0, 1.0, 1.0) if scale.real else scale,
+        scores=responses.raw[read],
+        grades=responses.grade[read],
+        lost=responses.grade[graded & ~has_score],
+        tally=responses.tally.where(read),
+        off_scale=off_scale,
+        why=why or "no scored response has a grade",
+    )
+    return [
+        pairs.of_moments(
+            "kappa_quadratic", concordance, "scores and grades are all equal"
+        ),
+        pairs.rmse(),
+        pairs.of_moments("slope", slope_of, "grades are all equal"),
+        pairs.of_moments("spread", spread_of, "grades are all equal"),
+        _close(responses, pairs.scale, off_scale, pairs.why),
+    ]
 
-    def statistic(
-        name: str,
-        value: Callable[[Floats], Floats],
-        *columns: Floats,
-        **attributes: Any,
+
+@frozen
+class _GradedScores:
+    """Scores with grades on the same scale.
+
+    Attributes:
+        scale: the scale.
+        scores: (pairs,) the scores.
+        grades: (pairs,) the grade of each.
+        lost: (missing,) the grades of responses without a score.
+        tally: counts by the cluster of each pair.
+        off_scale: whether scores or grades are not on the scale, so that no metric is defined.
+        why: why metrics are undefined, if they are.
+    """
+
+    scale: Scale
+    scores: Floats
+    grades: Floats
+    lost: Floats
+    tally: Tally
+    off_scale: bool
+    why: str
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether there are pairs on the scale."""
+        return len(self.scores) > 0 and not self.off_scale
+
+    def of_moments(
+        self, name: str, value: Callable[[Floats], Floats], if_equal: str
     ) -> Statistic:
-        """Return an `agreement/` metric of the graded scores from one value for each of them."""
-        # Off the scale all columns are 0, which leaves the metrics undefined.
-        sums = tally.columns(*(column * (not off_scale) for column in columns))
+        """Return a metric that is a function of the moments of scores and grades.
+
+        Args:
+            name: its name.
+            value: the function.
+            if_equal: why it is undefined although there are pairs.
+        """
+        scale = self.scale
+        # Moments around the middle of the scale keep precision.
+        center = (scale.min + scale.max) / 2
+        columns = moments(self.scores - center, self.grades - center)
+        # The four corners of the scale: the extremes that a pair of score and grade can reach.
+        corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
         return Statistic(
             f"agreement/{name}",
-            sums,
+            self._sums(*columns),
             value,
-            **{"n": n, "missing": missing, "why": why, **attributes},
+            n=len(self.scores),
+            missing=len(self.lost),
+            # (alternatives, columns): one row of moments for each corner.
+            reach=np.stack(corners, axis=1),
+            note=unbounded_note(len(self.lost)),
+            why=if_equal if self.has_pairs else self.why,
         )
 
-    def rmse_interval(clusters: Clusters, confidence: float) -> tuple[float, float]:
+    def rmse(self) -> Statistic:
+        """Return the root mean squared error."""
+        n = len(self.scores)
+        squared = self._squared_errors()
+        own = None
+        if self.has_pairs and n <= FEW and squared.any():
+            own = self._rmse_interval
+        return Statistic(
+            "agreement/rmse",
+            self._sums(squared, np.ones(n)),
+            lambda totals: np.sqrt(ratio(0, 1, totals)),
+            n=n,
+            missing=len(self.lost),
+            own=own,
+            # One more response with an error of 0, or of the whole scale.
+            reach=np.array([[0.0, 1.0], [self.scale.span**2, 1.0]]),
+            worst=self._worst_rmse(),
+            why=self.why,
+        )
+
+    def _sums(self, *columns: Floats) -> list[Floats]:
+        # Off the scale all columns are 0, which leaves the metrics undefined.
+        factor = not self.off_scale
+        return self.tally.columns(*(column * factor for column in columns))
+
+    def _squared_errors(self) -> Floats:
+        return np.asarray((self.scores - self.grades) ** 2)
+
+    def _rmse_interval(
+        self, clusters: Clusters, confidence: float
+    ) -> tuple[float, float]:
         """Return the interval of the root mean squared error."""
+        squared = self._squared_errors()
         # Few errors have no upper tail to resample. The largest one seen, half as large again,
         # bounds the errors of other cases: the whole scale would be far too wide.
-        farthest_seen = min(scale.span**2, 2.25 * float(squared.max()))
+        farthest_seen = min(self.scale.span**2, 2.25 * float(squared.max()))
         low, high = bounded_mean(
-            clusters.sums(tally(squared)),
-            clusters.sums(tally(np.ones(n))),
+            clusters.sums(self.tally(squared)),
+            clusters.sums(self.tally(np.ones(len(squared)))),
             (0.0, farthest_seen),
             RMSE_RESAMPLES,
             confidence,
@@ -87,56 +168,17 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
         high_root = float(np.sqrt(high))
         return low_root, high_root
 
-    def of_moments(
-        name: str, value: Callable[[Floats], Floats], equal: str
-    ) -> Statistic:
-        """Return a metric of the moments of scores and grades; `equal` says why it is undefined
-        if these have no spread.
-        """
-        return statistic(
-            name,
-            value,
-            *moments_of_pairs,
-            reach=reach_of_moments,
-            note=unbounded_note(missing),
-            why=equal if n and not off_scale else why,
-        )
-
-    # Moments around the middle of the scale keep precision.
-    center = (scale.min + scale.max) / 2
-    moments_of_pairs = moments(x - center, y - center)
-    squared = (x - y) ** 2
-    count = n + missing
-    # The four corners of the scale: the extremes that a pair of score and grade can reach.
-    # (alternatives, columns): one row of moments for each corner.
-    corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
-    reach_of_moments = np.stack(corners, axis=1)
-    total = float(squared.sum())
-    # Each missing score at the end of the scale that is farther from its grade.
-    farthest = float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
-    return [
-        of_moments("kappa_quadratic", concordance, "scores and grades are all equal"),
-        statistic(
-            "rmse",
-            lambda totals: np.sqrt(ratio(0, 1, totals)),
-            squared,
-            np.ones(n),
-            own=rmse_interval
-            if 0 < n <= FEW and squared.any() and not off_scale
-            else None,
-            # One more response with an error of 0, or of the whole scale.
-            reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
-            # All missing errors 0, then all as large as possible.
-            worst=(
-                ((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
-                if n and not off_scale
-                else (None, None)
-            ),
-        ),
-        of_moments("slope", slope_of, "grades are all equal"),
-        of_moments("spread", spread_of, "grades are all equal"),
-        _close(responses, scale, off_scale, why),
-    ]
+    def _worst_rmse(self) -> tuple[float | None, float | None]:
+        """Return the error if all missing errors were 0, and if they were as large as possible."""
+        if not self.has_pairs:
+            return None, None
+        count = len(self.scores) + len(self.lost)
+        total = float(self._squared_errors().sum())
+        # Each missing score at the end of the scale that is farther from its grade.
+        below = self.lost - self.scale.min
+        above = self.scale.max - self.lost
+        farthest = float((np.maximum(below, above) ** 2).sum())
+        return (total / count) ** 0.5, ((total + farthest) / count) ** 0.5
 
 
 def _close(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
@@ -158,17 +158,103 @@ def searched_columns(
         ConfigError: as `slices_of`.
     """
     chosen = [slices_of(column, cases) for column in listed]
+    cells = _read_cells(() if only_listed else cases, listed)
+    names = {*cells.values, *listed}
+    computed = {
+        name: column
+        for name, column in cells.computed.items()
+        if name not in names and any(column)
+    }
+    values = cells.values | computed
+    columns = _slice_columns(values, computed.keys())
+    omitted = [visible(column) for column in columns.crowded]
+    room = _Room(LIMIT - sum(map(_size, chosen)))
+    kept = list(chosen)
+    # Columns with the fewest slices come first, so that as many as possible fit.
+    for slices in sorted(columns.slices.values(), key=_size):
+        if room.take(slices):
+            kept.append(slices)
+        else:
+            omitted.append(slices.column)
+    # Then, while there is room, what is made of columns.
+    derived = room.fitting(_derived(cells, names))
+    without = room.fitting(filter(None, map(_absent, kept)))
+    crossed = room.fitting(_crossed(kept))
+    narrow = [
+        _narrower(slices.column, values[name])
+        for name, slices in columns.slices.items()
+        if slices.ends
+    ]
+    strata = (*_strata(cells.systems), *_strata(cells.longer, LONGER), *narrow)
+    return SearchedColumns(
+        slices=tuple(kept),
+        omitted=tuple(omitted),
+        strata=strata,
+        crossed=crossed,
+        without=without,
+        derived=derived,
+        prompts=_repeated_prompts(cells),
+        placed=not only_listed and PLACE not in values,
+        groups=columns.groups,
+    )
+
+
+def _size(slices: Slices) -> int:
+    return len(slices.values)
+
+
+class _Room:
+    """How many more slices fit."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def take(self, slices: Slices) -> bool:
+        """Take the room for the slices of a column; return whether there was enough."""
+        if _size(slices) > self.size:
+            return False
+        self.size -= _size(slices)
+        return True
+
+    def fitting(self, columns: Iterable[Slices]) -> tuple[Slices, ...]:
+        """Take the room for all columns that fit, and return them."""
+        return tuple(slices for slices in columns if self.take(slices))
+
+
+@frozen
+class _Cells:
+    """What is read of cases, (cases,) each.
+
+    Attributes:
+        values: the cells of the columns that are searched.
+        skipped: the cells of listed columns and those of ratings, of which only times are searched.
+        computed: what is computed of every case.
+        of_pairs: what is computed of pairs; `None` for other cases.
+        systems: both systems of a pair.
+        longer: which response of a pair is longer.
+        prompts: the prompts of single responses by number, in the order of the cases.
+    """
+
+    values: dict[str, list[Any]]
+    skipped: dict[str, list[Any]]
+    computed: dict[str, list[Any]]
+    of_pairs: dict[str, list[Any]]
+    systems: list[str | None]
+    longer: list[str | None]
+    prompts: list[str]
+
+
+def _read_cells(cases: Iterable[Case], listed: Sequence[str]) -> _Cells:
+    """Return the cells of cases, which are read once: they may come from a file."""
     values: dict[str, list[Any]] = {}
+    skipped: dict[str, list[Any]] = {}
     computed: dict[str, list[Any]] = {name: [] for name in (*COMPUTED, SYSTEMS)}
+    of_pairs: dict[str, list[Any]] = {SYSTEM_PAIR: [], LENGTH_RATIO: []}
     systems: list[str | None] = []
     longer: list[str | None] = []
     prompts: list[str] = []
-    of_pairs: dict[str, list[Any]] = {SYSTEM_PAIR: [], LENGTH_RATIO: []}
-    skipped: dict[str, list[Any]] = {}
     numbers: dict[str, str] = {}
-    number = -1
-    # Cases may be read from a file each time, so this reads them once.
-    for number, case in enumerate(() if only_listed else cases):
+    for index, case in enumerate(cases):
         for name, cells in computed.items():
             cells.append(computed_cell(case, name))
         # Only a pair has two systems, and a longer response.
@@ -182,37 +268,65 @@ def searched_columns(
         for column, value in case.metadata.items():
             is_skipped = column in listed or _is_of_rating(column)
             cells = (skipped if is_skipped else values).setdefault(column, [])
-            # Cases before this one, and after the last one, have no value in the column.
-            cells.extend([None] * (number - len(cells)))
+            # Cases before this one have no value in the column.
+            cells.extend([None] * (index - len(cells)))
             cells.append(value)
-    count = number + 1
+    count = len(systems)
     for cells in (*values.values(), *skipped.values()):
+        # Nor have those after the last one.
         cells.extend([None] * (count - len(cells)))
-    derived = [
-        slices
-        for name, cells in (values | skipped).items()
-        for slices in slices_of_times(name, cells).values()
-        if slices.column not in (*values, *listed)
-    ]
-    for name, cells in of_pairs.items():
-        if name not in (*values, *listed):
-            parts = _strata(cells, name)
-            derived += [replace(slices, computed=True) for slices in parts]
-    computed = {
-        name: cells
-        for name, cells in computed.items()
-        if name not in (*values, *listed) and any(cells)
-    }
-    values |= computed
-    omitted: list[str] = []
-    candidates: list[Slices] = []
-    searchable: list[str] = []
+    return _Cells(values, skipped, computed, of_pairs, systems, longer, prompts)
+
+
+def _derived(cells: _Cells, names: Set[str]) -> Iterator[Slices]:
+    """Yield the months, weekdays and hours of columns of times, and what pairs have.
+
+    Args:
+        cells: what is read of cases.
+        names: the columns of the data, which are not computed.
+    """
+    for name, column in (cells.values | cells.skipped).items():
+        for slices in slices_of_times(name, column).values():
+            if slices.column not in names:
+                yield slices
+    for name, column in cells.of_pairs.items():
+        if name not in names:
+            for slices in _strata(column, name):
+                yield replace(slices, computed=True)
+
+
+@frozen
+class _SliceColumns:
+    """What columns are as slices.
+
+    Attributes:
+        slices: the slices of each column that has several.
+        crowded: the columns that have too many values.
+        groups: the groups of cases of these columns and of those of ids.
+    """
+
+    slices: Mapping[str, Slices]
+    crowded: Sequence[str]
+    groups: tuple[Groups, ...]
+
+
+def _slice_columns(
+    values: Mapping[str, list[Any]], computed: Set[str]
+) -> _SliceColumns:
+    """Return the slices of columns, or their groups if they have too many values.
+
+    Args:
+        values: the cells of each column, (cases,).
+        computed: the columns that are not in the data.
+    """
+    several: dict[str, Slices] = {}
+    crowded: list[str] = []
     groups: list[Groups | None] = []
     for column, cells in values.items():
         try:
             slices = slices_of_values(column, cells)
         except TooManySlicesError:
-            omitted.append(visible(column))
+            crowded.append(column)
             groups.append(Groups.of_values(column, cells))
             continue
         if slices.ends and _is_of_ids(column):
@@ -225,61 +339,19 @@ def searched_columns(
         if len(slices.values) == 1 and column not in computed:
             slices = _with_absent(slices)
         if len(slices.values) > 1 and not _names_units(slices):
-            searchable.append(column)
             is_known = column in computed and column in COMPUTED
-            candidates.append(
-                Slices(
-                    slices.column,
-                    slices.values,
-                    slices.members,
-                    slices.ends,
-                    is_known,
-                )
-            )
-    kept = list(chosen)
-    room = LIMIT - sum(len(slices.values) for slices in chosen)
-    # Columns with the fewest slices come first, so that as many as possible fit.
-    for slices in sorted(candidates, key=lambda slices: len(slices.values)):
-        if len(slices.values) > room:
-            omitted.append(slices.column)
-            continue
-        room -= len(slices.values)
-        kept.append(slices)
-    fitting = []
-    for slices in derived:
-        if len(slices.values) <= room:
-            room -= len(slices.values)
-            fitting.append(slices)
-    without = []
-    for slices in kept:
-        absent = _absent(slices)
-        if absent is not None and room > 0:
-            room -= 1
-            without.append(absent)
-    narrow = [
-        _narrower(slices.column, values[name])
-        for name, slices in zip(searchable, candidates, strict=True)
-        if slices.ends
-    ]
-    crossed = []
-    for pair in _crossed(kept):
-        if len(pair.values) <= room:
-            room -= len(pair.values)
-            crossed.append(pair)
-    repeated: list[Slices] = []
-    if len(prompts) == count and 1 < 2 * len(numbers) <= len(prompts):
-        repeated = [*_strata(prompts, PROMPTS)]
-    return SearchedColumns(
-        tuple(kept),
-        tuple(omitted),
-        (*_strata(systems), *_strata(longer, LONGER), *narrow),
-        tuple(crossed),
-        tuple(repeated),
-        tuple(without),
-        tuple(fitting),
-        not only_listed and PLACE not in values,
-        tuple(column for column in groups if column is not None),
-    )
+            several[column] = replace(slices, computed=is_known)
+    known_groups = [column for column in groups if column is not None]
+    return _SliceColumns(several, crowded, tuple(known_groups))
+
+
+def _repeated_prompts(cells: _Cells) -> tuple[Slices, ...]:
+    """Return the prompts that have several responses, two on average or more."""
+    count = len(cells.systems)
+    prompts = len({*cells.prompts})
+    if len(cells.prompts) == count and 1 < 2 * prompts <= count:
+        return tuple(_strata(cells.prompts, PROMPTS))
+    return ()
 
 
 def _absent(slices: Slices) -> Slices | None:
