@@ -283,12 +283,7 @@ def _provable_proposals(labels: Labels, proposals: int) -> Iterator[str]:
 def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     """Print what was found; sentences are in the language of the run's report."""
     console = plain_console()
-    many = "s" * (alignment.tried != 1)
-    if alignment.proposals:
-        tried = "criteria" if many else "criterion"
-    else:
-        tried = f"combination{many} of settings"
-    console.print(print_heading("align", f" ({folder}, {alignment.tried} {tried})"))
+    console.print(print_heading("align", f" ({folder}, {_tried(alignment)})"))
     if not alignment.split.held_out:
         log(
             "note",
@@ -310,89 +305,97 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     if alignment.diff:
         console.print()
         for line in alignment.diff.splitlines():
-            # a diff is printed as it is, but its characters must not control the
-            # terminal
-            console.print(
-                "  "
-                + "".join(
-                    character if character.isprintable() else "�" for character in line
-                )
-            )
+            console.print("  " + _printable(line))
     if alignment.dev is not None:
         console.print()
-        table = text_table(
-            ("side", "metric", "before", "after", "difference", "decision"), ("n",)
-        )
-        for name, proof in (("dev", alignment.dev), ("test", alignment.test)):
-            if proof is not None:
-                table.add_row(name, *_proof_cells(alignment.metric, proof, words))
-        if alignment.optimism is not None:
-            table.add_row(
-                "optimism",
-                alignment.metric,
-                "",
-                "",
-                with_interval(alignment.optimism, signed=True),
-                "",
-                "",
-            )
-        console.print(table)
+        console.print(_proofs_table(alignment, words))
     console.print()
-    texts = [_OUTCOMES[alignment.outcome]]
-    if (
-        alignment.test is not None
-        and alignment.outcome == "unproved"
-        and alignment.test.difference.detectable is not None
-    ):
-        detectable = number(alignment.test.difference.detectable)
-        text = gettext(
-            "With these test labels, a difference of {difference} would probably have been found."
-        )
-        texts.append(text.fill(difference=detectable))
-    if alignment.test is not None:
-        times = len(alignment.split.opened)
-        texts.append(
-            ngettext("Test labels opened once.", "Test labels opened {n} times.", times)
-        )
-    paid = {
-        "calls": f"{alignment.calls:,}",
-        "cost": dollars(alignment.cost_usd),
-        "seconds": f"{alignment.seconds:.1f}",
-    }
-    texts.append(
-        gettext("{calls} calls, {cost}; {seconds} s.", **paid)
-        if alignment.calls
-        else gettext("No calls, $0; {seconds} s.", seconds=paid["seconds"])
-    )
-    for text in texts:
+    for text in _conclusions(alignment):
         console.print(f"  • {text.render(words)}")
-    if alignment.template is not None:
-        console.print(f"written: {alignment.template}")
-    if alignment.outcome == "proposed":
-        console.print(
-            f"written: {alignment.preset}; edit it, then prove it on test labels:"
+    for line in _written(alignment, folder):
+        console.print(line)
+
+
+def _tried(alignment: Alignment) -> str:
+    """Return how many combinations or criteria were tried."""
+    count = alignment.tried
+    if alignment.proposals:
+        noun = "criterion" if count == 1 else "criteria"
+    else:
+        noun = "combination of settings" if count == 1 else "combinations of settings"
+    return f"{count} {noun}"
+
+
+def _printable(line: str) -> str:
+    """Return a line of a diff as it is, except characters that could control the terminal."""
+    return "".join(character if character.isprintable() else "�" for character in line)
+
+
+def _proofs_table(alignment: Alignment, words: Translator) -> Table:
+    """Return the table of the metric before and after, on the labels of dev and of test."""
+    metric = alignment.metric
+    table = text_table(
+        ("side", "metric", "before", "after", "difference", "decision"), ("n",)
+    )
+    for name, proof in (("dev", alignment.dev), ("test", alignment.test)):
+        if proof is not None:
+            table.add_row(name, *_proof_cells(metric, proof, words))
+    if alignment.optimism is not None:
+        difference = with_interval(alignment.optimism, signed=True)
+        table.add_row("optimism", metric, "", "", difference, "", "")
+    return table
+
+
+def _conclusions(alignment: Alignment) -> Iterator[Text]:
+    """Yield what was proved, how often test labels were opened, and what was paid."""
+    yield _OUTCOMES[alignment.outcome]
+    if alignment.test is not None:
+        detectable = alignment.test.difference.detectable
+        if alignment.outcome == "unproved" and detectable is not None:
+            text = gettext(
+                "With these test labels, a difference of {difference} would probably have been"
+                " found."
+            )
+            yield text.fill(difference=number(detectable))
+        times = len(alignment.split.opened)
+        yield ngettext(
+            "Test labels opened once.", "Test labels opened {n} times.", times
         )
+    seconds = f"{alignment.seconds:.1f}"
+    if not alignment.calls:
+        yield gettext("No calls, $0; {seconds} s.", seconds=seconds)
+        return
+    yield gettext(
+        "{calls} calls, {cost}; {seconds} s.",
+        calls=f"{alignment.calls:,}",
+        cost=dollars(alignment.cost_usd),
+        seconds=seconds,
+    )
+
+
+def _written(alignment: Alignment, folder: Path) -> Iterator[str]:
+    """Yield the files that were written, and how to use them."""
+    if alignment.template is not None:
+        yield f"written: {alignment.template}"
+    preset = alignment.preset
+    if alignment.outcome == "proposed":
+        yield f"written: {preset}; edit it, then prove it on test labels:"
         command = (
-            f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={alignment.preset}')}"
+            f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={preset}')}"
             " align.budget_usd=…"
         )
-        console.print(f"  evalkit align {command}")
-    elif alignment.preset is not None:
-        # where a preset must be for `method=NAME` or `criteria=NAME` to find it
+        yield f"  evalkit align {command}"
+    elif preset is not None:
+        # Where a preset must be for `method=NAME` or `criteria=NAME` to find it.
         group = CRITERIA if CRITERIA in alignment.settings else "method"
-        if {CRITERIA, ITEMS_KEY} & alignment.settings.keys():
-            verb = "proved"
-        else:
-            verb = "written"
-        if alignment.preset.parent.name == group:
+        tuned = {CRITERIA, ITEMS_KEY} & alignment.settings.keys()
+        verb = "proved" if tuned else "written"
+        moved = f"copy it to conf/{group}, and "
+        if preset.parent.name == group:
             moved = ""
-        else:
-            moved = f"copy it to conf/{group}, and "
-        console.print(
-            f"{verb}: {alignment.preset}; {moved}use it with"
-            f" {quote(f'{group}={alignment.preset.stem}')}"
-        )
-    console.print(f"written: {folder / ALIGNMENTS}")
+        setting = quote(f"{group}={preset.stem}")
+        yield f"{verb}: {preset}; {moved}use it with {setting}"
+    yield f"written: {folder / ALIGNMENTS}"
 
 
 def _proposals_table(alignment: Alignment, words: Translator) -> Table:

@@ -26,7 +26,30 @@ def export(arguments: Namespace) -> int:
         ConfigError: if the options do not fit the layout, or the file cannot be written.
     """
     layout = arguments.to
+    _check_options(arguments)
+    from evalkit.runs import read_run
+
     folder = Path(arguments.run_folder)
+    result = read_run(folder)
+    # Other layouts write judgments.
+    if layout == JUDGE:
+        _export_judge(result, folder, arguments)
+    elif layout == ASSESSMENTS:
+        _export_assessments(result, folder)
+    elif layout == PARAPHRASES:
+        _export_paraphrases(result, folder, arguments.output)
+    else:
+        _export_judgments(result, folder, arguments)
+    return 0
+
+
+def _check_options(arguments: Namespace) -> None:
+    """Check that the options fit the layout.
+
+    Raises:
+        ConfigError: if one does not.
+    """
+    layout = arguments.to
     if arguments.n is not None and layout not in TASKS:
         remedy = f"omit it, or use --to {' or '.join(TASKS)}"
         raise ConfigError(
@@ -44,66 +67,58 @@ def export(arguments: Namespace) -> int:
         raise ConfigError(
             "is only for judge", where="--register", remedy="add --to judge, or omit it"
         )
-    from evalkit.interop.exporters import EXPORTS
+
+
+def _export_judge(result: RunResult, folder: Path, arguments: Namespace) -> None:
+    from evalkit.serving.folder import write_judge
+
+    target = arguments.output or folder / JUDGE
+    write_judge(result, target)
+    print(f"judge written to {target}; use it with evalkit.load_judge")
+    if arguments.register is not None:
+        _register_judge(result, folder, target, arguments.register)
+
+
+def _export_assessments(result: RunResult, folder: Path) -> None:
+    from evalkit.guard.config_sources import EXPORT, SECTIONS
+    from evalkit.guard.policy import check, origin_of
+    from evalkit.tracking.traces import log_assessments
+
+    check(result.config, origin_of(folder), SECTIONS[EXPORT])
+    assessed, uri = log_assessments(result.config.tracking, result)
+    print(f"traces assessed in {uri}: {assessed}")
+
+
+def _export_paraphrases(result: RunResult, folder: Path, output: Path | None) -> None:
+    """Write the paraphrases of a bias probe, for people to say whether they mean the same.
+
+    Raises:
+        ConfigError: if the file exists, because it may have labels.
+    """
+    from evalkit.audit.rewriting import review_table
+    from evalkit.runs.read import read_probes
+
+    edits = read_probes(folder)[0] if result.config.probe.probes else ()
+    table = review_table(result.config, result.cases, edits)
+    file = output or folder / f"{PARAPHRASES}.csv"
+    if file.exists():
+        remedy = (
+            "read it with `evalkit label` and remove it, or choose another --output"
+        )
+        raise ConfigError("exists", where=str(file), remedy=remedy)
+    write_output(file, table.encode("utf-8", "backslashreplace"))
+    print(
+        f"paraphrases written to {file}; fill in label (same or different) and annotator"
+    )
+
+
+def _export_judgments(result: RunResult, folder: Path, arguments: Namespace) -> None:
+    """Write all judgments, or tasks for annotators, which may be those of a sample."""
     from evalkit.interop.exporters import export as content_of
     from evalkit.labels.exporters import export_tasks
-    from evalkit.runs import read_run
-    from evalkit.runs.layout import judgments_of
 
-    result = read_run(folder)
-    # Other layouts write judgments; a judge and assessments are handled first.
-    if layout == JUDGE:
-        from evalkit.serving.folder import write_judge
-
-        target = arguments.output or folder / JUDGE
-        write_judge(result, target)
-        print(f"judge written to {target}; use it with evalkit.load_judge")
-        if arguments.register is not None:
-            _register_judge(result, folder, target, arguments.register)
-        return 0
-    if layout == ASSESSMENTS:
-        from evalkit.guard.config_sources import EXPORT, SECTIONS
-        from evalkit.guard.policy import check, origin_of
-        from evalkit.tracking.traces import log_assessments
-
-        check(result.config, origin_of(folder), SECTIONS[EXPORT])
-        assessed, uri = log_assessments(result.config.tracking, result)
-        print(f"traces assessed in {uri}: {assessed}")
-        return 0
-    if layout == PARAPHRASES:
-        from evalkit.audit.rewriting import review_table
-        from evalkit.runs.read import read_probes
-
-        edits = read_probes(folder)[0] if result.config.probe.probes else ()
-        table = review_table(result.config, result.cases, edits)
-        file = arguments.output or folder / f"{PARAPHRASES}.csv"
-        if file.exists():  # it may have labels
-            remedy = (
-                "read it with `evalkit label` and remove it, or choose another --output"
-            )
-            raise ConfigError("exists", where=str(file), remedy=remedy)
-        write_output(file, table.encode("utf-8", "backslashreplace"))
-        print(
-            f"paraphrases written to {file}; fill in label (same or different) and annotator"
-        )
-        return 0
-    suffix = "json" if layout in TASKS else EXPORTS[layout][0]
-    name = f"{'judgments' if layout == suffix else layout}.{suffix}"
-    # A run keeps its own judgments in a file of this name, which an export must not replace.
-    own_file = judgments_of(result.config)
-    file = arguments.output or folder / (
-        "judgments-table.parquet" if name == own_file else name
-    )
-    if (
-        file.exists()
-        and (folder / own_file).exists()
-        and file.samefile(folder / own_file)
-    ):
-        raise ConfigError(
-            "holds the run's own judgments",
-            where=str(file),
-            remedy="choose another --output",
-        )
+    layout = arguments.to
+    file = _judgments_file(result, folder, arguments)
     sample = None
     if arguments.n is not None:
         from evalkit.labels.sample import sample_for_labeling
@@ -120,7 +135,34 @@ def export(arguments: Namespace) -> int:
         record_sample(folder, sample)
     cases = counted(len(result.cases), "case")
     print(f"{count} of {cases} written to {file}")
-    return 0
+
+
+def _judgments_file(result: RunResult, folder: Path, arguments: Namespace) -> Path:
+    """Return the file to write.
+
+    Raises:
+        ConfigError: if it holds the run's own judgments, which an export must not replace.
+    """
+    from evalkit.interop.exporters import EXPORTS
+    from evalkit.runs.layout import judgments_of
+
+    layout = arguments.to
+    suffix = "json" if layout in TASKS else EXPORTS[layout][0]
+    name = f"{'judgments' if layout == suffix else layout}.{suffix}"
+    # A run keeps its own judgments in a file of this name.
+    judgments_name = judgments_of(result.config)
+    if name == judgments_name:
+        name = "judgments-table.parquet"
+    file: Path = arguments.output or folder / name
+    judgments_file = folder / judgments_name
+    exist = file.exists() and judgments_file.exists()
+    if exist and file.samefile(judgments_file):
+        raise ConfigError(
+            "holds the run's own judgments",
+            where=str(file),
+            remedy="choose another --output",
+        )
+    return file
 
 
 def _register_judge(result: RunResult, run: Path, judge: Path, name: str) -> None:

@@ -50,88 +50,23 @@ def hydra_error(error: Exception) -> EvalkitError:
     if isinstance(error, EvalkitError):
         return error
     # From the most specific cause to the most general one: Hydra wraps its errors several times.
-    deep = any(
-        isinstance(raised, RecursionError)
-        for raised in (error, error.__cause__, error.__context__)
-    )
-    if deep or isinstance(error, UnicodeDecodeError):
-        problem = ConfigError(f"a text is not UTF-8 ({error})")
-        if deep:
-            problem = ConfigError(
-                f"a config or an override is nested deeper than {DEEPEST} levels",
-                remedy=FLATTEN,
-            )
-        return next(
-            (fault for file in user_files() if (fault := unusable(file))), problem
-        )
-    if isinstance(error, MissingConfigException):
-        return _missing_option_error(error)
-    text = str(error)
-    if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(
-        r"Index '_(set|add|del)_", text
+    for explain in (
+        _unreadable_file,
+        _missing_option,
+        _changed_criteria,
+        _unread_override,
+        _not_yaml,
+        _several_values,
     ):
-        remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
-        where = _criteria_file(text)
-        return ConfigError(
-            "a list of criteria cannot be changed or combined",
-            where=where,
-            remedy=remedy,
-        )
-    if isinstance(error, OverrideParseException):
-        # The user's own spelling, not the one that was made for Hydra.
-        error.override = as_written(error.override)
-        if error.override.lstrip("+").startswith("gate."):
-            remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
-            return ConfigError(
-                "cannot be read as an override", where=error.override, remedy=remedy
-            )
-        return ConfigError(
-            f"cannot be read as an override ({_grammar_fault(error.message)})",
-            where=error.override,
-            remedy="quote what holds brackets, commas or spaces: 'key=\"value\"'",
-        )
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        mark = error.problem_mark
-        return ConfigError(
-            f"is not YAML ({error.problem})",
-            where=f"{relative(Path(mark.name))}:{mark.line + 1}",
-        )
-    # A list of values without `-m` is mostly a forgotten `-m`.
-    if several := _SEVERAL.search(str(error)):
-        word = as_written(several[1])
-        name, _, values = word.partition("=")
-        remedy = f"{EACH}, or write {pasted(name, values)} if it is one value"
-        return ConfigError("has several values", where=word, remedy=remedy)
-    cause = (
-        error.__cause__
-        if isinstance(error.__cause__, OmegaConfBaseException)
-        else error
-    )
-    if isinstance(cause, MissingMandatoryValue):
-        return ConfigError(
-            "is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…"
-        )
-    if secret := re.search(r"contains the value of \$\w+", str(cause)):
-        where = str(getattr(cause, "full_key", None) or "")
-        return ConfigError(secret[0], where=where, remedy=remedy_for(where))
-    if reads := re.search(r"reads the variable \$(\w+)", str(cause)):
-        where = str(getattr(cause, "full_key", None) or "")
-        remedy = (
-            f"if it may be shown and sent, add {FLAG} env:{reads[1]} (once, it is kept)"
-        )
-        return ConfigError(f"a file {reads[0]}", where=where, remedy=remedy)
-    if unresolved := _unresolved(cause):
-        return unresolved
-    if (
-        isinstance(cause, OmegaConfBaseException)
-        and cause.full_key
-        and not re.match(r"hydra[./]", f"{cause.full_key}.")
-    ):
-        if "is not in struct" in str(cause) or "is not in struct" in str(error):
-            return _unknown_key(str(cause.full_key), cause)
-        return ConfigError(
-            str(cause).partition("\n")[0], where=as_written(str(cause.full_key))
-        )
+        explained = explain(error)
+        if explained is not None:
+            return explained
+    cause: BaseException = error
+    if isinstance(error.__cause__, OmegaConfBaseException):
+        cause = error.__cause__
+    explained = _faulty_value(cause) or _faulty_key(cause, error)
+    if explained is not None:
+        return explained
     if "missing `_self_`" in str(error):
         remedy = "write `- _self_` last, so that the file's own keys apply"
         return ConfigError(
@@ -142,6 +77,111 @@ def hydra_error(error: Exception) -> EvalkitError:
     if isinstance(error, ConfigCompositionException):
         return _not_composed(error, lines[0])
     return ConfigError(lines[0] if lines else type(error).__name__)
+
+
+def _unreadable_file(error: Exception) -> EvalkitError | None:
+    """Return the error for a file that is not UTF-8, or a config that is nested too deep."""
+    raised = (error, error.__cause__, error.__context__)
+    problem = ConfigError(f"a text is not UTF-8 ({error})")
+    if any(isinstance(cause, RecursionError) for cause in raised):
+        problem = ConfigError(
+            f"a config or an override is nested deeper than {DEEPEST} levels",
+            remedy=FLATTEN,
+        )
+    elif not isinstance(error, UnicodeDecodeError):
+        return None
+    # Better the file that is at fault.
+    faults = (unusable(file) for file in user_files())
+    return next(filter(None, faults), problem)
+
+
+def _missing_option(error: Exception) -> EvalkitError | None:
+    if isinstance(error, MissingConfigException):
+        return _missing_option_error(error)
+    return None
+
+
+def _changed_criteria(error: Exception) -> ConfigError | None:
+    """Return the error for a change of criteria that are a list instead of a mapping."""
+    text = str(error)
+    is_merged = "In 'criteria/" in text and "Cannot merge" in text
+    if not is_merged and not re.search(r"Index '_(set|add|del)_", text):
+        return None
+    return ConfigError(
+        "a list of criteria cannot be changed or combined",
+        where=_criteria_file(text),
+        remedy="write NAME: {description: TEXT, weight: 0.5} for each criterion in its file",
+    )
+
+
+def _unread_override(error: Exception) -> ConfigError | None:
+    """Return the error for an override that Hydra's grammar does not have."""
+    if not isinstance(error, OverrideParseException):
+        return None
+    # The user's own spelling, not the one that was made for Hydra.
+    error.override = as_written(error.override)
+    if error.override.lstrip("+").startswith("gate."):
+        remedy = (
+            "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
+        )
+        return ConfigError(
+            "cannot be read as an override", where=error.override, remedy=remedy
+        )
+    return ConfigError(
+        f"cannot be read as an override ({_grammar_fault(error.message)})",
+        where=error.override,
+        remedy="quote what holds brackets, commas or spaces: 'key=\"value\"'",
+    )
+
+
+def _not_yaml(error: Exception) -> ConfigError | None:
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem_mark:
+        return None
+    mark = error.problem_mark
+    # Lines are counted from 1.
+    location = f"{relative(Path(mark.name))}:{mark.line + 1}"
+    return ConfigError(f"is not YAML ({error.problem})", where=location)
+
+
+def _several_values(error: Exception) -> ConfigError | None:
+    """Return the error for a list of values without `-m`, which is mostly forgotten."""
+    several = _SEVERAL.search(str(error))
+    if several is None:
+        return None
+    word = as_written(several[1])
+    name, _, values = word.partition("=")
+    remedy = f"{EACH}, or write {pasted(name, values)} if it is one value"
+    return ConfigError("has several values", where=word, remedy=remedy)
+
+
+def _faulty_value(cause: BaseException) -> ConfigError | None:
+    """Return the error for a value that is missing, secret, unknown or not to be read."""
+    if isinstance(cause, MissingMandatoryValue):
+        return ConfigError(
+            "is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…"
+        )
+    where = str(getattr(cause, "full_key", None) or "")
+    if secret := re.search(r"contains the value of \$\w+", str(cause)):
+        return ConfigError(secret[0], where=where, remedy=remedy_for(where))
+    if reads := re.search(r"reads the variable \$(\w+)", str(cause)):
+        remedy = (
+            f"if it may be shown and sent, add {FLAG} env:{reads[1]} (once, it is kept)"
+        )
+        return ConfigError(f"a file {reads[0]}", where=where, remedy=remedy)
+    return _unresolved(cause)
+
+
+def _faulty_key(cause: BaseException, error: Exception) -> ConfigError | None:
+    """Return the error for a key of the config, by OmegaConf's own error."""
+    if not isinstance(cause, OmegaConfBaseException) or not cause.full_key:
+        return None
+    if re.match(r"hydra[./]", f"{cause.full_key}."):
+        return None
+    key = str(cause.full_key)
+    if "is not in struct" in str(cause) or "is not in struct" in str(error):
+        return _unknown_key(key, cause)
+    first_line = str(cause).partition("\n")[0]
+    return ConfigError(first_line, where=as_written(key))
 
 
 def _unresolved(cause: BaseException) -> ConfigError | None:

@@ -408,61 +408,18 @@ def setup_error(
         endpoint: The configured endpoint.
         rung: The configured response format.
     """
-    if error.kind == "auth" and is_withheld(target.settings.get("api_base")):
-        problem = f"{target.model}: access denied ({error.message})"
-        host = host_of(str(target.address))
-        remedy = f"a file names this server, so it gets no key: if you trust it, add {FLAG} {host}"
-        return AccessError(problem, remedy=remedy)
-    if error.http_status == 403 and error.message.startswith(PAGE):
-        problem = f"{target.model}: access denied ({error.message})"
-        remedy = "a gateway before the server says this: check judge.api_base, and the network"
-        return AccessError(problem, remedy=remedy)
-    if error.kind == "auth" and _ABOUT_REGION.search(error.message):
-        return AccessError(
-            f"{target.model}: access denied ({error.message})",
-            remedy="the provider does not serve where this runs: use another network or provider",
-        )
-    if error.kind == "auth":
-        return _no_key(target, f"access denied ({error.message})")
-    if error.kind == "account" and _ABOUT_CLOSED.search(error.message):
-        return AccessError(
-            f"{target.model}: the account is closed ({error.message})",
-            remedy=(
-                "ask the provider to open it, or use another key, and run again: stored answers are"
-                " kept"
-            ),
-        )
-    if error.kind == "account":
-        return AccessError(
-            f"{target.model}: the account or its budget is used up ({error.message})",
-            remedy=(
-                "add credit or raise the budget, or wait until it is reset, and run again: stored"
-                " answers are kept"
-            ),
-        )
+    if error.kind in ("auth", "account") or _is_from_gateway(error):
+        return _access_error(target, error)
     address = target.address or f"provider {target.provider}"
     if endpoint != "chat":
         remedy = "check judge.endpoint, judge.model and judge.api_base"
         if _ABOUT_TEMPLATE.search(error.message):
             remedy = "set judge.template to the path of the model's chat template (a Jinja file)"
-        return _as_kind(
-            error,
-            f"{target.model}: {address} has no {endpoint} of it ({error.message})",
-            remedy,
-        )
+        problem = f"{target.model}: {address} has no {endpoint} of it ({error.message})"
+        return _as_kind(error, problem, remedy)
     if error.kind == "bad_request":
-        about_format = rung not in ("auto", "text") and _ABOUT_FORMAT.search(
-            error.message
-        )
-        remedy = "check judge.params and judge.model"
-        if about_format:
-            remedy = "try judge.response_format=auto"
-        elif _ABOUT_LIMIT.search(error.message):
-            remedy = "change judge.max_tokens, or check judge.params"
-        return JudgeSetupError(
-            f"{target.model}: {address} rejects the request ({error.message})",
-            remedy=remedy,
-        )
+        problem = f"{target.model}: {address} rejects the request ({error.message})"
+        return JudgeSetupError(problem, remedy=_remedy_of_request(error, rung))
     if error.scope == "address" or error.message.startswith(PAGE):
         remedy = "check judge.api_base: a server's address often ends with /v1; or judge.model"
         if _ABOUT_TEMPLATE.search(error.message):
@@ -470,11 +427,8 @@ def setup_error(
                 "start the server with a chat template, or set judge.endpoint=completion and"
                 " judge.max_tokens"
             )
-        return _as_kind(
-            error,
-            f"{target.model}: {address} has no chat completions ({error.message})",
-            remedy,
-        )
+        problem = f"{target.model}: {address} has no chat completions ({error.message})"
+        return _as_kind(error, problem, remedy)
     remedy = "check judge.model and judge.api_base"
     if _RESPONSES_ONLY.search(error.message):
         # LiteLLM posts to the other address if a model's name says so.
@@ -484,11 +438,60 @@ def setup_error(
         if "model" not in target.settings:
             # LiteLLM is not in use.
             remedy = remedy.replace(", or", " and judge.transport=litellm, or")
-    return _as_kind(
-        error,
-        f"{target.model}: {address} does not have this model ({error.message})",
-        remedy,
+    problem = f"{target.model}: {address} does not have this model ({error.message})"
+    return _as_kind(error, problem, remedy)
+
+
+def _is_from_gateway(error: CallError) -> bool:
+    """Return whether a page before the server denies access."""
+    return error.http_status == 403 and error.message.startswith(PAGE)
+
+
+def _access_error(target: Target, error: CallError) -> AccessError:
+    """Return the error for access that is denied, or an account that is closed or used up."""
+    denied = f"access denied ({error.message})"
+    problem = f"{target.model}: {denied}"
+    if error.kind == "auth" and is_withheld(target.settings.get("api_base")):
+        host = host_of(str(target.address))
+        remedy = f"a file names this server, so it gets no key: if you trust it, add {FLAG} {host}"
+        return AccessError(problem, remedy=remedy)
+    if _is_from_gateway(error):
+        remedy = "a gateway before the server says this: check judge.api_base, and the network"
+        return AccessError(problem, remedy=remedy)
+    if error.kind == "auth" and _ABOUT_REGION.search(error.message):
+        remedy = "the provider does not serve where this runs: use another network or provider"
+        return AccessError(problem, remedy=remedy)
+    if error.kind == "auth":
+        return _no_key(target, denied)
+    if _ABOUT_CLOSED.search(error.message):
+        return AccessError(
+            f"{target.model}: the account is closed ({error.message})",
+            remedy=(
+                "ask the provider to open it, or use another key, and run again: stored answers are"
+                " kept"
+            ),
+        )
+    return AccessError(
+        f"{target.model}: the account or its budget is used up ({error.message})",
+        remedy=(
+            "add credit or raise the budget, or wait until it is reset, and run again: stored"
+            " answers are kept"
+        ),
     )
+
+
+def _remedy_of_request(error: CallError, rung: str) -> str:
+    """Return what to do about a request that a server rejects.
+
+    Args:
+        error: The server's error.
+        rung: The configured response format.
+    """
+    if rung not in ("auto", "text") and _ABOUT_FORMAT.search(error.message):
+        return "try judge.response_format=auto"
+    if _ABOUT_LIMIT.search(error.message):
+        return "change judge.max_tokens, or check judge.params"
+    return "check judge.params and judge.model"
 
 
 def _as_kind(error: CallError, problem: str, remedy: str) -> JudgeSetupError:

@@ -10,14 +10,14 @@ as a simple random sample, so those of a stratum are a random part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import inf, sqrt
 from statistics import fmean
 from typing import Final
 
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.core.errors import ConfigError
-from evalkit.core.types import Metric, Verdict
+from evalkit.core.types import Case, Metric, Unit, Verdict
 from evalkit.core.values import frozen
 from evalkit.datasets.labels import has_label, is_labeled
 from evalkit.labels.sample import EACH, KINDS, LabelSample, strata_of
@@ -69,49 +69,18 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     Raises:
         ConfigError: if nothing is left to label, or labels were picked with unknown probabilities.
     """
-    # The first corrected rate of the run is the one whose interval the labels should narrow.
-    metric = next(
-        (
-            candidate
-            for name, candidate in result.metrics.items()
-            if _is_corrected(name, candidate)
-        ),
-        None,
-    )
+    metric = _metric_to_narrow(result)
     # The end of the name is the winner or class that the rate counts.
     target = (metric.name if metric else "a").rpartition("/")[2]
-    residuals = _residuals(
-        result, target.upper() if labeled_size(result) == 2 else target
-    )
+    if labeled_size(result) == 2:
+        target = target.upper()
+    residuals = _residuals(result, target)
     units = units_to_label(result)
     judged = [case for case in result.cases if case.id in units]
     labeled = {case.id for case in judged if has_label(case) or case.labels}
-    # With an unknown probability, no weight makes the labels so far a random sample.
-    chances = {case.id: inclusion(case) for case in result.cases}
-    if UNKNOWN in chances.values():
-        remedy = "label more cases with --informative, which repairs that"
-        raise ConfigError(
-            "labels were picked with unknown probabilities",
-            where=str(result.folder),
-            remedy=remedy,
-        )
+    weighted = _is_weighted(result)
     if not count or len(labeled) >= len(units):
-        problem, remedy = "has no unlabeled case with a verdict", "name another run"
-        responses = {
-            case.id: [
-                case.responses[index] for unit in units[case.id] for index in unit
-            ]
-            for case in judged
-        }
-        if any(
-            len(set(map(is_labeled, case_responses))) > 1
-            for case_responses in responses.values()
-        ):
-            problem = (
-                "each case has a label of some response, and --next samples whole cases"
-            )
-            remedy = "label the other responses in a file: evalkit label RUN FILE"
-        raise ConfigError(problem, where=str(result.folder), remedy=remedy)
+        raise _nothing_to_label(result, judged, units)
     total = min(len(labeled) + count, len(units))
     levels = _apart(
         strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled)
@@ -127,43 +96,91 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     for name, cases in members.items():
         # In the random order of `strata_of`, so its first cases are a random sample.
         unlabeled = [case for case in cases if case not in labeled]
-        new += unlabeled[: after[name] - before[name]]
-        taken = [
-            *(case for case in cases if case in labeled),
-            *unlabeled[: after[name] - before[name]],
-        ]
+        added = unlabeled[: after[name] - before[name]]
+        new += added
         # Labeled cases get the probability of the whole sample too: they and the new ones are one
         # simple random sample of the stratum.
-        chosen |= dict.fromkeys(taken, after[name] / sizes[name])
+        chance = after[name] / sizes[name]
+        known = [case for case in cases if case in labeled]
+        chosen |= dict.fromkeys([*known, *added], chance)
     strata = {name: (sizes[name], after[name]) for name in members}
-    sample = LabelSample(
-        [(case, unit) for case in new for unit in units[case]], chosen, strata, seed
-    )
+    pairs = [(case, unit) for case in new for unit in units[case]]
+    sample = LabelSample(pairs, chosen, strata, seed)
     # How much strata differ is a variance of the run's cases, whichever of them are labeled.
-    between = (
-        single - sum(size / len(units) * spread[name] for name, size in sizes.items())
-    ) / len(units)
+    within = sum(size / len(units) * spread[name] for name, size in sizes.items())
+    between = (single - within) / len(units)
     variance = _variance(sizes, after, spread) + between
-    weighted = any(isinstance(probability, float) for probability in chances.values())
-    # the variance with the labels so far, which may be a simple random sample
+    effective = single / variance
+    # The variance with the labels so far, which may be a simple random sample.
+    old = inf
     if weighted:
         old = _variance(sizes, before, spread) + between
-    else:
-        if labeled:
-            old = single / len(labeled)
-        else:
-            old = inf
+    elif labeled:
+        old = single / len(labeled)
     # Without an interval so far, there is no width to scale.
     if metric is None or old == inf or metric.low is None or metric.high is None:
-        return NextLabels(sample, total, single / variance)
-    now = metric.high - metric.low
-    # a width goes with the root of the variance; the labels so far are worth `single /
-    # old` labels at random
-    width, at_random = (
-        now * sqrt(new / old)
-        for new in (variance, single / (single / old + total - len(labeled)))
+        return NextLabels(sample, total, effective)
+    width = metric.high - metric.low
+    # The labels so far are worth `single / old` labels at random.
+    labels_at_random = single / old + total - len(labeled)
+    variance_at_random = single / labels_at_random
+    # A width goes with the root of the variance.
+    return NextLabels(
+        sample,
+        total,
+        effective,
+        metric,
+        width=width * sqrt(variance / old),
+        at_random=width * sqrt(variance_at_random / old),
     )
-    return NextLabels(sample, total, single / variance, metric, width, at_random)
+
+
+def _metric_to_narrow(result: RunResult) -> Metric | None:
+    """Return the first corrected rate of a run: labels should narrow its interval."""
+    for name, metric in result.metrics.items():
+        if _is_corrected(name, metric):
+            return metric
+    return None
+
+
+def _is_weighted(result: RunResult) -> bool:
+    """Return whether cases were sampled with unequal probabilities.
+
+    Raises:
+        ConfigError: if one is unknown, because then no weight makes the labels so far a random
+            sample.
+    """
+    chances = [inclusion(case) for case in result.cases]
+    if UNKNOWN in chances:
+        remedy = "label more cases with --informative, which repairs that"
+        raise ConfigError(
+            "labels were picked with unknown probabilities",
+            where=str(result.folder),
+            remedy=remedy,
+        )
+    return any(isinstance(chance, float) for chance in chances)
+
+
+def _nothing_to_label(
+    result: RunResult, cases: Iterable[Case], units: Mapping[str, Sequence[Unit]]
+) -> ConfigError:
+    """Return the error for a run without an unlabeled case.
+
+    Args:
+        result: the run.
+        cases: the cases with a verdict.
+        units: the units of each of them, by the case's id.
+    """
+    problem = "has no unlabeled case with a verdict"
+    remedy = "name another run"
+    for case in cases:
+        responses = [case.responses[index] for unit in units[case.id] for index in unit]
+        if len(set(map(is_labeled, responses))) > 1:
+            problem = (
+                "each case has a label of some response, and --next samples whole cases"
+            )
+            remedy = "label the other responses in a file: evalkit label RUN FILE"
+    return ConfigError(problem, where=str(result.folder), remedy=remedy)
 
 
 def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:

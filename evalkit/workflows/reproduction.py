@@ -5,7 +5,7 @@ every metric.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -108,81 +108,104 @@ def reproduce(
         StoreError: If the store is needed and cannot be read.
     """
     imported = bool(result.manifest.get("imported"))
-    missing = None
-    templates = read_templates(result) or {}
-    if not imported and not (from_dataset and from_store):
-        missing = _missing(result, templates)
-        # A folder of an older version lacks something: the store and the data then take its part.
-        from_store = from_store or missing is not None
-        from_dataset = from_dataset or (
-            missing is not None and config.dataset.path not in (None, STDIN)
-        )
     if imported:
         materials = _own(result, config, None)
         judgments = list(result.judgments)
-        carried = 0
-        sources = (JUDGMENTS,)
+        repeated = _Repeated(materials, judgments, from_store=from_store)
     else:
-        materials = _own(result, config, None if missing else templates)
-        if from_dataset:
-            dataset = load_materials(config).dataset
-            if (
-                config.runner.stop is not None
-            ):  # the first cases of the same random order
-                cases = dataset.cases[: len(result.cases)]
-                dataset = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
-            materials = replace(materials, dataset=dataset)
-        if from_store:
-            reading = config.with_({"store.mode": "read_only"})
-            judged = run_async(
-                ask_judges(reading, materials.dataset.cases, materials.evaluator)
-            ).judgments
-        else:
-            judged = _replay_run(result, config, materials)
-        # A failed request has no answer anywhere, so its failure is copied: it must not count as
-        # a difference.
-        judgments, carried = _carry_over(
-            judged, result.judgments, always=not from_store
-        )
-        sources = (
-            *(("dataset",) if from_dataset else (CASES, PROMPTS)),
-            "store" if from_store else JUDGMENTS,
-        )
-    metrics = dict(score_run(config, materials.dataset.cases, judgments).metrics)
+        repeated = _repeat(result, config, from_dataset, from_store)
+    judgments = repeated.judgments
+    cases = repeated.materials.dataset.cases
+    metrics = dict(score_run(config, cases, judgments).metrics)
     # The judgments of an audit's edited cases are scored again, and not read again.
     metrics |= design_of(config).rescore(result)
     # Bit for bit, without a tolerance: the same answers and the same code give the same numbers.
     differing = tuple(_different_numbers(result.metrics, metrics))
+    absent = ABSENT[repeated.from_store]
     reasons = (
-        *_different_materials(result, config, materials),
-        *_different_answers(result.judgments, judgments, absent=ABSENT[from_store]),
+        *_different_materials(result, config, repeated.materials),
+        *_different_answers(result.judgments, judgments, absent=absent),
     )
     # A newer evalkit can have more metrics; these are not differences of the run.
     added = tuple(name for name in metrics if name not in result.metrics)
-    if {change.what for change in differing} != {*added} or not all(
-        _of_versions(reason) for reason in reasons
-    ):
+    changed = {change.what for change in differing}
+    if changed != {*added} or not all(map(_of_versions, reasons)):
         added = ()
-    # Equal content keys mean that the rendered prompt is the same to the last character.
-    keys = {_place(judgment): judgment.keys for judgment in result.judgments}
     return Reproduction(
         () if added else differing,
         reasons,
         compared=len(metrics) - len(added),
         answers=len(judgments),
-        prompts=(
-            0
-            if imported
-            else sum(
-                bool(judgment.keys) and judgment.keys == keys.get(_place(judgment))
-                for judgment in judgments
-            )
-        ),
-        carried=carried,
-        sources=sources,
-        missing=missing,
+        prompts=0 if imported else _equal_prompts(result.judgments, judgments),
+        carried=repeated.carried,
+        sources=repeated.sources,
+        missing=repeated.missing,
         added=added,
     )
+
+
+@frozen
+class _Repeated:
+    """A run's materials and judgments, made again; see `Reproduction` for the rest."""
+
+    materials: Materials
+    judgments: list[Judgment]
+    carried: int = 0
+    sources: tuple[str, ...] = (JUDGMENTS,)
+    missing: str | None = None
+    from_store: bool = False
+
+
+def _repeat(
+    result: RunResult, config: RunConfig, from_dataset: bool, from_store: bool
+) -> _Repeated:
+    """Return the judgments of a run, read again; the arguments are those of `reproduce`."""
+    missing = None
+    templates = read_templates(result) or {}
+    if not (from_dataset and from_store):
+        missing = _missing(result, templates)
+    if missing is not None:
+        # A folder of an older version lacks something: the store and the data then take its part.
+        from_store = True
+        has_dataset = config.dataset.path not in (None, STDIN)
+        from_dataset = from_dataset or has_dataset
+    materials = _own(result, config, None if missing else templates)
+    if from_dataset:
+        dataset = load_materials(config).dataset
+        # The first cases of the same random order.
+        if config.runner.stop is not None:
+            cases = dataset.cases[: len(result.cases)]
+            dataset = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
+        materials = replace(materials, dataset=dataset)
+    if from_store:
+        reading = config.with_({"store.mode": "read_only"})
+        judged = run_async(
+            ask_judges(reading, materials.dataset.cases, materials.evaluator)
+        ).judgments
+    else:
+        judged = _replay_run(result, config, materials)
+    # A failed request has no answer anywhere, so its failure is copied: it must not count as
+    # a difference.
+    judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
+    files = ("dataset",) if from_dataset else (CASES, PROMPTS)
+    answers = "store" if from_store else JUDGMENTS
+    return _Repeated(
+        materials, judgments, carried, (*files, answers), missing, from_store
+    )
+
+
+def _equal_prompts(recorded: Iterable[Judgment], judgments: Iterable[Judgment]) -> int:
+    """Return the number of requests with the recorded content keys.
+
+    Equal content keys mean that the rendered prompt is the same to the last character.
+    """
+    recorded_keys = {_place(judgment): judgment.keys for judgment in recorded}
+    count = 0
+    for judgment in judgments:
+        keys = recorded_keys.get(_place(judgment))
+        if judgment.keys and judgment.keys == keys:
+            count += 1
+    return count
 
 
 def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:

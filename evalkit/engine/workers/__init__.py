@@ -237,44 +237,20 @@ def judge_in_workers(
     if secret_in(url) is None:  # workers get the store's URL, unless it has a password
         online = online.with_({"store.url": url})
     store = store_location(url)
-    shards = [Shard(n, count) for n in range(1, count + 1)]
-    open_tasks = {
-        shard: ShardTask(work, online, shard, store=store) for shard in shards
-    }
-    # A shard stays in `open_tasks` until its report is here.
-    attempts = dict.fromkeys(open_tasks, 1)
-    reports = list[ShardReport]()
+    numbered = [Shard(n, count) for n in range(1, count + 1)]
+    shards = _Shards(
+        pool, {shard: ShardTask(work, online, shard, store=store) for shard in numbered}
+    )
     signals = list[int]()
     # A signal that arrives while workers are stopped must not leave them behind.
     with handled_signals(signals.append):
         try:
-            for task in open_tasks.values():
-                pool.start(task)
-            while open_tasks:
+            shards.start()
+            while shards.open_tasks:
                 if signals:
                     raise Signaled(signals[0])
                 for shard, end in pool.poll(POLL_SECONDS):
-                    # Stopped from outside, such as by the cluster: it is started again.
-                    if isinstance(end, ShardReport) and end.error == STOPPED:
-                        end = Lost(f"on {end.host}: it was stopped")
-                    if isinstance(end, ShardReport):
-                        if end.error is not None:
-                            raise WorkerError(
-                                f"shard {shard} on {end.host}: {end.error}", end.status
-                            )
-                        reports.append(end)
-                        del open_tasks[shard]
-                    elif attempts[shard] == ATTEMPTS:
-                        problem = (
-                            f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to"
-                            " continue"
-                        )
-                        raise WorkerError(problem, int(ExitStatus.WRONG))
-                    else:
-                        # What the dead worker had stored is found there, so a new start pays only
-                        # for the rest.
-                        attempts[shard] += 1
-                        pool.start(open_tasks[shard])
+                    shards.ended(shard, end)
                 parts = [*pool.progress()]
                 combined = reduce(add, parts, Progress())
                 # The total is known once every shard has reported its own.
@@ -283,21 +259,63 @@ def judge_in_workers(
         except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
             # Whatever the reason, workers are stopped first: they would go on and pay.
             answers = _stop_workers(pool, stored, signals)
+            kept = f"{answers:,} answers are stored; run again to continue"
             if isinstance(stop, KeyboardInterrupt):
                 number = stop.number if isinstance(stop, Signaled) else SIGINT
-                raise Signaled(
-                    number,
-                    f"interrupted: {answers:,} answers are stored; run again to continue",
-                ) from None
+                raise Signaled(number, f"interrupted: {kept}") from None
             if isinstance(stop, NoWorkers):
-                problem = (
-                    f"{stop}: {answers:,} answers are stored; run again to continue"
-                )
-                raise WorkerError(problem, int(ExitStatus.TOO_MANY_FAILURES)) from None
+                status = int(ExitStatus.TOO_MANY_FAILURES)
+                raise WorkerError(f"{stop}: {kept}", status) from None
             raise
         finally:
             pool.close()
-    return reports, time.monotonic() - begun
+    return shards.reports, time.monotonic() - begun
+
+
+class _Shards:
+    """Shards that are judged by a pool.
+
+    Attributes:
+        open_tasks: the tasks of the shards that have no report yet.
+        reports: the reports of the others.
+    """
+
+    def __init__(self, pool: Pool, tasks: dict[Shard, ShardTask]) -> None:
+        self.open_tasks = tasks
+        self.reports = list[ShardReport]()
+        self._pool = pool
+        self._attempts = dict.fromkeys(tasks, 1)
+
+    def start(self) -> None:
+        """Have all shards judged."""
+        for task in self.open_tasks.values():
+            self._pool.start(task)
+
+    def ended(self, shard: Shard, end: ShardReport | Lost) -> None:
+        """Keep the report of a shard, or have it judged again if its worker was lost.
+
+        Raises:
+            WorkerError: if the worker cannot judge it, or was lost too often.
+        """
+        # Stopped from outside, such as by the cluster: it is started again.
+        if isinstance(end, ShardReport) and end.error == STOPPED:
+            end = Lost(f"on {end.host}: it was stopped")
+        if isinstance(end, ShardReport):
+            if end.error is not None:
+                problem = f"shard {shard} on {end.host}: {end.error}"
+                raise WorkerError(problem, end.status)
+            self.reports.append(end)
+            del self.open_tasks[shard]
+            return
+        if self._attempts[shard] == ATTEMPTS:
+            problem = (
+                f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to"
+                " continue"
+            )
+            raise WorkerError(problem, int(ExitStatus.WRONG))
+        # What the dead worker had stored is found there, so a new start pays only for the rest.
+        self._attempts[shard] += 1
+        self._pool.start(self.open_tasks[shard])
 
 
 def _stop_workers(

@@ -28,112 +28,118 @@ def slice_findings(
         rows: the table of slices.
         confidence: the confidence of the tests.
     """
-    # Rows of the table of slices, each with the p-value after Holm's adjustment.
-    tested = [row for row in rows if row["p_holm"] is not None]
     # Without this metric no slices were asked for.
     count = metrics.get("slices/differ")
     if count is None:
         return
+    if rows:
+        yield _tested_finding(count.name, rows, confidence)
+        if any(map(_is_tested, rows)):
+            yield from _lowest_finding(rows)
     # Without a table, only the number of tests is reported.
-    if not rows:
-        if known(metrics, count.name) is not None:
-            text = gettext(
-                "{differ:,} of {n:,} tests show a slice that differs from the rest (Holm).",
-                differ=int(count.value or 0),
-                n=count.n,
-            )
-            yield finding(count.name, "warn" if count.value else "info", text)
-        return
+    elif known(metrics, count.name) is not None:
+        text = gettext(
+            "{differ:,} of {n:,} tests show a slice that differs from the rest (Holm).",
+            differ=int(count.value or 0),
+            n=count.n,
+        )
+        yield finding(count.name, "warn" if count.value else "info", text)
+
+
+def _is_tested(row: Json) -> bool:
+    # The p-value after Holm's adjustment.
+    return row["p_holm"] is not None
+
+
+def _tested_finding(name: str, rows: Sequence[Json], confidence: float) -> Finding:
+    """Return which slices differ from the rest, and how many were looked at."""
+    tested = [row for row in rows if _is_tested(row)]
     # A slice has a row for each metric, so that slices are counted by column and value.
-    tested_slices, every = (
-        {(row["column"], row["value"]) for row in some} for some in (tested, rows)
-    )
+    tested_slices = set(map(_key, tested))
+    untested_slices = set(map(_key, rows)) - tested_slices
     untested = ngettext(
         "{n:,} slice is not tested: it has fewer than {few} units, or the rest has none.",
         "{n:,} slices are not tested: they have fewer than {few} units, or the rest has none.",
-        len(every - tested_slices),
+        len(untested_slices),
         few=FEW,
     )
     if not tested:
-        yield finding(count.name, "info", untested)
-        return
-    significant = sorted(
-        (row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence
-    )
-    # The most prominent row of each slice: one sentence for each.
-    first_of: dict[tuple[str, str], Json] = {}
-    for row in significant:
-        first_of.setdefault((row["column"], row["value"]), row)
-    differ = [*first_of.values()]
+        return finding(name, "info", untested)
     looked = ngettext(
         "{n:,} slice in {tests:,} tests",
         "{n:,} slices in {tests:,} tests",
         len(tested_slices),
         tests=len(tested),
     )
-    if not differ:
+    significant = [row for row in tested if row["p_holm"] <= 1 - confidence]
+    # The most prominent row of each slice: one sentence for each.
+    differ: dict[tuple[str, str], Json] = {}
+    for row in sorted(significant, key=_prominence):
+        differ.setdefault(_key(row), row)
+    if differ:
+        text = _differing([*differ.values()], looked)
+    else:
         text = gettext(
             "No slice is shown to differ from the rest ({looked}, Holm).", looked=looked
         )
-    else:
-        named = differ[:MOST_SLICES]
-        text = _different(named, looked)
-        # As many as fit into a sentence that people read.
-        while len(named) > 1 and len(in_every_language(text)[0].split()) > LONGEST:
-            named = named[:-1]
-            text = _different(named, looked)
-        if len(differ) > len(named):
-            text = gettext(
-                "{text} {more:,} more differ.",
-                text=text,
-                more=len(differ) - len(named),
-            )
-        # Slices better and worse than the rest at once: the rest of each holds the others.
-        if len({_is_worse(row) for row in differ} - {None}) > 1:
-            why = gettext(
-                "The better ones may differ only because the rest holds the worse ones."
-            )
-            text = gettext("{first} {second}", first=text, second=why)
-    if every - tested_slices:
+    if untested_slices:
         text = gettext("{first} {second}", first=text, second=untested)
-    yield finding(count.name, "warn" if differ else "info", text)
+    return finding(name, "warn" if differ else "info", text)
+
+
+def _key(row: Json) -> tuple[str, str]:
+    """Return the column and the value of a slice."""
+    return row["column"], row["value"]
+
+
+def _differing(differ: Sequence[Json], looked: Text) -> Text:
+    """Return the sentences on the slices that differ from the rest, the most prominent first."""
+    named = differ[:MOST_SLICES]
+    text = _different(named, looked)
+    # As many as fit into a sentence that people read.
+    while len(named) > 1 and len(in_every_language(text)[0].split()) > LONGEST:
+        named = named[:-1]
+        text = _different(named, looked)
+    more = len(differ) - len(named)
+    if more:
+        text = gettext("{text} {more:,} more differ.", text=text, more=more)
+    directions = {_is_worse(row) for row in differ} - {None}
+    # Slices better and worse than the rest at once: the rest of each holds the others.
+    if len(directions) > 1:
+        why = gettext(
+            "The better ones may differ only because the rest holds the worse ones."
+        )
+        text = gettext("{first} {second}", first=text, second=why)
+    return text
+
+
+def _lowest_finding(rows: Sequence[Json]) -> Iterator[Finding]:
+    """Yield the slice with the lowest shrunk estimate of one metric, if there are any."""
     # Only metrics of which more is better, so that the lowest is the worst.
-    shrunk = [
-        row
-        for row in rows
-        if row["shrunk"] and CATALOG.better(row["metric"]) == "higher"
-    ]
-    first = next(
-        (
-            name
-            # The first metric in the catalog's order that has shrunk estimates.
-            for name in COLUMNS["sliced"]
-            if any(row["metric"] == name for row in shrunk)
-        ),
-        None,
+    by_metric: dict[str, list[Json]] = {}
+    for row in rows:
+        if row["shrunk"] and CATALOG.better(row["metric"]) == "higher":
+            by_metric.setdefault(row["metric"], []).append(row)
+    # The first metric in the catalog's order that has shrunk estimates.
+    metric = next((name for name in COLUMNS["sliced"] if name in by_metric), None)
+    if metric is None:
+        return
+    shrunk = by_metric[metric]
+    row = min(shrunk, key=lambda row: row["shrunk"]["value"])
+    column, value = _key(row)
+    estimate = row["shrunk"]
+    bounds = Metric(metric, estimate["value"], estimate["low"], estimate["high"])
+    text = gettext(
+        "Lowest of {n:,} slices: {column} {slice}, {metric} {value}. The estimate is moved"
+        " toward the mean of its column, because the lowest of many looks worse than it is. The"
+        " interval holds for all slices at once.",
+        n=len(shrunk),
+        column=column,
+        slice=quoted(value),
+        metric=metric_measure(metric),
+        value=interval(bounds),
     )
-    if first is not None:
-        shrunk = [row for row in shrunk if row["metric"] == first]
-        row = min(shrunk, key=lambda row: row["shrunk"]["value"])
-        value = interval(
-            Metric(
-                first,
-                row["shrunk"]["value"],
-                row["shrunk"]["low"],
-                row["shrunk"]["high"],
-            )
-        )
-        text = gettext(
-            "Lowest of {n:,} slices: {column} {slice}, {metric} {value}. The estimate is moved"
-            " toward the mean of its column, because the lowest of many looks worse than it is. The"
-            " interval holds for all slices at once.",
-            n=len(shrunk),
-            column=row["column"],
-            slice=quoted(row["value"]),
-            metric=metric_measure(first),
-            value=value,
-        )
-        yield finding(slice_name(row["column"], row["value"], first), "info", text)
+    yield finding(slice_name(column, value, metric), "info", text)
 
 
 def _different(rows: Sequence[Json], looked: Text) -> Text:
