@@ -683,6 +683,10 @@ RATERS: Mapping[str, Cells | tuple[Cells, str]] = {
         {"judge": JUDGE, "human": LABEL, "user_prompt": _as({"pass": "y", "fail": "n"}, LABEL)}
         | {"retrieved_contexts": [["x", "y"]] * ROWS}
     ),
+    "a judge of one turn": (
+        {"judge_score_turn_1": JUDGE, "human": LABEL},
+        "judge_score_turn_1 => human",
+    ),
     "initials of reviewers": (
         {"bot_grader": _as({"pass": "Solved", "fail": "Escalated"}, JUDGE)}
         | {"qa_outcome": _as({"pass": "Solved", "fail": "Escalated"}, LABEL)}
@@ -1628,3 +1632,10 @@ def test_texts_in_every_row_are_not_read_as_names(monkeypatch):
     )
     _read({"id": IDS, "question": TEXTS, "human": LABEL, "gpt": JUDGE})
     assert not {*IDS, *TEXTS} & {*read}
+
+
+def test_a_table_without_any_verdict_is_one_line_if_its_annotators_are_wanted():
+    texts = [f"a long text about number {i} that says no more" for i in range(ROWS)]
+    cells = {"id": IDS, "question": texts, "response": texts[::-1], "judgement": texts}
+    with pytest.raises(DatasetError, match="no column with verdicts of people"):
+        _read(cells, Choices().without_judges())

@@ -13,6 +13,21 @@ from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _MESSAGE: Final = frozenset({"message_id", "parent_id", "text", "role", "rank"})
+_MORE: Final = frozenset(
+    {
+        *(
+            "user_id",
+            "created_date",
+            "lang",
+            "review_count",
+            "review_result",
+            "deleted",
+        ),
+        *("synthetic", "model_name", "detoxify", "message_tree_id", "tree_state"),
+        *("emojis", "labels", "events", "__index_level_0__"),
+    }
+)
+"""Columns as published. Another could be a judge's, so that rows with one are a table."""
 _TREE: Final = frozenset({"message_tree_id", "prompt"})
 _ASSISTANT: Final = "assistant"
 _MOST_REPLIES: Final = 200
@@ -22,9 +37,10 @@ _MOST_REPLIES: Final = 200
 def _sniff(start: Peek) -> bool:
     row = start.row
     prompt = row.get("prompt")
-    if row.keys() >= _TREE and isinstance(prompt, Mapping):
-        return "replies" in prompt and "text" in prompt
-    return row.keys() >= _MESSAGE
+    if isinstance(prompt, Mapping):
+        is_tree = _TREE <= row.keys() <= _TREE | {"tree_state", "origin"}
+        return is_tree and "replies" in prompt and "text" in prompt
+    return _MESSAGE <= row.keys() <= _MESSAGE | _MORE
 
 
 def _read_records(path: Path, options: Options) -> ParsedFile:

@@ -13,6 +13,13 @@ from evalkit.interop.layouts.judgment_files import Peek, number, rows_of, text
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile
 
 _CRITERION: Final = "rating"
+_COLUMNS: Final = frozenset(
+    {
+        *("labeler", "timestamp", "generation", "question", "label"),
+        *("is_quality_control_question", "is_initial_screening_question"),
+    }
+)
+"""Columns as published. Another could be a judge's, so that rows with one are a table."""
 
 
 def _sniff(start: Peek) -> bool:

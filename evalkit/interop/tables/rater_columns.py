@@ -166,10 +166,12 @@ def _is_named_level(name: str) -> bool:
 
 
 def _is_numbered_run(name: str) -> bool:
-    """Return whether a name is of a judge's verdicts of one run, as `gpt4_seed0`."""
+    """Return whether a name is of a judge's verdicts of one run or turn, as `gpt4_seed0`
+    and `judge_score_turn_1`.
+    """
     parts = tokens(name)
     measured = [part for part in parts if matches(part, "measured")]
-    is_run = all(matches(part, "repeat") for part in measured)
+    is_run = all(part == "turn" or matches(part, "repeat") for part in measured)
     return is_run and strength(name)[1] > 2 and parts[-1].isdigit()
 
 
