@@ -28,7 +28,7 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.core.errors import DatasetError
-from evalkit.core.values import Json
+from evalkit.core.values import Json, mapping_of
 from evalkit.datasets.named_benchmarks import ForeignError, first_row
 from evalkit.datasets.rows import Placed, Row
 from evalkit.evaluators.parsing import AnswerTask, Reply, UnreadableError, read_marks
@@ -263,7 +263,7 @@ def _game_records(row: LocatedRow) -> Iterator[Cells]:
         # A row without games is one missing judgment.
         games = [None]
     for index, entry in enumerate(games):
-        game = entry if isinstance(entry, Mapping) else {}
+        game = mapping_of(entry)
         # The first game shows the baseline first, the second one the model.
         shown = (baseline, model) if index == 0 else (model, baseline)
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))

@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 
 from evalkit.config import criteria_by_name
 from evalkit.core.errors import ConfigError, did_you_mean
+from evalkit.core.values import mapping_of
 
 _WORD: Final = re.compile(
     r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)"
@@ -183,7 +184,7 @@ def put_in_place(values: Any) -> Any:
         elif isinstance(value, Mapping):
             before = criteria.get(name)
             criteria[name] = {
-                **(before if isinstance(before, Mapping) else {}),
+                **mapping_of(before),
                 **value,
             }
         else:

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from evalkit.core.errors import CallError
 from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import AnswerFormat, Message, Rung
-from evalkit.core.values import Json, JsonObject, frozen
+from evalkit.core.values import Json, JsonObject, frozen, mapping_of
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
@@ -295,7 +295,7 @@ def shaped(shape: Shape, params: Json) -> JsonObject:
         # In the body only: a client that knew of the stream would read it itself.
         extra = sent.get("extra_body")
         sent["extra_body"] = {
-            **(extra if isinstance(extra, Mapping) else {}),
+            **mapping_of(extra),
             "stream": True,
             "stream_options": {"include_usage": True},
         }

@@ -178,7 +178,7 @@ def _annotator_verdicts(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
     # Version 1: a list of annotators, each with values by question.
     for response in responses if isinstance(responses, list) else []:
         values = response.get("values") if isinstance(response, Mapping) else None
-        for question, value in (values if isinstance(values, Mapping) else {}).items():
+        for question, value in mapping_of(values).items():
             inner = value.get("value") if isinstance(value, Mapping) else value
             yield from _response(question, {**response, "value": inner}, tally)
     # Exports for data sets: columns such as `quality.responses`.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalkit.core.display import relative
 from evalkit.core.errors import DatasetError
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_of
 from evalkit.interop.layouts.judgment_files import Peek, load_object, rows_of
 from evalkit.interop.layouts.layouts import Field, log_cells, record_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile, Record
@@ -87,7 +87,7 @@ def _records(sample: Sample, model: str | None, metrics: Json) -> Iterator[Recor
         "prompt": ("arguments.gen_args_0.arg_0.0", "arguments.gen_args_0.arg_0"),
         "model": lambda _: model,
         "reference": "target",
-        "metadata": lambda _: {**(row if isinstance(row, Mapping) else {}), **metrics},
+        "metadata": lambda _: {**mapping_of(row), **metrics},
     }
     for number, answer in enumerate(_answers(sample)):
         cells = log_cells(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.core.values import Json, JsonObject
+from evalkit.core.values import Json, JsonObject, mapping_of
 from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import as_messages, written_value
 from evalkit.interop.importers.otel_spans import (
@@ -87,7 +87,7 @@ def _trace_of_row(row: Json) -> Trace:
     info = {
         "trace_id": row["trace_id"],
         "assessments": _parsed(row["assessments"]),
-        "tags": tags if isinstance(tags, Mapping) else {},
+        "tags": mapping_of(tags),
     }
     spans = _parsed(row.get("spans"))
     if not isinstance(spans, list) or not all(
