@@ -291,7 +291,7 @@ UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_both_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeypatch, capsys):
+def test_the_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeypatch, capsys):
     rows = [
         {"id": i, **UNCLEAR[name](*pair)} for i, pair in enumerate(_verdicts(("pass", "fail"), 0.2))
     ]
@@ -301,12 +301,16 @@ def test_both_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeyp
     _write(tmp_path / "table.csv", rows)
     assert main(["check", "table.csv"]) == 1
     captured = capsys.readouterr()
-    commands = _commands(captured.out)
+    *commands, nobody = _commands(captured.out)
     assert len(commands) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
     for index, command in enumerate(commands):
         assert main([*command[1:], "--output", f"out{index}"]) == 0
         assert (tmp_path / f"out{index}" / "report.html").exists()
+    capsys.readouterr()
+    # The last answer is that nobody but people judged.
+    assert main(nobody[1:]) == 0
+    assert capsys.readouterr().out.startswith("No judge: ")
 
 
 def test_one_criterion_is_checked_with_the_options_of_the_note(tmp_path, monkeypatch, capsys):
