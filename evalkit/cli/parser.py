@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +23,7 @@ from evalkit.core.plugins import (
     folders,
     user_folders,
 )
+from evalkit.core.prepared_files import read_table
 from evalkit.core.resources import shipped
 from evalkit.core.values import Json, frozen
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
@@ -252,9 +252,7 @@ Exit status: 0 success, 1 invalid configuration or data, 2 too many failed calls
 3 not tracked, 4 failed gate, failed reproduction, worse judge (drift) or changed one (watch), \
 5 undecided gate
 (gate.undecided=exit_5) or drift, 128 + signal if interrupted (Ctrl-C: 130)."""
-_TABLE: Final = tomllib.loads(
-    (Path(__file__).parent / "commands.toml").read_text("utf-8")
-)
+_TABLE: Final = read_table(Path(__file__).parent / "commands.toml")
 _STUDY: Final = (
     {
         "name": "study",

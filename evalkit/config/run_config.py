@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -24,10 +23,11 @@ from evalkit.config.sections import (
 )
 from evalkit.core.errors import ConfigError
 from evalkit.core.hashing import digest
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.resources import shipped
 
-_CHINESE = re.compile("[\u3400-\u9fff]")
+_CHINESE = lazy_pattern("[\u3400-\u9fff]")
 
 
 @cache

@@ -4,7 +4,6 @@ points of other packages.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -14,8 +13,8 @@ from types import MappingProxyType
 from evalkit.core.errors import ConfigError, PluginError, did_you_mean
 from evalkit.core.optional_features import modules_of
 from evalkit.core.plugins import BENCHMARKS, entry_points_in, load_only
+from evalkit.core.prepared_files import read_table
 from evalkit.core.protocols import Benchmark
-from evalkit.core.regular_files import read_text
 from evalkit.core.values import Json
 
 _FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -107,11 +106,7 @@ def benchmark_facts() -> Json:
     left out has the defaults of `evalkit/scoring/catalog/metrics.toml`. Words are translated.
     """
     files = sorted(_FOLDER.glob("*.toml"))
-    return {
-        name: facts
-        for file in files
-        for name, facts in tomllib.loads(read_text(file)).items()
-    }
+    return {name: facts for file in files for name, facts in read_table(file).items()}
 
 
 def _load_benchmark(name: str) -> Benchmark | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from evalkit.core.deduplication import by_case
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.types import Judgment
 from evalkit.core.values import frozen
 
@@ -20,8 +20,8 @@ STOPPED_EARLY: Final = "stopped early"
 CauseKey: TypeAlias = tuple[str, str, str]
 """Status, kind and reason without what differs from answer to answer."""
 _LONGEST: Final = 300
-_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_QUOTED: Final = lazy_pattern(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
+_NUMBER: Final = lazy_pattern(r"\d+(?:[.,]\d+)*")
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,9 +41,17 @@ def missing_feature(name: str, where: str) -> ConfigError:
 
 
 def modules_of(package: str) -> Sequence[str]:
-    """Return the names of a feature's modules, sorted; nothing if this installation does
-    not have it.
+    """Return the names of a feature's modules, sorted, without importing it; nothing if this
+    installation does not have it.
     """
-    if not has_feature(package):
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:  # the package above it is missing
         return ()
-    return [module.name for module in iter_modules(import_module(package).__path__)]
+    if spec is None or spec.submodule_search_locations is None:
+        return ()
+    folders: Sequence[str] = spec.submodule_search_locations
+    # An imported package may have more folders by now.
+    if package in sys.modules:
+        folders = sys.modules[package].__path__
+    return [module.name for module in iter_modules(folders)]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import (
+    MISSING,
+    Field,
+    FrozenInstanceError,
+    dataclass,
+    field,
+    fields,
+    is_dataclass,
+)
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, NoReturn, TypeAlias, TypeVar, dataclass_transform
 
 Json: TypeAlias = Mapping[str, Any]
 """Values by name that are only read, such as a JSON object."""
@@ -27,6 +35,14 @@ def mapping_at(values: Json, key: str) -> Json:
     return mapping_of(values.get(key))
 
 
+def _reader(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that reads attributes of an object as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    # `attrgetter` of one name would return its value, not a tuple.
+    return lambda value: tuple(getattr(value, name) for name in names)
+
+
 def pickled(cls: type[T]) -> type[T]:
     """Have a frozen dataclass pickled as the arguments of its class, in half the time.
 
@@ -34,14 +50,12 @@ def pickled(cls: type[T]) -> type[T]:
     each.
     """
     names = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
-    if len(names) < 2:
-        return cls
-    read = attrgetter(*names)
+    read = _reader(names)
 
     def reduce(value: object) -> tuple[type, tuple[Any, ...]]:
         return type(value), read(value)
 
-    cls.__reduce__ = reduce  # type: ignore[method-assign, assignment]
+    cls.__reduce__ = reduce  # type: ignore[assignment]
     return cls
 
 
@@ -95,13 +109,7 @@ def _compared_by_fields(cls: type[Any]) -> None:
     """
     compared = [field.name for field in fields(cls) if field.compare]
     printed = [field.name for field in fields(cls) if field.repr]
-    read: Callable[[Any], Any]
-    if len(compared) > 1:
-        read = attrgetter(*compared)
-    else:  # one name would give its value, not a tuple
-
-        def read(value: Any) -> Any:
-            return tuple(getattr(value, name) for name in compared)
+    read = _reader(compared)
 
     def equal(self: Any, value: object) -> Any:
         if value.__class__ is not self.__class__:
@@ -125,17 +133,37 @@ def _compared_by_fields(cls: type[Any]) -> None:
             setattr(cls, name, method)
 
 
+def _refuse_assignment(_: object, name: str, _value: object) -> NoReturn:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(_: object, name: str) -> NoReturn:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _refuse_changes(cls: type[Any]) -> None:
+    """Give a class the methods of a frozen dataclass that refuse changes.
+
+    They are the same for all classes, where `dataclass` compiles two for each.
+    """
+    cls.__setattr__ = _refuse_assignment  # type: ignore[assignment]
+    cls.__delattr__ = _refuse_deletion  # type: ignore[assignment]
+    # Dataclasses that inherit from this one must be frozen, too.
+    cls.__dataclass_params__.frozen = True
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """Make a class a dataclass whose objects cannot be changed and have no other attributes.
 
-    It is one of `dataclass(frozen=True, slots=True)`, made in half the time: evalkit has hundreds.
+    It is one of `dataclass(frozen=True, slots=True)`, made in a third of the time: evalkit has
+    hundreds.
     """
-    if not _is_plain(cls):
+    inherits = any(map(is_dataclass, cls.__mro__[1:]))
+    if inherits or not _is_plain(cls):
         return pickled(dataclass(frozen=True, slots=True)(cls))
-    frozen_class: type[T] = dataclass(
-        frozen=True, slots=True, init=False, repr=False, eq=False
-    )(cls)
+    frozen_class: type[T] = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
+    _refuse_changes(frozen_class)
     _set_by_slots(frozen_class)
     _compared_by_fields(frozen_class)
     return pickled(frozen_class)

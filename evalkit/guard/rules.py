@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from evalkit.core.prepared_files import read_table
 from evalkit.core.values import frozen
 
 # LiteLLM replaces such texts by the value of a variable, or by a token that it fetches.
@@ -35,9 +35,7 @@ class Rules:
 @cache
 def rules() -> Rules:
     """Return the shipped lists."""
-    content = tomllib.loads(
-        files("evalkit.guard").joinpath("rules.toml").read_text("utf-8")
-    )
+    content = read_table(Path(__file__).with_name("rules.toml"))
     params = content["params"]
     return Rules(
         schemes={

@@ -119,9 +119,10 @@ def candidates(start: Peek) -> Iterator[Importer]:
         for benchmark in benchmarks_in(name)
     ]
     # Those of other packages have no signs.
-    own_names = own_benchmark_names()
     names = dict.fromkeys(point.name for point in entry_points_in(BENCHMARKS))
-    plugged_in = [benchmark_named(name) for name in names if name not in own_names]
+    plugged_in = [
+        benchmark_named(name) for name in names if name not in own_benchmark_names()
+    ]
     for benchmark in (*benchmarks, *plugged_in):
         if benchmark is not None and benchmark.importer is not None:
             yield benchmark.importer

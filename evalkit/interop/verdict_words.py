@@ -8,10 +8,10 @@ A text is read only where it states its verdict as such: in brackets, as a claus
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.interop.layouts.polarity import BAD_WORDS, GOOD_WORDS, OPPOSITE_PAIRS
 
 POLARITY: Final[Mapping[str, str]] = {
@@ -34,22 +34,22 @@ SENTINEL: Final = "-1"
 """A number for no verdict, if nothing else in a table is below zero."""
 LONGEST_WORD: Final = 40
 """The number of characters up to which a cell is a word; longer ones are texts."""
-_BRACKETS: Final = re.compile(r"\[\[(\w+)\]\]")
-_BEGIN: Final = re.compile(
+_BRACKETS: Final = lazy_pattern(r"\[\[(\w+)\]\]")
+_BEGIN: Final = lazy_pattern(
     r"[\W_]*([^\W\d_]\w*)[*`\"')\]]*(?:[.,;!](?=\s|$)|(?<!^.):(?=\s|$)|[。，：；！、"
     r"]|\s+[-–—(（]|\s*\n|$)"
 )
-_END: Final = re.compile(
+_END: Final = lazy_pattern(
     r"(?:[:：=\n]|\s[-–—]|\bis(?:\s+(?:an?|the))?\b"
     r"|\b(?:verdict|label|judge?ment|decision|rating|score|grade|result|winner)\b|为|是|^)"
     r"[\s\W_]*(\w+)\W*$"
 )
-_SIDE: Final = re.compile(
+_SIDE: Final = lazy_pattern(
     r"\b(?:response|output|assistant|answer|model|option|choose|prefer|pick)\W*([ab])\W*$|"
     r"\b([ab])\)?\s+(?:is\s+(?:the\s+)?(?:better|best|winner)|wins)\b"
 )
-_SENTENCE: Final = re.compile(r"[.!?。！？\n]\s*")
-_DOUBT: Final = re.compile(
+_SENTENCE: Final = lazy_pattern(r"[.!?。！？\n]\s*")
+_DOUBT: Final = lazy_pattern(
     r"n't\b|\b(?:not|cannot|unable|unsure|unclear|unknown|whether|if"
     r"|neither|nor|never|without|no|error|exception|"
     r"timeout|timed|limit|failed|failure)\b(?!\W*$)|无法|不能|不确定|没有"

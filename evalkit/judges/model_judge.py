@@ -4,7 +4,6 @@ refusals, for any transport.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
@@ -199,6 +198,8 @@ class ModelJudge:
         self.concurrency = max_concurrency(config)
         self.rpm = config.rpm
         self.tpm = config.tpm
+        from asyncio import Lock  # late: a run that asks nothing makes no judge
+
         self.transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
@@ -210,12 +211,12 @@ class ModelJudge:
         self._prompt_cut = False
         """Whether no format helped against an error without a reason."""
         self._denials = 0
-        self._probing = asyncio.Lock()
+        self._probing = Lock()
         self.notes: list[str] = []
         """How requests differ from the config, because the provider refused something."""
         self.rest = 0.0
         """Seconds until the provider accepts more calls, from the headers of its last answer."""
-        self._preparing = asyncio.Lock()
+        self._preparing = Lock()
 
     @property
     def dropped(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -185,7 +184,9 @@ class SmolLM2Transport(InProcess):
             JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not
                 load.
         """
-        response = await asyncio.get_running_loop().run_in_executor(
+        from asyncio import get_running_loop
+
+        response = await get_running_loop().run_in_executor(
             _threads(), model().answer, call
         )
         if error := response.get("error"):

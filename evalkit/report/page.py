@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
@@ -128,8 +129,13 @@ def _environment() -> Environment:
     # Imported here because the terminal's summary only needs the findings.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    from evalkit.report.prepared_templates import PreparedTemplates
+
     environment = Environment(
-        loader=FunctionLoader(asset), autoescape=_is_html, undefined=StrictUndefined
+        loader=FunctionLoader(asset),
+        autoescape=_is_html,
+        undefined=StrictUndefined,
+        bytecode_cache=PreparedTemplates(Path(__file__)),
     )
     environment.filters |= {
         "number": exact,

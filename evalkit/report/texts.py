@@ -9,12 +9,12 @@ shown in English.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from evalkit.core.prepared_files import read_table
 from evalkit.core.translation import Joined, Text, gettext, in_every_language, joined
 from evalkit.scoring.catalog import CATALOG, Match
 
@@ -161,7 +161,7 @@ _FILES: Final = (
 _TABLE: Final = {
     section: table
     for file in _FILES
-    for section, table in tomllib.loads((_FOLDER / file).read_text("utf-8")).items()
+    for section, table in read_table(_FOLDER / file).items()
 }
 
 

@@ -1,8 +1,18 @@
 """Frozen classes are dataclasses, however their fields are set."""
 
+import pickle
 import re
 from collections.abc import Hashable
-from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass, make_dataclass
+from copy import copy
+from dataclasses import (
+    MISSING,
+    FrozenInstanceError,
+    dataclass,
+    field,
+    fields,
+    is_dataclass,
+    make_dataclass,
+)
 
 import pytest
 
@@ -33,6 +43,9 @@ def test_fields_are_those_that_the_dataclass_sets(cls):
     assert {name: getattr(made, name) for name in named} == named
     with pytest.raises(FrozenInstanceError):
         setattr(made, fields(cls)[0].name, 1)
+    with pytest.raises(FrozenInstanceError, match="cannot delete field"):
+        delattr(made, fields(cls)[0].name)
+    assert copy(made) == made
     with pytest.raises(TypeError, match=cls.__name__):
         cls(unknown=1)
 
@@ -54,6 +67,29 @@ def test_fields_that_are_not_plain_parameters_are_set_as_a_dataclass_sets_them()
     assert (Named("a", kind="pair").kind, Named("a").size) == ("pair", 3)
     with pytest.raises(TypeError, match="positional"):
         Named("a", 4)  # type: ignore[call-arg,misc]
+
+
+@frozen
+class Single:
+    name: str
+
+
+@frozen
+class Inheriting(Single):
+    size: int
+
+
+def test_a_class_with_one_field_can_be_pickled():
+    assert pickle.loads(pickle.dumps(Single("a"))) == Single("a")
+
+
+def test_a_class_can_inherit_from_a_frozen_one():
+    value = Inheriting("a", 2)
+    assert pickle.loads(pickle.dumps(value)) == value
+    with pytest.raises(FrozenInstanceError):
+        value.name = "b"  # type: ignore[misc]
+    with pytest.raises(TypeError, match="frozen"):
+        dataclass(type("Changing", (Single,), {}))
 
 
 def test_a_lazy_pattern_compiles_when_it_is_used_and_then_costs_nothing_more(monkeypatch):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.evaluators.parsing.plain_text import (
     UnreadableError,
@@ -27,9 +28,9 @@ _REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
 # Limits of the search for objects in a text: steps per character, failures, objects and leaves.
 _LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
 _QUOTE = "[\"'“”‘’]"
-_BARE = re.compile(r"[-+.\w]+(?=[],}])")
+_BARE = lazy_pattern(r"[-+.\w]+(?=[],}])")
 """Scalars other than strings in a flat text."""
-_BEGIN = re.compile(r"\{(?=\s*[\"}])")
+_BEGIN = lazy_pattern(r"\{(?=\s*[\"}])")
 _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
@@ -426,7 +427,7 @@ def _find_objects(text: str, *, nested: bool = False) -> list[_Found]:
 
 
 _PUNCTUATION = str.maketrans("｛｝［］：，＂％", '{}[]:,"%')
-_PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,6})? ?%")
+_PERCENT = lazy_pattern(r"\d{1,3}(?:\.\d{1,6})? ?%")
 
 
 def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:

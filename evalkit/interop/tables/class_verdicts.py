@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
+from evalkit.core.patterns import lazy_pattern
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.tables.column_types import LONGEST_WORD, NEARLY_ALL
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -25,10 +25,10 @@ from evalkit.interop.tables.words import (
 
 _MARKS: Final = " .!*`\"'"
 """Marks around a word."""
-_CHECK_MARKS: Final = re.compile("[✓✔✅✗✘✖❌]{2,}")
+_CHECK_MARKS: Final = lazy_pattern("[✓✔✅✗✘✖❌]{2,}")
 """The marks of several checks, as a printed report has them in one cell."""
 _OPPOSITES: Final = {"pass": "fail", "fail": "pass"}
-_RANKING: Final = re.compile(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
+_RANKING: Final = lazy_pattern(r"\w\s*[>≻]\s*\w+\s*[>≻]\s*\w")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.core.display import one_line
+from evalkit.core.patterns import lazy_pattern
 from evalkit.interop.layouts.judgment_files import is_infinite
 from evalkit.interop.tables.columns import cell_text
 from evalkit.interop.tables.words import (
@@ -56,58 +57,58 @@ NEARLY_ALL: Final = 0.9
 MOSTLY: Final = 0.8
 # The most distinct texts that are examined for a type.
 _SAMPLED: Final = 1000
-_PLAIN: Final = re.compile(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-_COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
-_THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_POINT_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
-_PERCENT: Final = re.compile(
+_PLAIN: Final = lazy_pattern(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_COMMA: Final = lazy_pattern(r"[-+−]?\d+,\d+")
+_THOUSANDS: Final = lazy_pattern(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_POINT_THOUSANDS: Final = lazy_pattern(r"\d{1,3}(?:\.\d{3})+,\d+")
+_PERCENT: Final = lazy_pattern(
     r"([-+−]?\d+(?:[.,]\d+)?)\s*(?:[%％]|per ?cent|pct\.?|prozent"
     r"|pour ?cent|por ?cento|por ciento|процент\w*)",
     re.IGNORECASE,
 )
-_FRACTION: Final = re.compile(
+_FRACTION: Final = lazy_pattern(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|of|von|sur|de|su|van|av|aus|из|分の)\s*(\d+)"
     r"(?:\s*(?:stars?|sternen?|étoiles?|estrellas?|points?|punkten?|puntos?|pts?\.?|星|分|点))?",
     re.IGNORECASE,
 )
-_STARS: Final = re.compile(
+_STARS: Final = lazy_pattern(
     r"(\d(?:[.,]\d+)?)\s*-?\s*(?:stars?|sterne?|étoiles?|estrellas?|つ星|星|★|⭐️?)",
     re.IGNORECASE,
 )
-_POINTS: Final = re.compile(
+_POINTS: Final = lazy_pattern(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
 )
-_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f*①-⑳]")
-_BEGINS_NUMBER: Final = re.compile(
+_MAY_BE_NUMBER: Final = lazy_pattern(r"[\d★⭐\ufe0f*①-⑳]")
+_BEGINS_NUMBER: Final = lazy_pattern(
     r"[\s'\"~]*(?:[-+.,(\[\d*]|score|rating|grade|level|likert|note|punkte)",
     re.IGNORECASE,
 )
 """The beginning of each number in ASCII, in whatever unit it is."""
-_DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*|\*{1,10}")
-_NAMED_NUMBER: Final = re.compile(
+_DRAWN_STARS: Final = lazy_pattern(r"[★⭐️]+[☆]*|\*{1,10}")
+_NAMED_NUMBER: Final = lazy_pattern(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
     r"|(-?\d+(?:\.\d+)?)\s*(?:[-–—:.)：=]|\()\s*[^\W\d].*",
     re.IGNORECASE,
 )
-_STATED_NUMBER: Final = re.compile(
+_STATED_NUMBER: Final = lazy_pattern(
     r"(?:score|rating|grade|评分|得分|スコア)\W{0,6}(-?\d+(?:\.\d+)?)(?:\s*/\s*\d+)?[\s\W]*$"
     r"|^\W{0,3}(?:score|rating|grade)\W{0,6}(-?\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
-_COMPARISON: Final = re.compile(
+_COMPARISON: Final = lazy_pattern(
     r"\[*\s*(a|b|1|2|model[_ ]?[ab]|response[_ ]?[ab12]|output[_ ]?[ab12])\s*"
     r"(>>|>|<<|<|=|==|≈|~|≻|≺|＞|＜|＝|is better than|is worse than|beats)\s*"
     r"(a|b|1|2|model[_ ]?[ab]|response[_ ]?[ab12]|output[_ ]?[ab12])\s*\]*",
     re.IGNORECASE,
 )
-_STRENGTH: Final = re.compile(
+_STRENGTH: Final = lazy_pattern(
     r"((?:model |response |output |answer |assistant )?[ab12]) (?:is |was )?"
     r"(?:much |slightly |significantly |clearly |a bit |a lot |far |somewhat |strongly )*"
     r"(?:better|wins|won|stronger|preferred|best)"
 )
 _WORSE: Final = ("<", "<<", "≺", "＜", "is worse than")
 _EVEN: Final = ("=", "==", "≈", "~", "＝")
-_TIME: Final = re.compile(
+_TIME: Final = lazy_pattern(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?"
     r"|\d{1,2}:\d{2}(?::\d{2})?.*"
     r"|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
@@ -118,21 +119,21 @@ _TIME: Final = re.compile(
     r"|(?:\d{4}年)?\d{1,2}月\d{1,2}日",
     re.IGNORECASE,
 )
-_PARTS: Final = re.compile(r"\w+")
-_NUMBER_AND_WORDS: Final = re.compile(
+_PARTS: Final = lazy_pattern(r"\w+")
+_NUMBER_AND_WORDS: Final = lazy_pattern(
     r"[(\[]?(\d{1,2})[)\]]?\s*[-–—:.=]?\s+([^\W\d][^\d]*)"
     r"|([^\W\d][^\d]*?)\s*[-–—:=(\[ ]\s*(\d{1,2})[)\]]?"
 )
 """A number and words, in either order."""
 _FEWEST_LEVELS: Final = 3
 _HIGHEST_LEVEL: Final = 10
-_HALVES: Final = re.compile(r"(\d)([¼½¾])")
+_HALVES: Final = lazy_pattern(r"(\d)([¼½¾])")
 _PARTS_OF_ONE: Final = {"¼": ".25", "½": ".5", "¾": ".75"}
-_DEVIATING: Final = re.compile(
+_DEVIATING: Final = lazy_pattern(
     r"([-+]?\d+(?:[.,]\d+)?)\s*(?:±|\+/-|\+-)\s*\d+(?:[.,]\d+)?"
 )
 """A number and by how much it may be wrong."""
-_SURE: Final = re.compile(
+_SURE: Final = lazy_pattern(
     r"\s*[(\[]\s*(?:0?\.\d+|1\.0+|\d{1,3}\s*%)\s*[)\]]$"
     r"|\s*[(\[,–—-]\s*[^()\[\]]*(?:confiden|certain|\bsure|unsure|sicher|confian|置信|確信|확신)"
     r"[^()\[\]]*[)\]]?$",
@@ -147,15 +148,15 @@ _NUMERALS: Final[Mapping[str, int]] = {
     )
     for level, word in enumerate(words, 1)
 }
-_IN_BRACKETS: Final = re.compile(r"\[\[\s*([-+\d.]+)\s*\]\]")
-_TAGGED: Final = re.compile(
+_IN_BRACKETS: Final = lazy_pattern(r"\[\[\s*([-+\d.]+)\s*\]\]")
+_TAGGED: Final = lazy_pattern(
     r"<(verdict|score|rating|result|answer|label|grade|judge?ment|decision)>"
     r"\s*([^<>]{1,40}?)\s*</\1>"
     r"|\[RESULT\]\s*(\S{1,40})|\\boxed\{([^{}]{1,40})\}",
     re.IGNORECASE,
 )
 """Marks around the verdict of a text."""
-_LABELED: Final = re.compile(
+_LABELED: Final = lazy_pattern(
     r"^\W*(?:(?:final|overall|my)\s+)?"
     r"(?:verdict|judge?ment|decision|rating|score|grade|conclusion|overall"
     r"|urteil|bewertung|gesamt|veredicto|jugement|判定|结论|裁决|评分|総合|評価)"
@@ -163,7 +164,7 @@ _LABELED: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line of a text that names the verdict in it."""
-_BRACKETED: Final = re.compile(r"\[([^\W\d_]\w*)\](?:\s|$)")
+_BRACKETED: Final = lazy_pattern(r"\[([^\W\d_]\w*)\](?:\s|$)")
 DATE: Final = "dates where numbers were"
 NO_STATEMENT: Final = "texts that state no verdict"
 

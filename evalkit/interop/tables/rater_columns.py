@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from evalkit.core.patterns import lazy_pattern
 from evalkit.interop.tables.column_types import (
     LONGEST_WORD,
     MOST_CLASSES,
@@ -33,12 +34,12 @@ from evalkit.interop.tables.words import (
 _SIDE_WORDS: Final = word_group("side")
 _ABOUT_RATERS: Final = word_group("about_raters")
 """Words in the names of columns about raters rather than of their verdicts."""
-_UNIT: Final = re.compile(
+_UNIT: Final = lazy_pattern(
     r"[(\[]\s*(?:m?s|secs?|seconds?|min|minutes?|tok|tokens?|[$€£¥]|usd|eur|[km]b)\s*[)\]]\s*$",
     re.IGNORECASE,
 )
 """A unit in brackets at the end of a name, in which something is measured."""
-_EXPLANATION: Final = re.compile(
+_EXPLANATION: Final = lazy_pattern(
     r"[(\[](?:[^()\[\]]*?\w[^\w()\[\]]+){2,}\w[^()\[\]]*[)\]]"
 )
 """A remark of three words or more in brackets."""
@@ -62,7 +63,7 @@ _INDEXES: Final = word_group("index")
 _LEVELS: Final = word_group("level")
 _USERS: Final = word_group("user")
 _PARTS_OF_UNITS: Final = word_group("part_of_unit")
-_NUMBERED: Final = re.compile(r"([a-z]+)[ _.#-]?\d+", re.IGNORECASE)
+_NUMBERED: Final = lazy_pattern(r"([a-z]+)[ _.#-]?\d+", re.IGNORECASE)
 """A person by number, such as `user_7`."""
 _FEWEST_PEOPLE: Final = 3
 _NUMBER_OF: Final = word_group("number_of")

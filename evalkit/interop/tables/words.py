@@ -6,29 +6,31 @@ from __future__ import annotations
 
 import re
 import string
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.core.patterns import lazy_pattern
+from evalkit.core.prepared_files import read_table
+
 # Between a small letter and a capital one.
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 # Latin words, numbers, or runs of another script with its combining marks.
-_TOKENS: Final = re.compile(
+_TOKENS: Final = lazy_pattern(
     r"[a-zß-öø-ɏḁ-ỿ]+|\d+|(?:[^\W\d_a-zß-öø-ɏḁ-ỿ]|[\u0300-\u036f\u064b-\u0670\u0900-\u109f])+"
 )
-_SEPARATORS: Final = re.compile(r"[\s_\-]+")
-ARROW: Final = re.compile(r"(?:=>|->|→|➜|:|#+)\s+(?=\w)")
+_SEPARATORS: Final = lazy_pattern(r"[\s_\-]+")
+ARROW: Final = lazy_pattern(r"(?:=>|->|→|➜|:|#+)\s+(?=\w)")
 """An arrow or a mark in front of a word."""
-_GRADE: Final = re.compile(r"[a-z0-9] ?[-−]|[-−]\d.*")
+_GRADE: Final = lazy_pattern(r"[a-z0-9] ?[-−]|[-−]\d.*")
 """Words in which a minus is more than a separator: a grade such as `A-`, and a negative number."""
-_TONES: Final = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
+_TONES: Final = lazy_pattern("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]")
 """Skin tones and variants of emoji."""
-_SYMBOL: Final = re.compile(r"[^\w\s!-~]+\s+(?=\w)")
+_SYMBOL: Final = lazy_pattern(r"[^\w\s!-~]+\s+(?=\w)")
 """A symbol such as an emoji in front of a word."""
-_PROVIDER_ERROR: Final = re.compile(
+_PROVIDER_ERROR: Final = lazy_pattern(
     r"\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b"
     r"|error\b\W*(?:code|message|\d|:)|api error"
     r"|http\s*\d{3}\b"
@@ -50,8 +52,7 @@ _UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error", "-", "--")
 @cache
 def known_words() -> Mapping[str, Any]:
     """Return the content of known_words.toml."""
-    content = Path(__file__).with_name("known_words.toml").read_text(encoding="utf-8")
-    return tomllib.loads(content)
+    return read_table(Path(__file__).with_name("known_words.toml"))
 
 
 def words_in(group: str) -> tuple[str, ...]:

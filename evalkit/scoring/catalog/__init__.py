@@ -8,7 +8,6 @@ there. The rows of a benchmark are in benchmarks/NAME.toml.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +21,7 @@ from evalkit.core.benchmark_discovery import (
     own_benchmarks,
 )
 from evalkit.core.errors import PluginError
+from evalkit.core.prepared_files import read_table
 from evalkit.core.protocols import Benchmark
 from evalkit.core.translation import Text, gettext
 from evalkit.core.values import Json
@@ -105,9 +105,7 @@ def custom_metrics() -> tuple[CustomMetric, ...]:
     return installed_metrics(CATALOG.groups)
 
 
-_TABLE: Final = tomllib.loads(
-    (Path(__file__).parent / "metrics.toml").read_text("utf-8")
-)
+_TABLE: Final = read_table(Path(__file__).parent / "metrics.toml")
 _MODES: Final = {
     "pairs": PAIRS,
     "scores": SCORES,

@@ -5,12 +5,12 @@ unknown metric.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 from evalkit.core.errors import did_you_mean
+from evalkit.core.prepared_files import read_table
 
 
 def metric_remedy(name: str, known: Iterable[str]) -> str:
@@ -29,7 +29,7 @@ def metric_remedy(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _removed() -> dict[str, str]:
-    return tomllib.loads((Path(__file__).parent / "removed.toml").read_text("utf-8"))
+    return read_table(Path(__file__).parent / "removed.toml")
 
 
 def _plain_names(name: str) -> Iterator[str]:
