@@ -195,10 +195,11 @@ class JudgmentColumns:
         # Columns are never changed, so all rows are the same object.
         if rows.all():
             return self
+        count = int(np.count_nonzero(rows))
         kept: JsonObject = {}
         for name in _ARRAYS:
             column = getattr(self, name)
-            kept[name] = None if column is None else column[rows]
+            kept[name] = None if column is None else _taken(column, rows, count)
         return replace(self, **kept)
 
     def select(
@@ -221,6 +222,24 @@ class JudgmentColumns:
         sizes = np.array([len(unit) for unit, _ in self.shapes], dtype=np.int64)
         # A ranking is a judgment of its whole list, so it is not one of a unit.
         return self.where((self.origin != RANKING) & (sizes[self.shape] == size))
+
+
+def _without_copies(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column; one that is missing in all rows takes the memory of one number.
+
+    No price, time or probability is known of the verdicts of most tables.
+    """
+    is_number = np.issubdtype(column.dtype, np.floating)
+    if is_number and column.size and np.isnan(column).all():
+        return np.broadcast_to(np.array(np.nan), column.shape)
+    return column
+
+
+def _taken(column: NDArray[Any], rows: Bools | Ints, count: int) -> NDArray[Any]:
+    """Return the `count` selected rows of a column, without copies of a single number."""
+    if column.size and not any(column.strides):
+        return np.broadcast_to(np.array(np.nan), (count, *column.shape[1:]))
+    return np.asarray(column[rows])
 
 
 _ARRAYS = tuple(
@@ -471,17 +490,21 @@ class _ColumnBuilder:
         # Fewer stored rows than judgments: each judgment takes the row of its content.
         if count < len(self._source):
             source = np.array(self._source)
-            columns = {name: values[source] for name, values in columns.items()}
+            columns = {
+                name: _taken(_without_copies(values), source, len(source))
+                for name, values in columns.items()
+            }
         columns["case"] = np.array(self._case)
         columns["answer"] = np.array(self._answer)
         # The last key sorts first: by case, then shape, sample, judge, arbiter.
         order = np.lexsort(
             [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         )
+        columns = {name: _without_copies(values) for name, values in columns.items()}
         # Judgments that were read in this order need no copy.
         if (np.diff(order) < 0).any():
             for name in columns:
-                columns[name] = columns[name][order]
+                columns[name] = _taken(columns[name], order, len(order))
         return JudgmentColumns(
             **columns,
             shapes=tuple(shapes),

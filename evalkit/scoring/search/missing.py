@@ -13,6 +13,8 @@ from evalkit.scoring.search.outcomes import columns_of
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
 from evalkit.scoring.stats.statistic import Statistic
 
+_BLOCK: Final = 2**19
+"""The most numbers of a block of cases."""
 MATERIAL: Final = 0.1
 """A slice is named if so much more of it is missing than of the other cases."""
 OF_ALL: Final = tuple(f"{LEAN}{subject}" for subject in ("a", "class/", "met", "score"))
@@ -42,8 +44,8 @@ def missing_in(
     if lost < SOME_MISSING * total:
         return None
     # shape (slices,)
-    units = np.rint(labeled @ members)
-    hits = np.rint(missing @ members)
+    units = _units_in(members, labeled)
+    hits = _units_in(members, missing)
     outside = total - units
     share = hits / np.maximum(units, 1)
     share_outside = (lost - hits) / np.maximum(outside, 1)
@@ -74,6 +76,19 @@ def missing_in(
         n,
     )
     return most, metric
+
+
+def _units_in(members: Bools, units: Floats) -> Floats:
+    """Return the units of each slice (cases, slices), in blocks of cases: a product of the whole
+    array makes it numbers of eight bytes.
+    """
+    cases, slices = members.shape
+    sums = np.zeros(slices)
+    step = max(1, _BLOCK // max(1, slices))
+    for start in range(0, cases, step):
+        block = slice(start, start + step)
+        sums += units[block] @ members[block]
+    return np.rint(sums)
 
 
 def log_upper_tail(hits: int, sampled: int, lost: int, total: int) -> float:
