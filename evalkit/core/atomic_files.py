@@ -18,6 +18,8 @@ from typing import Final
 from evalkit.core.errors import ConfigError
 
 _SYNC_THREADS = 16
+_BUFFER: Final = 2**18
+"""The bytes that are written at once: files have lines by the hundred thousand."""
 APPENDING: Final = (
     os.O_RDWR
     | os.O_APPEND
@@ -190,6 +192,7 @@ def _write_temporary(
             written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
         ),
         "wb",
+        buffering=_BUFFER,
     ) as file:
         file.writelines(chunks)
     return written

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +28,8 @@ URL: Final = "image/url"
 """The kind of a picture that the provider fetches; any other kind is a media type."""
 OMITTED: Final = "[image omitted]"
 """What a text has instead of a picture with `dataset.images=omit`."""
+_SEARCHED_TOGETHER: Final = 500
+"""How many cases are searched at once."""
 MOST_PIXELS: Final = 50_000_000
 MOST_PER_SIDE: Final = 20_000
 _WEBP_HEADER: Final = 30
@@ -221,6 +223,17 @@ def lacks_images(case: Case) -> bool:
         return True
     # One text of all is searched in less time than each.
     return OMITTED in "\n".join([response.text for response in case.responses])
+
+
+def lacking_images(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases of which pictures were omitted."""
+    lacking: list[Case] = []
+    for start in range(0, len(cases), _SEARCHED_TOGETHER):
+        block = cases[start : start + _SEARCHED_TOGETHER]
+        # No text of most runs has the mark: those of many cases are searched at once.
+        if OMITTED in "\n".join([text for case in block for text in texts_of(case)]):
+            lacking += filter(lacks_images, block)
+    return lacking
 
 
 def without_images(case: Case) -> Case:

@@ -107,7 +107,13 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
     """Return the weights of cases by which comparisons with labels are weighted; `None`
     if there are none.
     """
-    chosen = label_weights(cases)
+    return known_weights(label_weights(cases))
+
+
+def known_weights(chosen: LabelWeights | None) -> Floats | None:
+    """Return the weights of cases by which comparisons with labels are weighted; `None`
+    if there are none.
+    """
     if chosen is None or chosen.unknown:
         return None
     return chosen.weights

@@ -19,7 +19,9 @@ from evalkit.scoring.catalog import CATALOG, custom_metrics
 from evalkit.scoring.decision import decide, judges_of, metrics_of
 from evalkit.scoring.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.labels import (
+    LabelWeights,
     given_weights,
+    known_weights,
     label_weights,
     labels_needed,
     weigh_labels,
@@ -189,7 +191,7 @@ def score_without_intervals(
     run = _resolve_run(config, cases, judgments, clusters)
     kind = run.kind
     judges = [*run.judge_verdicts.values()]
-    weights = given_weights(kind.cases)
+    weights = known_weights(run.labels)
     # Metrics of all judges together, then those of each.
     metrics, tables = computed([*EACH, *EXTRAS, *RUN], run.values(clusters))
     measures = [*metrics]
@@ -298,6 +300,7 @@ class _Run:
         notes: how settings were interpreted.
         checklists: the metrics of checklists; they replace those of the same names.
         items: the items of checklists by judge; those of all judges together have no name.
+        labels: the weights of labeled cases, if something says how they were chosen.
     """
 
     kind: VerdictKind
@@ -310,6 +313,7 @@ class _Run:
     notes: tuple[str, ...]
     checklists: Callable[[], Measures] | None
     items: Mapping[str | None, ItemColumns]
+    labels: LabelWeights | None
 
     def values(self, clusters: Clusters | None = None) -> RunValues:
         """Return what the metrics of the run are computed from; without clusters, only
@@ -324,6 +328,7 @@ class _Run:
                 self.kind.cases,
                 self.judgments,
                 self.verdicts,
+                known_weights(self.labels),
                 clusters,
             )
             | judge_values
@@ -337,14 +342,13 @@ class _Run:
         """
         config = self.kind.config
         cases = self.kind.cases
+        weights = known_weights(self.labels)
         for name, verdicts in [*self.judge_verdicts.items()][
             # The first stage of a cascade alone judged every unit.
             : None if self.cascade is None else 1
         ]:
-            yield (
-                name,
-                values_of(config, cases, self.by_judge[name], verdicts, clusters),
-            )
+            judged = self.by_judge[name]
+            yield name, values_of(config, cases, judged, verdicts, weights, clusters)
 
     def finished(self, measures: Measures) -> Measures:
         """Return the metrics with those of checklists, and with the weights of labels."""
@@ -358,10 +362,9 @@ class _Run:
                 and not metric.name.endswith("score/distinct")
             ]
             measures = [*checklist_measures, *kept]
-        chosen = label_weights(self.kind.cases)
-        if chosen is None:
+        if self.labels is None:
             return measures
-        return [*weigh_labels(measures, chosen)]
+        return [*weigh_labels(measures, self.labels)]
 
 
 def _resolve_run(
@@ -436,6 +439,7 @@ def _resolve_run(
         notes,
         checklists,
         items_by_judge,
+        label_weights(kind.cases),
     )
 
 
@@ -465,16 +469,16 @@ def _checklist_metrics(
     """
     # Costs are those of the answers, read again without criteria.
     read = read_judgments(cases, judgments, ())
-    measures = [
-        *computed([*EACH, cost_statistics], values_of(config, cases, read, items))[0]
-    ]
+    weights = given_weights(cases)
+    values = values_of(config, cases, read, items, weights)
+    measures = [*computed([*EACH, cost_statistics], values)[0]]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         measures += [] if rule is None else rule(items)
     if len(by_judge) > 1:
         # One judge's metrics are those of the run.
         for name, columns in by_judge.items():
-            values = values_of(config, cases, read.select(name), columns)
+            values = values_of(config, cases, read.select(name), columns, weights)
             measures += prefix_judge(name, computed(EACH, values)[0])
     return measures
 
@@ -550,14 +554,15 @@ def _subset_metrics(
     costs = [_mean_cost(judged) for judged in run.by_judge.values()]
     # (units,) by the case of each: only cases that every judge was asked about. A unit that a judge
     # was asked about and did not answer counts: it is not right.
-    was_asked = _asked_of_all(run)[verdicts.tally.case]
+    used = _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled
+    is_used = np.bincount(verdicts.tally.case[used], minlength=len(kind.cases)) > 0
     return subset_results(
         panel,
         np.array(costs),
         right,
-        was_asked & verdicts.labeled,
+        used,
         verdicts.tally,
-        clusters.folds(kind.cases),
+        clusters.folds(kind.cases, is_used),
         margin=kind.config.scoring.margin,
         weights=weights,
         pseudo=kind.pseudo,

@@ -21,7 +21,6 @@ from evalkit.scoring.columns import (
     VerdictColumns,
 )
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.labels import given_weights
 from evalkit.scoring.metrics.metric_registry import MODELS, Functions
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.clusters import Clusters
@@ -67,6 +66,7 @@ def values_of(
     cases: Sequence[Case],
     judgments: JudgmentColumns,
     answers: VerdictColumns | ClassColumns | ItemColumns,
+    weights: Floats | None,
     clusters: Clusters | None = None,
 ) -> RunValues:
     """Return what the metrics of one judge or a panel are computed from.
@@ -76,6 +76,7 @@ def values_of(
         cases: the cases.
         judgments: all judgments.
         answers: the verdicts of the judge or the panel, or the items.
+        weights: the weights of cases by which comparisons with labels are weighted.
         clusters: the clusters of the cases.
     """
     scale = Scale.of(config.rubric)
@@ -86,7 +87,7 @@ def values_of(
         "answers": answers,
         "clusters": clusters,
         "scale": scale,
-        "weights": given_weights(cases),
+        "weights": weights,
     }
     if isinstance(answers, ItemColumns):
         return values | {"items": answers, "rule": config.scoring.checklist}

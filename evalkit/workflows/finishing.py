@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.claims import Claim
-from evalkit.core.images import lacks_images
+from evalkit.core.images import lacking_images
 from evalkit.core.protocols import Evaluator
 from evalkit.core.splits import Split
 from evalkit.core.types import Case
@@ -195,7 +195,7 @@ def run_manifest(
         imported=imported,
         run_id=run_id,
     )
-    omitted = [case.id for case in dataset.cases if lacks_images(case)]
+    omitted = [case.id for case in lacking_images(dataset.cases)]
     if omitted:
         # Names of many cases would be most of the manifest.
         listed = omitted[:_MOST_NAMED]

@@ -149,10 +149,21 @@ class Clusters:
             dtype=np.float64,
         )
 
-    def folds(self, cases: Sequence[Case]) -> Ints:
-        """Return the fold of each case, 0 to 4, by the id of the first case of its cluster."""
+    def folds(self, cases: Sequence[Case], needed: Bools | None = None) -> Ints:
+        """Return the fold of each case, 0 to 4, by the id of the first case of its cluster.
+
+        Args:
+            cases: The cases.
+            needed: (cases,) whose folds are needed; by default all. A cluster of one case has
+                fold 0 if it is not needed.
+        """
+        if self.number is not None or needed is None:
+            needed = np.ones(len(cases), dtype=bool)
         case_folds = np.array(
-            [int(pair_digest("fold", case.id)[:8], 16) % FOLDS for case in cases],
+            [
+                int(pair_digest("fold", case.id)[:8], 16) % FOLDS if is_needed else 0
+                for case, is_needed in zip(cases, needed.tolist(), strict=True)
+            ],
             dtype=np.int64,
         )
         if self.number is None:
