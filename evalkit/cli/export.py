@@ -90,7 +90,7 @@ def _export_assessments(result: RunResult, folder: Path) -> None:
 
 
 def _export_paraphrases(result: RunResult, folder: Path, output: Path | None) -> None:
-    """Write the paraphrases of a bias probe, for people to say whether they mean the same.
+    """Write the paraphrases of a bias probe, for people to label as equal in meaning or not.
 
     Raises:
         ConfigError: if the file exists, because it may have labels.

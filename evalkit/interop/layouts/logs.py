@@ -234,7 +234,7 @@ def _records(
     identity: str,
     criteria: dict[str, str],
 ) -> list[Record]:
-    """Return a record for each judge of a case; none if no judge scored it.
+    """Return a record for each judge of a case; empty if no judge scored it.
 
     Args:
         parts: The scores of the case.

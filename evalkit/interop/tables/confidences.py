@@ -67,8 +67,9 @@ def _drop_probabilities(parts: Parts) -> None:
     for name, column in parts.typed.items():
         if name in used or matches(name, "stated"):
             continue
-        words = [word for word in tokens(name) if not _is_doubt(word, column)]
-        has_doubt = len(words) < len(tokens(name))
+        parts_of_name = tokens(name)
+        words = [word for word in parts_of_name if not _is_doubt(word, column)]
+        has_doubt = len(words) < len(parts_of_name)
         if has_doubt and _all_about(words, judge, classes):
             parts.raters.unused[name] = "a probability of the judge's"
 
@@ -86,11 +87,12 @@ def _all_about(words: Iterable[str], judge: str, classes: Collection[str] = ()) 
     """Return whether each word is one of a judge's name or classes, or of names of verdicts in
     general.
     """
-    of_judge = {*tokens(judge), *classes}
-    return all(
-        word in of_judge or any(matches(word, group) for group in _GROUPS)
-        for word in words
-    )
+    known = {*tokens(judge), *classes}
+    for word in words:
+        is_general = any(matches(word, group) for group in _GROUPS)
+        if word not in known and not is_general:
+            return False
+    return True
 
 
 def _is_named(name: str, judge: str) -> bool:
@@ -103,11 +105,12 @@ def _is_named(name: str, judge: str) -> bool:
 def _shares(parts: Parts, name: str) -> list[float | None] | None:
     """Return a column of numbers as shares of 1; `None` if they are none."""
     column = parts.typed[name]
-    values = [
-        None if text is None else column.numbers.get(text) for text in column.texts
-    ]
+    numbers = column.numbers
+    values = [None if text is None else numbers.get(text) for text in column.texts]
     present = [value for value in values if value is not None]
-    if len(present) < column.total or not present or min(present) < 0:
+    if not present or len(present) < column.total:
+        return None
+    if min(present) < 0:
         return None
     most = max(present)
     if most <= 1:

@@ -455,13 +455,13 @@ def has_twin(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         return False
     return any(
         strength(twin) in (("judge", 3), ("judge", 4))
-        and is_of_judge(twin, tokens(name))
+        and _is_of_judge(twin, tokens(name))
         and _are_of_one_kind(typed[name], typed[twin])
         for twin in typed
     )
 
 
-def is_of_judge(twin: str, words: Sequence[str]) -> bool:
+def _is_of_judge(twin: str, words: Sequence[str]) -> bool:
     """Return whether a name is that of a judge before or after words, as `mos_gpt-4o`."""
     parts = tokens(twin)
     size = len(words)
@@ -473,6 +473,14 @@ def is_of_judge(twin: str, words: Sequence[str]) -> bool:
         return False
     named = all(matches(part, "judge") for part in rest)
     return bool(rest) and (named or is_model("-".join(rest)))
+
+
+def is_of_one_judge(name: str, judges: Sequence[str]) -> bool:
+    """Return whether the name of the only judge's column is a name and the judge."""
+    # Several judges' columns may be criteria, whose columns without a name are asked about.
+    if len(judges) != 1:
+        return False
+    return _is_of_judge(judges[0], tokens(name))
 
 
 def _are_of_one_kind(column: TypedColumn, twin: TypedColumn) -> bool:

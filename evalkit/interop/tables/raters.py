@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from evalkit.interop.tables.aggregates import (
     find_sums,
@@ -55,7 +55,7 @@ from evalkit.interop.tables.questions import (
 from evalkit.interop.tables.rater_columns import (
     candidates,
     has_twin,
-    is_of_judge,
+    is_of_one_judge,
     may_be_names,
 )
 from evalkit.interop.tables.rater_criteria import (
@@ -108,7 +108,6 @@ _FEWEST_SUMMED: Final = 3
 _NAME_LABEL: Final = "name the column that has them: --label COLUMN"
 """The fewest labels of which one may sum up the others."""
 _PAIR: Final = 2
-Words: TypeAlias = tuple[str, ...]
 
 
 def find_raters(
@@ -313,24 +312,13 @@ def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None
         elif choices.labels or humans:
             continue
         elif (
-            (base_name and _is_of_judges(name, base_name, machines, raters))
+            (base_name and base_name in machines)
+            or (base_name and is_of_one_judge(name, [*raters.judges]))
             or _is_vote(name, raters.judges)
             or _is_judged(base_name, [*raters.judges])
             or is_true_class(name, raters.judges)
         ):
             raters.labels[name] = "the same name as the judge"
-
-
-def _is_of_judges(
-    name: str, base_name: Words, machines: Iterable[Words], raters: Raters
-) -> bool:
-    """Return whether the name of a judge's column is a name and the judge."""
-    if base_name in machines:
-        return True
-    # Several judges' columns may be criteria, whose columns without a name are asked about.
-    if len(raters.judges) != 1:
-        return False
-    return is_of_judge(next(iter(raters.judges)), tokens(name))
 
 
 def _roots(words: Iterable[str]) -> tuple[str, ...]:
