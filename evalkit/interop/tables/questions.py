@@ -65,6 +65,14 @@ class UnreadColumnsError(DatasetError):
     """A table of which no columns could be read as verdicts, and others perhaps can."""
 
 
+def without_people(where: str) -> UnreadColumnsError:
+    """Return the error of a table that should have verdicts of people and has none."""
+    remedy = "name the column that has them: --label COLUMN"
+    return UnreadColumnsError(
+        "has no column with verdicts of people", where=where, remedy=remedy
+    )
+
+
 class NoJudgeError(UnreadColumnsError):
     """A table without a judge's verdicts whose responses can be judged."""
 

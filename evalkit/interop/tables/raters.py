@@ -49,7 +49,6 @@ from evalkit.interop.tables.other_readings import closest
 from evalkit.interop.tables.questions import (
     Answer,
     OpenTableError,
-    UnreadColumnsError,
     named_options,
 )
 from evalkit.interop.tables.rater_columns import (
@@ -105,7 +104,6 @@ from evalkit.interop.tables.words import (
 
 _VOTES: Final = word_group("vote")
 _FEWEST_SUMMED: Final = 3
-_NAME_LABEL: Final = "name the column that has them: --label COLUMN"
 """The fewest labels of which one may sum up the others."""
 _PAIR: Final = 2
 
@@ -146,10 +144,6 @@ def find_raters(
     if choices.answers:
         # Only people judged: no column is a judge's.
         raters.judges = {}
-        # A reading may be of answers that nobody has judged yet.
-        if choices.reading is None and not raters.labels and not raters.people:
-            problem = "has no column with verdicts of people"
-            raise UnreadColumnsError(problem, where=where, remedy=_NAME_LABEL)
         return
     # What the names leave open, the values decide.
     unknown = [

@@ -55,6 +55,7 @@ from evalkit.interop.tables.questions import (
     Role,
     command,
     named_options,
+    without_people,
 )
 from evalkit.interop.tables.rater_levels import EMPTY_CELL, Space, check_mapped
 from evalkit.interop.tables.rater_questions import ask_about_marks
@@ -244,6 +245,9 @@ def _find_raters(parts: Parts, where: str, choices: Choices) -> Choices:
 
     Returns:
         The choices, with the columns of people.
+
+    Raises:
+        UnreadColumnsError: If no judge is wanted, and no annotator judged.
     """
     join_sided_scores(parts, choices, where)
     # Widening changes the columns and their roles.
@@ -257,6 +261,10 @@ def _find_raters(parts: Parts, where: str, choices: Choices) -> Choices:
     parts.raters.people = [role.column for role in parts.roles if role.role == "label"]
     taken = [role.column for role in parts.roles]
     find_raters(parts.typed, taken, choices, where, parts.raters)
+    # Without a judge, people must have judged; a reading may be of answers alone.
+    people = [*parts.raters.labels, *parts.raters.people]
+    if choices.answers and choices.reading is None and not people:
+        raise without_people(where)
     return choices
 
 
