@@ -305,34 +305,15 @@ class Conversations:
         """
         # Messages may be JSON in a text, as in a CSV file.
         message_lists = [json_value(values[end]) for end in ends]
-        if (
-            # A list of lists: several conversations in one column.
-            len(message_lists) == 1
-            and isinstance(message_lists[0], list)
-            and any(isinstance(messages, list) for messages in message_lists[0])
-        ):
-            message_lists = message_lists[0]
-        listed = row.get("responses")
-        # Responses without messages: one conversation will be made for each.
-        if (
-            isinstance(listed, list)
-            and len(listed) >= len(message_lists) == 1
-            and message_lists[0] in (None, ABSENT)
-        ):
-            message_lists = message_lists * len(listed)
-        if isinstance(listed, list):
-            entries = [
-                dict(response) if isinstance(response, dict) else {"text": response}
-                for response in listed
-            ]
-        else:
-            entries = []
+        if len(message_lists) == 1:
+            [messages] = message_lists
+            message_lists = _separate(messages, row.get("responses"))
+        entries = _entries(row.get("responses"))
         # Entries belong to conversations by position, so both must be equally many.
         if len(entries) != len(message_lists):
             entries = [{} for _ in message_lists]
-        if len(ends) == len(message_lists):
-            texts = [row.get(end) for end in ends]
-        else:
+        texts = [row.get(end) for end in ends]
+        if len(texts) != len(message_lists):
             texts = [None] * len(message_lists)
         conversations = []
         for messages, entry, text in zip(message_lists, entries, texts, strict=True):
@@ -672,3 +653,25 @@ def _is_conversation(value: Any) -> bool:
             for message in value
         )
     )
+
+
+def _separate(messages: Any, responses: Any) -> list[Any]:
+    """Return the messages of a single column by conversation: those of each response."""
+    if isinstance(messages, list) and any(isinstance(part, list) for part in messages):
+        # A list of lists: several conversations in one column.
+        messages_of_each: list[Any] = messages
+        return messages_of_each
+    if isinstance(responses, list) and responses and messages in (None, ABSENT):
+        # Responses without messages: one conversation will be made for each.
+        return [messages] * len(responses)
+    return [messages]
+
+
+def _entries(responses: Any) -> list[JsonObject]:
+    """Return the responses of a row as objects; nothing if it has no list of them."""
+    if not isinstance(responses, list):
+        return []
+    return [
+        dict(response) if isinstance(response, dict) else {"text": response}
+        for response in responses
+    ]

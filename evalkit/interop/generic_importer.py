@@ -123,20 +123,22 @@ def _description_columns(
     candidates = [
         name for name in names if not is_field(name) and name not in used and name
     ]
+    return [name for name in candidates if _describes_questions(name, rows)]
+
+
+def _describes_questions(name: str, rows: Sequence[tuple[str, Json, Json]]) -> bool:
+    """Return whether a column has short values, and one for each question."""
     values: dict[object, object] = {}
-    kept = []
-    for name in candidates:
-        values.clear()
-        for _, row, cells in rows:
-            value = row.get(name)
-            question = text(cells.get("id")) or text(cells.get("prompt")) or len(values)
-            is_short = value is None or isinstance(value, bool | int | float)
-            is_short = is_short or (isinstance(value, str) and len(value) <= _SHORT)
-            if not is_short or values.setdefault(question, value) != value:
-                break
-        else:
-            kept.append(name)
-    return kept
+    for _, row, cells in rows:
+        value = row.get(name)
+        # A row without an id and a prompt is a question of its own.
+        question = text(cells.get("id")) or text(cells.get("prompt")) or len(values)
+        is_short = value is None or isinstance(value, bool | int | float)
+        if isinstance(value, str):
+            is_short = len(value) <= _SHORT
+        if not is_short or values.setdefault(question, value) != value:
+            return False
+    return True
 
 
 def _rows(path: Path, options: Options) -> Iterator[tuple[str, Json, Json]]:

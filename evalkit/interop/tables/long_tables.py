@@ -184,25 +184,33 @@ def unit_column(typed: Mapping[str, TypedColumn], rows: int) -> str | None:
         if names_raters(name, column, rows, typed)
         and (_has_both(list(column.words)) or matches(name, "rater"))
     ]
-    units = []
+    if not raters:
+        return None
     # Rows that are equal in every column are copies.
     texts = (column.texts for column in typed.values())
-    distinct = len(set(zip(*texts, strict=True))) if raters else rows
+    distinct_rows = len(set(zip(*texts, strict=True)))
+    units = set()
     for rater in raters:
+        has_judges = _has_both(list(typed[rater].words))
         for name, column in typed.items():
-            pairs = [*zip(column.texts, typed[rater].texts, strict=True)]
-            # Each pair of unit and rater is in one row only.
-            once = len(set(pairs)) == distinct and None not in column.texts
+            if name in raters or None in column.texts:
+                continue
             # Each unit has two rows or more on average.
-            several = 1 < len(column.counts) <= rows / 2
+            if not 1 < len(column.counts) <= rows / 2:
+                continue
+            # Each pair of unit and rater is in one row only.
+            pairs = set(zip(column.texts, typed[rater].texts, strict=True))
+            if len(pairs) != distinct_rows:
+                continue
             # Next to people alone, a few levels may be verdicts or kinds.
-            is_many = _has_both(list(typed[rater].words)) or not (
-                column.may_be_verdict or column.kind == "time"
-            )
-            if name not in raters and once and several and is_many:
-                units.append(name)
+            may_be_kind = column.may_be_verdict or column.kind == "time"
+            if has_judges or not may_be_kind:
+                units.add(name)
     # Several such columns leave it open.
-    return units[0] if len(set(units)) == 1 else None
+    if len(units) != 1:
+        return None
+    [unit] = units
+    return unit
 
 
 def _rank(values: Sequence[str]) -> int:

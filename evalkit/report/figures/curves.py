@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log10, sqrt
 
@@ -30,6 +30,8 @@ from evalkit.scoring.stats.share_intervals import share_interval
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")
+MOST_BARS = 12
+"""Scores with more values than this are shown in so many classes of equal width."""
 
 
 def _axes(keys: int) -> tuple[Axis, Axis]:
@@ -255,24 +257,21 @@ def histogram(
         return None
     # The values of both, so that their bars are comparable.
     values = sorted({*judge, *annotators})
-    low = min(values)
-    high = max(values)
-    # a bar for each value, or for 12 classes of equal width
-    count = len(values) if len(values) <= 12 else 12
-    if len(values) > 12:
-        # Ends of classes, one more than there are classes.
-        ends = [low + (high - low) * k / count for k in range(count + 1)]
+    ends = _class_ends(values) if len(values) > MOST_BARS else None
+    # A bar for each value, or for classes of equal width.
+    if ends is None:
+        names = [f"{value:g}" for value in values]
     else:
-        ends = None
+        names = [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)]
     # One list of shares for the judge, then one for annotators.
     bars = [_shares(counts, values, ends) for counts in (judge, annotators) if counts]
     tallest = max(max(shares) for shares in bars)
     y = Axis(0.0, tallest, HEIGHT - 44, 40.0)
-    step = (WIDTH - 56) / count
+    # The width of a column in pixels; bars of both side by side fill 80% of it.
+    step = (WIDTH - 56) / len(names)
+    width = step * 0.8 / len(bars)
     elements = levels(_axes(0)[0], y, percent)
     for k, shares in enumerate(bars):
-        # Bars of both side by side fill 80% of a column.
-        width = step * 0.8 / len(bars)
         for index, share in enumerate(shares):
             # The left end: one tenth of the column, then the bars before this one.
             bar_x = 44 + step * (index + 0.1) + width * k
@@ -285,20 +284,25 @@ def histogram(
                 class_=f"bar bar{k}",
             )
             elements.append(hint(f"{100 * share:.1f}%", bar))
-    if ends:
-        middles = [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)]
-    else:
-        middles = [f"{value:g}" for value in values]
-    elements += _ticks(middles)
-    for k, name in enumerate(("judge", "people")[: len(bars)]):
-        elements.append(
-            node(
-                "rect", x=44 + 110 * k, y=12, width=12, height=12, class_=f"bar bar{k}"
-            )
-        )
-        elements.append(text(62 + 110.0 * k, 22.0, LABELS[name], "key"))
+    elements += _ticks(names)
+    elements += _legend(("judge", "people")[: len(bars)])
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["score"], "axis"))
     return figure("scores", WIDTH, HEIGHT, elements)
+
+
+def _class_ends(values: Sequence[float]) -> list[float]:
+    """Return the ends of classes of equal width, one more than there are classes."""
+    low = min(values)
+    high = max(values)
+    return [low + (high - low) * k / MOST_BARS for k in range(MOST_BARS + 1)]
+
+
+def _legend(names: Sequence[str]) -> Iterator[Markup]:
+    """Yield a square of the color of each list of bars, and its name."""
+    for k, name in enumerate(names):
+        x = 44 + 110 * k
+        yield node("rect", x=x, y=12, width=12, height=12, class_=f"bar bar{k}")
+        yield text(x + 18.0, 22.0, LABELS[name], "key")
 
 
 def _shares(

@@ -15,6 +15,7 @@ from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.display import visible
 from evalkit.core.scale import Scale
 from evalkit.core.types import Case
+from evalkit.core.values import frozen
 from evalkit.scoring.columns import (
     NONE,
     TIE,
@@ -171,82 +172,130 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     identifiable if one side is nearly always longer, because equal length would be an
     extrapolation.
     """
-    pairs = verdicts.pairs
-    # all arrays: shape (pairs,)
-    present = verdicts.present
-    first, second = pairs.sides(
-        flat(cases, lambda case: [len(response.text) for response in case.responses])
+    lengths = flat(
+        cases, lambda case: [len(response.text) for response in case.responses]
     )
+    # (pairs,) the length of the first and of the second response.
+    first, second = verdicts.pairs.sides(lengths)
     has_length = (first > 0) & (second > 0)
-    # A is 1, a tie 0.5, B 0; NONE is not used.
-    credit = (1.0 + verdicts.winner) / 2
-
-    def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
-        """Return which pairs count, their cases, and the number of missing verdicts."""
-        rows = present & relevant
-        return (
-            rows,
-            verdicts.tally.where(rows),
-            int((verdicts.missing & relevant).sum()),
-        )
-
-    log_ratio = log_length(first) - log_length(second)
-    # All pairs with lengths; below, only those with a label.
-    rows, tally, missing = selected(has_length)
-    # In standard deviations, not centered: 0 stays equal length.
-    x = _scaled(log_ratio[rows])
-    difference = (first - second)[rows]
-    # (pairs, 2): intercept and log ratio.
-    design = np.stack([np.ones(len(x)), x], axis=1)
-    why = _why_constant(x, NO_VERDICT)
-    raw = slope(
-        "length/slope", design, credit[rows], tally, 1, missing=missing, why=why
-    )
-    # The design of Dubois et al.: at a difference of 0 the intercept is the win rate.
-    design = np.stack([np.ones(len(x)), np.tanh(_scaled(difference))], axis=1)
-    why = _why_one_sided(difference)
-    controlled = rate_at_zero(
-        "length/controlled_win_rate",
-        design,
-        credit[rows],
-        tally,
-        missing=missing,
-        why=why,
-    )
-    # The names are bound again, for labeled pairs only.
-    rows, tally, missing = selected(has_length & verdicts.labeled)
-    x = _scaled(log_ratio[rows])
-    label = pairs.label[rows]
-    # (pairs, 3): intercept, log ratio, label as 1, 0 or -1.
-    design = np.stack([np.ones(len(x)), x, label], axis=1)
-    # Verdicts equal to their label are explained by it.
-    contrary = np.asarray(verdicts.winner[rows] != label)
-    why = _why_constant(x, "no labeled pair has a verdict")
-    if not why and (count := int(contrary.sum())) < MIN_CONTRARY:
-        why = (
-            f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what"
-            " else they depend on"
-        )
-    at_label = slope(
-        "length/slope_at_label",
-        design,
-        credit[rows],
-        tally,
-        1,
-        rare=contrary,
-        missing=missing,
-        why=why,
-    )
+    with_length = _LengthPairs.of(verdicts, first, second, has_length)
+    labeled = _LengthPairs.of(verdicts, first, second, has_length & verdicts.labeled)
     win_rate = verdicts.tally.mean(
         "length/win_rate",
-        credit,
-        present,
+        _credit(verdicts),
+        verdicts.present,
         verdicts.missing,
         span=(0.0, 1.0),
         proportion=True,
         why=NO_VERDICT,
     )
-    return [raw, at_label, win_rate, controlled]
+    return [
+        _length_slope(with_length),
+        _slope_at_label(labeled, verdicts),
+        win_rate,
+        _controlled_rate(with_length),
+    ]
+
+
+def _credit(verdicts: VerdictColumns) -> Floats:
+    """Return how far the first response of each pair wins, (pairs,)."""
+    # A is 1, a tie 0.5, B 0; NONE is not used.
+    return np.asarray((1.0 + verdicts.winner) / 2)
+
+
+@frozen
+class _LengthPairs:
+    """Pairs with a verdict and both lengths.
+
+    Attributes:
+        rows: (pairs of the run,) which pairs these are.
+        tally: sums by case.
+        missing: the number of such pairs without a verdict.
+        credit: (pairs,) how far the first response wins.
+        log_ratio: (pairs,) the log of the ratio of lengths, in standard deviations.
+        difference: (pairs,) the difference in characters.
+    """
+
+    rows: Bools
+    tally: Tally
+    missing: int
+    credit: Floats
+    log_ratio: Floats
+    difference: Floats
+
+    @classmethod
+    def of(
+        cls, verdicts: VerdictColumns, first: Floats, second: Floats, relevant: Bools
+    ) -> _LengthPairs:
+        """Return the relevant pairs (pairs,) by the lengths of both responses (pairs,)."""
+        rows = verdicts.present & relevant
+        log_ratio = log_length(first) - log_length(second)
+        missing = verdicts.missing & relevant
+        return cls(
+            rows,
+            verdicts.tally.where(rows),
+            int(missing.sum()),
+            _credit(verdicts)[rows],
+            # Not centered: 0 stays equal length.
+            _scaled(log_ratio[rows]),
+            (first - second)[rows],
+        )
+
+
+def _length_slope(pairs: _LengthPairs) -> Statistic:
+    x = pairs.log_ratio
+    # (pairs, 2): intercept and log ratio.
+    design = np.stack([np.ones(len(x)), x], axis=1)
+    return slope(
+        "length/slope",
+        design,
+        pairs.credit,
+        pairs.tally,
+        1,
+        missing=pairs.missing,
+        why=_why_constant(x, NO_VERDICT),
+    )
+
+
+def _controlled_rate(pairs: _LengthPairs) -> Statistic:
+    # The design of Dubois et al.: at a difference of 0 the intercept is the win rate.
+    x = np.tanh(_scaled(pairs.difference))
+    # (pairs, 2): intercept and difference.
+    design = np.stack([np.ones(len(x)), x], axis=1)
+    return rate_at_zero(
+        "length/controlled_win_rate",
+        design,
+        pairs.credit,
+        pairs.tally,
+        missing=pairs.missing,
+        why=_why_one_sided(pairs.difference),
+    )
+
+
+def _slope_at_label(pairs: _LengthPairs, verdicts: VerdictColumns) -> Statistic:
+    x = pairs.log_ratio
+    label = verdicts.pairs.label[pairs.rows]
+    # (pairs, 3): intercept, log ratio, label as 1, 0 or -1.
+    design = np.stack([np.ones(len(x)), x, label], axis=1)
+    # Verdicts equal to their label are explained by it.
+    contrary = np.asarray(verdicts.winner[pairs.rows] != label)
+    count = int(contrary.sum())
+    why = _why_constant(x, "no labeled pair has a verdict")
+    if not why and count < MIN_CONTRARY:
+        why = (
+            f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what"
+            " else they depend on"
+        )
+    return slope(
+        "length/slope_at_label",
+        design,
+        pairs.credit,
+        pairs.tally,
+        1,
+        rare=contrary,
+        missing=pairs.missing,
+        why=why,
+    )
 
 
 def length_slopes(

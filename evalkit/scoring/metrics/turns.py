@@ -71,37 +71,31 @@ class Parts:
     @classmethod
     def read(cls, cases: Sequence[Case]) -> Parts | None:
         """Return the parts by the cases' metadata; `None` if no case is a part."""
-        # {conversation: its number}, in order of first occurrence.
-        keys: dict[str, int] = {}
+        # {conversation: its index}, in order of first occurrence.
+        conversations: dict[str, int] = {}
         rows = []
-        for position, case in enumerate(cases):
-            number = case.metadata.get(TURN)
-            of = case.metadata.get(TURNS)
-            numbered = (
+        for index, case in enumerate(cases):
+            metadata = case.metadata
+            number = metadata.get(TURN)
+            count = metadata.get(TURNS)
+            is_numbered = (
                 # `type` and not isinstance: True is an int, and no number of a turn.
-                type(number) is int and type(of) is int and 1 <= number <= of < MOST
+                type(number) is int
+                and type(count) is int
+                and 1 <= number <= count < MOST
             )
-            if numbered and case.metadata.keys() >= {*UNIT_KEYS}:
-                rows.append(
-                    (
-                        keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)),
-                        number,
-                        of,
-                        position,
-                    )
-                )
+            if is_numbered and metadata.keys() >= {*UNIT_KEYS}:
+                name = str(metadata[CONVERSATION])
+                conversation = conversations.setdefault(name, len(conversations))
+                rows.append((conversation, number, count, index))
         if not rows:
             return None
-        # Sorted by conversation, then number: columns of (parts, 4).
-        conversation, number_, of_, case_ = np.array(sorted(rows), dtype=np.int64).T
-        return cls(
-            case_,
-            number_,
-            of_,
-            # A part begins a conversation where its number differs from that of the part before.
-            np.flatnonzero(np.diff(conversation, prepend=-1)),
-            len(cases),
-        )
+        # (4, parts): sorted by conversation, then by number.
+        columns = np.array(sorted(rows), dtype=np.int64).T
+        conversation_of_part, numbers, counts, case_of_part = columns
+        # A part begins a conversation where its number differs from that of the part before.
+        changes = np.diff(conversation_of_part, prepend=-1)
+        return cls(case_of_part, numbers, counts, np.flatnonzero(changes), len(cases))
 
     @property
     def sizes(self) -> Ints:
