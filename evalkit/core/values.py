@@ -64,9 +64,9 @@ def _is_plain(cls: type[Any]) -> bool:
     class_fields = [value for value in vars(cls).values() if isinstance(value, Field)]
     for base in cls.__mro__[1:]:
         class_fields += getattr(base, "__dataclass_fields__", {}).values()
-    return not hasattr(cls, "__post_init__") and all(
-        field.init and field.kw_only is not True for field in class_fields
-    )
+    if hasattr(cls, "__post_init__"):
+        return False
+    return all(field.init and field.kw_only is not True for field in class_fields)
 
 
 def _set_by_slots(cls: type[Any]) -> None:
@@ -87,8 +87,12 @@ def _set_by_slots(cls: type[Any]) -> None:
             values[slot.name] = (
                 f"make_{slot.name}() if {slot.name} is MISSING else {slot.name}"
             )
-    body = "".join(f"\n    set_{name}(self, {value})" for name, value in values.items())
-    exec(f"def __init__(self, {', '.join(values)}):{body or ' pass'}", scope)
+    parameters = ", ".join(values)
+    body = ""
+    for name, value in values.items():
+        body += f"\n    set_{name}(self, {value})"
+    body = body or " pass"
+    exec(f"def __init__(self, {parameters}):{body}", scope)
     init = scope["__init__"]
     # Defaults belong to the last parameters, in order; `MISSING` stands for a factory.
     init.__defaults__ = tuple(
@@ -96,7 +100,8 @@ def _set_by_slots(cls: type[Any]) -> None:
         for slot in listed
         if slot.default is not MISSING or slot.default_factory is not MISSING
     )
-    init.__annotations__ = {slot.name: slot.type for slot in listed} | {"return": None}
+    annotations = {slot.name: slot.type for slot in listed}
+    init.__annotations__ = {**annotations, "return": None}
     init.__module__ = cls.__module__
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     cls.__init__ = init

@@ -175,11 +175,13 @@ def _sums_of_levels(members: Bools, indices: Ints, levels: Floats) -> Floats:
         inside = members[:, block].astype(np.float32)
         indices_of_block = indices[:, block].T
         # All rows have the first level, but for those that are counted below.
-        sums += levels[0] * np.count_nonzero(members[:, block], axis=1)[:, None]
+        counts_of_all = np.count_nonzero(members[:, block], axis=1)
+        sums += levels[0] * counts_of_all[:, None]
         for index, level in enumerate(levels[1:], 1):
             is_level = indices_of_block == index
             counts = inside @ is_level.astype(np.float32)
-            sums += (level - levels[0]) * counts
+            excess = level - levels[0]
+            sums += excess * counts
     return sums
 
 
@@ -343,7 +345,8 @@ def _permuted(
 def _different(values: Floats) -> tuple[Floats, Ints]:
     """Return the different values, and the index of each value among them."""
     levels, indices = np.unique(values, return_inverse=True)
-    return levels, indices.astype(np.min_scalar_type(len(levels)))
+    smallest_type = np.min_scalar_type(len(levels))
+    return levels, indices.astype(smallest_type)
 
 
 def _flipped(

@@ -159,10 +159,11 @@ class Clusters:
         """
         if self.number is not None or needed is None:
             needed = np.ones(len(cases), dtype=bool)
+        rows = zip(cases, needed.tolist(), strict=True)
         case_folds = np.array(
             [
                 int(pair_digest("fold", case.id)[:8], 16) % FOLDS if is_needed else 0
-                for case, is_needed in zip(cases, needed.tolist(), strict=True)
+                for case, is_needed in rows
             ],
             dtype=np.int64,
         )
