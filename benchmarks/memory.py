@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evalkit.config import RunConfig
+from evalkit.core.planners import Planners
 from evalkit.core.types import Completion, Usage
 from evalkit.engine.requests import PlannedCalls
 from evalkit.judges import spec_of
@@ -133,9 +134,9 @@ def fill(folder: Path, cases: int) -> None:
     materials = load_materials(settings)
     draw = random.Random(1)
     store = SqliteStore(folder / f"{cases}.db")
-    asks = PlannedCalls(
-        materials.dataset.cases, materials.evaluator, spec_of(settings.judge), None
-    )
+    specs = spec_of(settings.judge)
+    planners = Planners(materials.evaluator, [spec.name for spec in specs])
+    asks = PlannedCalls(materials.dataset.cases, planners, specs, None)
     while batch := asks.batch():
         shown = [
             (
