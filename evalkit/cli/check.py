@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from evalkit.cli.check_summary import print_checked, reading_lines
+from evalkit.cli.check_questions import (
+    answered_command,
+    as_table_question,
+    chosen_answer,
+    print_parts,
+    print_question,
+    with_command,
+)
+from evalkit.cli.check_summary import print_checked
 from evalkit.cli.parser import (
     FOLDER,
     UsageError,
@@ -28,18 +35,13 @@ from evalkit.core.values import Json, frozen
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.config.table_reading import TableReading
-    from evalkit.datasets.file_parts import OpenFileError
-    from evalkit.interop.layouts.criteria import OpenCriterionError
     from evalkit.interop.layouts.records import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
-    from evalkit.interop.tables.questions import Answer, OpenTableError, Role
+    from evalkit.interop.tables.questions import Role
 
 STDIN: Final = "-"
 READING_FILE: Final = "reading.yaml"
-_LIKE_AN_OPTION: Final = re.compile(r"-(?!\d)")
-"""The beginning of a value that would be read as an option."""
-READING: Final = "How the table was read:"
 
 
 @frozen
@@ -128,7 +130,7 @@ def _check(arguments: Namespace) -> int:
             # the user knows only the name on the command line
             if scratch not in error.where:
                 if isinstance(error, OpenFileError):
-                    _print_parts(error, paths, arguments)
+                    print_parts(error, paths, arguments)
                 raise
             where = error.where
             for path, name in zip(paths, names, strict=True):
@@ -138,10 +140,10 @@ def _check(arguments: Namespace) -> int:
                 remedy = "write it to a file, and name its encoding after the path"
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         except OpenTableError as question:
-            chosen = _chosen_answer(question)
+            chosen = chosen_answer(question)
             if chosen is None:
                 raise
-            answered = _answered_command(chosen, arguments)
+            answered = answered_command(chosen, arguments)
     if answered:
         # Outside the block: the question is closed, and its temporary files are gone before the
         # new command makes its own.
@@ -218,105 +220,158 @@ def _read(
 ) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.config.table_reading import load_reading
+    from evalkit.interop.import_file import import_judgments
+    from evalkit.interop.importer_discovery import EXPORTED, GENERIC
+    from evalkit.interop.layouts.judgment_files import peek
+    from evalkit.interop.layouts.records import Options
+    from evalkit.interop.tables.fixed_roles import Choices
+    from evalkit.interop.tables.reading import choices_of
+
+    _refuse_missing(paths)
+    path = paths[0]
+    is_alone = len(paths) == 1
+    # --fields names the columns, so that nothing has to be inferred
+    if arguments.fields and is_alone:
+        fields = dict(word.partition("=")[::2] for word in arguments.fields)
+        options = Options(fields=fields, winners=dict(arguments.map or ()))
+        return _Checked(import_judgments(GENERIC, path, options))
+    if arguments.reading is None:
+        choices = _choices(arguments)
+    else:
+        choices = choices_of(load_reading(arguments.reading))
+    # an export of evalkit has known columns; choices would be about a table
+    if is_alone and choices == Choices() and peek(path).has(*EXPORTED):
+        return _Checked(import_judgments(GENERIC, path, Options()))
+    # choices beyond one judge and one label are about the columns of a table
+    plain = Choices(choices.judges[:1], choices.labels[:1], words=choices.words)
+    if choices == plain:
+        of_logs = _read_logs(paths, ", ".join(names), choices, arguments)
+        if of_logs is not None:
+            return of_logs
+    return _read_tables(paths, names, choices, arguments)
+
+
+def _refuse_missing(paths: Sequence[Path]) -> None:
+    """Refuse a path without a file, and a stream; all are checked before the first is read.
+
+    Raises:
+        DatasetError: If there is one.
+    """
     from evalkit.datasets.compression import refuse_stream
     from evalkit.datasets.file_parts import file_of
-    from evalkit.interop.import_file import import_judgments
-    from evalkit.interop.importer_discovery import (
-        EXPORTED,
-        GENERIC,
-        format_names,
-        importer,
-    )
+
+    for path in paths:
+        if not file_of(path).exists():
+            raise DatasetError("no such file", where=str(path), remedy="check the path")
+        refuse_stream(path)
+
+
+def _read_logs(
+    paths: Sequence[Path], where: str, choices: Choices, arguments: Namespace
+) -> _Checked | None:
+    """Return the judgments of files in one known format; `None` if there are none, or if labels
+    or words are chosen, which only a table has.
+
+    Raises:
+        DatasetError: If there are several formats, or a file cannot be read.
+        OpenTableError: If the columns of an export leave a question, which is printed.
+        OpenCriterionError: If its criteria do.
+    """
+    from evalkit.interop.importer_discovery import importer
     from evalkit.interop.layouts.criteria import OpenCriterionError
+    from evalkit.interop.tables.questions import OpenTableError
+
+    logs = {log: name for path in paths for log, name in _logs(path)}
+    if not logs:
+        return None
+    name, *other_formats = dict.fromkeys(logs.values())
+    if other_formats:
+        problem = f"has logs of several formats: {', '.join((name, *other_formats))}"
+        raise DatasetError(problem, where=where, remedy="check them one at a time")
+    # Named labels and words are those of a table; only a log has dimensions to choose from.
+    if (choices.labels or choices.words) and not importer(name).is_log:
+        return None
+    try:
+        return _Checked(_imported(name, [*logs], where, choices))
+    except OpenTableError as question:
+        print_question(question, arguments)
+        raise
+    except OpenCriterionError as question:
+        print_question(as_table_question(question), arguments)
+        raise
+
+
+def _imported(
+    name: str, logs: Sequence[Path], where: str, choices: Choices
+) -> ImportedJudgments:
+    """Return the judgments of logs in the named format."""
+    from evalkit.interop.import_file import import_judgments
+    from evalkit.interop.importer_discovery import importer
     from evalkit.interop.layouts.judgment_files import peek
     from evalkit.interop.layouts.records import Options
     from evalkit.interop.tables.contradictions import check_people
     from evalkit.interop.tables.fixed_roles import Choices
+
+    first, *other_logs = logs
+    options = Options(
+        judge=next(iter(choices.judges), None),
+        dimension=next(iter(choices.labels), None),
+        winners=choices.words,
+    )
+    brought = import_judgments(name, first, options, *other_logs)
+    if choices != Choices():
+        return brought
+    is_log = importer(name).is_log
+    return check_people(brought, peek(first), name, where, is_log=is_log)
+
+
+def _read_tables(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    choices: Choices,
+    arguments: Namespace,
+) -> _Checked:
+    """Return the judgments of the rows of tables.
+
+    Raises:
+        OpenTableError: If the columns leave a question, which is printed.
+        ConfigError: If the rows are no judgments.
+    """
+    from evalkit.interop.importer_discovery import format_names
+    from evalkit.interop.layouts.judgment_files import peek
+    from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
-    from evalkit.interop.tables.reading import choices_of, import_table, reading_of
+    from evalkit.interop.tables.reading import import_table, reading_of
 
     path = paths[0]
     where = ", ".join(names)
-    for file in paths:
-        # All paths are checked before the first one is read.
-        if not file_of(file).exists():
-            raise DatasetError("no such file", where=str(file), remedy="check the path")
-        refuse_stream(file)
-    # --fields names the columns, so that nothing has to be inferred
-    if arguments.fields and len(paths) == 1:
-        fields = dict(word.partition("=")[::2] for word in arguments.fields)
-        options = Options(fields=fields, winners=dict(arguments.map or ()))
-        return _Checked(import_judgments(GENERIC, path, options))
-    reading = None if arguments.reading is None else load_reading(arguments.reading)
-    choices = _choices(arguments) if reading is None else choices_of(reading)
-    # an export of evalkit has known columns; choices would be about a table
-    if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
-        return _Checked(import_judgments(GENERIC, path, Options()))
-    # choices beyond one judge and one label are about the columns of a table
-    plain = choices == Choices(
-        choices.judges[:1], choices.labels[:1], words=choices.words
-    )
-    if plain and (logs := {log: name for file in paths for log, name in _logs(file)}):
-        name, *other_formats = dict.fromkeys(logs.values())
-        if other_formats:
-            problem = (
-                f"has logs of several formats: {', '.join((name, *other_formats))}"
-            )
-            raise DatasetError(problem, where=where, remedy="check them one at a time")
-        # Named labels and words are those of a table; only a log has dimensions to choose from.
-        named = choices.labels or choices.words
-        if not named or importer(name).is_log:
-            # `logs` maps paths to formats; they are all of one format here.
-            first, *other_logs = logs
-            options = Options(
-                judge=next(iter(choices.judges), None),
-                dimension=next(iter(choices.labels), None),
-                winners=choices.words,
-            )
-            try:
-                brought = import_judgments(name, first, options, *other_logs)
-                if choices == Choices():
-                    is_log = importer(name).is_log
-                    brought = check_people(
-                        brought, peek(first), name, where, is_log=is_log
-                    )
-                return _Checked(brought)
-            except OpenTableError as question:
-                _print_question(question, arguments)
-                raise
-            except OpenCriterionError as question:
-                _print_question(_as_table_question(question), arguments)
-                raise
-    several = len(paths) > 1
     try:  # the rows are not held longer than they are read
-        brought, table = import_table(
-            [
-                row
-                for file, name in zip(paths, names, strict=True)
-                for row in _rows(file, name, several=several)
-            ],
-            where,
-            path,
-            choices,
-        )
+        brought, table = import_table(_rows_of(paths, names), where, path, choices)
     except OpenTableError as question:
-        _print_question(question, arguments)
+        print_question(question, arguments)
         raise
     except ConfigError as error:
-        if (
-            len(paths) == 1
-            and choices == Choices()
-            and (remedy := format_names(peek(path)))
-        ):
+        may_be_known = len(paths) == 1 and choices == Choices()
+        if may_be_known and (remedy := format_names(peek(path))):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
     return _Checked(
         brought,
         table.roles,
-        tuple(_with_command(note, arguments) for note in table.warnings),
+        tuple(with_command(note, arguments) for note in table.warnings),
         table.settings,
         reading_of(table),
     )
+
+
+def _rows_of(paths: Sequence[Path], names: Sequence[str]) -> Rows:
+    """Return the rows of all tables; of several, each says which one it is from."""
+    several = len(paths) > 1
+    return [
+        row
+        for path, name in zip(paths, names, strict=True)
+        for row in _rows(path, name, several=several)
+    ]
 
 
 def _check_annotators(
@@ -333,13 +388,9 @@ def _check_annotators(
     from evalkit.cli.check_annotators import print_annotators
     from evalkit.interop.tables.annotators_alone import agreement_of_annotators
 
-    several = len(paths) > 1
-    rows = [
-        row
-        for file, name in zip(paths, names, strict=True)
-        for row in _rows(file, name, several=several)
-    ]
-    agreement = agreement_of_annotators(rows, ", ".join(names), _choices(arguments))
+    agreement = agreement_of_annotators(
+        _rows_of(paths, names), ", ".join(names), _choices(arguments)
+    )
     print_annotators(agreement, as_json=arguments.json)
     return 0
 
@@ -354,139 +405,6 @@ def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
     elif path.is_dir() and depth:
         for child in sorted(path.iterdir()):
             yield from _logs(child, depth - 1)
-
-
-def _as_table_question(question: OpenCriterionError) -> OpenTableError:
-    """Return the question about an export as one about a table."""
-    from evalkit.interop.tables.questions import Answer, OpenTableError
-
-    answers = [Answer(meaning, options) for meaning, options in question.answers]
-    return OpenTableError(question.what, question.where, answers)
-
-
-def _print_question(question: OpenTableError, arguments: Namespace) -> None:
-    """Print how the table was read so far, the question, and a command for each answer."""
-    from evalkit.interop.tables.questions import command
-
-    if question.roles:
-        print(f"{READING}\n" + "\n".join(reading_lines(question.roles)))
-    print(f"Question: {question.what}")
-    for answer in question.answers:
-        words = ["evalkit", *_answered_command(answer, arguments)]
-        print(f"  {answer.meaning}:\n    {command(words)}")
-
-
-def _print_parts(
-    question: OpenFileError, paths: Sequence[Path], arguments: Namespace
-) -> None:
-    """Print which part of a file is to be read, and a command for each."""
-    from evalkit.interop.tables.questions import command
-
-    if question.path not in paths:
-        return
-    print(f"Question: {question.what}: {question.question}")
-    for part, meaning in question.parts:
-        named = [
-            f"{name}#{part}" if Path(name).expanduser() == question.path else name
-            for name in arguments.paths
-        ]
-        words = _attached(["evalkit", "check", *named, *_given_options(arguments)])
-        print(f"  {meaning}:\n    {command(words)}")
-
-
-def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
-    """Return the arguments of the command that answers a question."""
-    before = _given_options(arguments)
-    words = _without_repeats(["check", *arguments.paths, *before, *answer.options])
-    return _attached(words)
-
-
-def _attached(words: Sequence[str]) -> list[str]:
-    """Return a command in which a value that begins as an option does is in one word
-    with its option.
-    """
-    attached: list[str] = []
-    for word in words:
-        # -1 is a number, and --map an option.
-        is_value = _LIKE_AN_OPTION.match(word) and attached[-1:] == ["--map"]
-        if is_value:
-            attached[-1] = f"--map={word}"
-        else:
-            attached.append(word)
-    return attached
-
-
-def _chosen_answer(question: OpenTableError) -> Answer | None:
-    """Return the answer that the user chooses; `None` if nobody can be asked at a terminal."""
-    # a script must not wait for an answer
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return None
-    for number, answer in enumerate(question.answers, 1):
-        print(f"  {number}: {answer.meaning}")
-    try:
-        number = int(input(f"1 to {len(question.answers)}, or Enter to stop: "))
-    except (ValueError, EOFError):
-        return None
-    in_range = 1 <= number <= len(question.answers)
-    if in_range:
-        return question.answers[number - 1]
-    return None
-
-
-def _with_command(note: str, arguments: Namespace) -> str:
-    """Return a note that ends with options of this command, with the whole command."""
-    from evalkit.interop.tables.questions import command
-    from evalkit.interop.tables.score_verdicts import MAPPED
-
-    before, mapped, options = note.partition(MAPPED)
-    if not mapped:
-        return note
-    words = ["evalkit", "check", *arguments.paths, *_given_options(arguments)]
-    return f"{before}{mapped}{command(words)} {options}"
-
-
-def _given_options(arguments: Namespace) -> list[str]:
-    """Return the options of the command that say how to read the table."""
-    options: list[str] = []
-    for name in ("judge", "label", "response", "key"):
-        for value in getattr(arguments, name, None) or ():
-            options += [f"--{name}", value]
-    for name in ("id", "prompt", "order", "sample"):
-        if value := getattr(arguments, name, None):
-            options += [f"--{name}", value]
-    for word, meaning in arguments.map or ():
-        options += ["--map", f"{word}={meaning}"]
-    for name in ("output", "save", "reading"):
-        if value := getattr(arguments, name, None):
-            options += [f"--{name}", str(value)]
-    for name in ("json", "overwrite"):
-        if getattr(arguments, name, False):
-            options.append(f"--{name}")
-    return options
-
-
-def _without_repeats(words: Sequence[str]) -> list[str]:
-    """Return a command without options that occur twice with one value; the first one stays.
-
-    Args:
-        words: The words of the command; every option but the two flags has a value.
-    """
-    kept: list[str] = []
-    used_options: set[tuple[str, str]] = set()
-    position = 0
-    while position < len(words):
-        word = words[position]
-        if word.startswith("--") and word not in ("--json", "--overwrite"):
-            # Every option here has a value, except for the two flags.
-            option = (word, words[position + 1])
-            if option not in used_options:
-                kept += option
-            used_options.add(option)
-            position += 2
-        else:
-            kept.append(word)
-            position += 1
-    return kept
 
 
 def _choices(arguments: Namespace) -> Choices:

@@ -165,7 +165,7 @@ def take_look(
         raise ConfigError(
             problem, where="store.mode", remedy="set store.mode=read_write"
         )
-    stored = earlier = read_watch(folder)
+    stored = read_watch(folder)
     materials = load_materials(config, templates=templates)
     current = Baseline(
         config.judge.label,
@@ -174,24 +174,14 @@ def take_look(
         dict(getattr(materials.evaluator, "prompt_hashes", {})),
         len(materials.dataset.cases),
     )
-    if reset or not earlier:
-        earlier = (*earlier, current)
+    earlier = (*stored, current) if reset or not stored else stored
     before = earlier[-1]
-    # Answers can be compared only if nothing else has changed.
-    for name, subject in (
-        ("config_hash", "configuration"),
-        ("fingerprint", "cases"),
-        ("prompt_hashes", "templates"),
-    ):
-        if getattr(before, name) != getattr(current, name):
-            raise ConfigError(
-                f"its looks had other {subject}", where=str(folder), remedy=_REMEDY
-            )
+    _refuse_changes(before, current, folder)
     # A wrong key must not leave a look behind.
     run_async(check_judges(config))
-    if (
-        store := open_store(config.store)
-    ) is not None:  # what it complains about must show before anything is written
+    store = open_store(config.store)
+    if store is not None:
+        # What it complains about must show before anything is written.
         store.close()
     look = next_look(before, sum(len(past.looks) for past in earlier) + 1)
     config = look_config(config, look.key)
@@ -217,12 +207,7 @@ def take_look(
                 templates=templates,
             )
         except BaseException as error:
-            batched = config.runner.kind == "batch" and not isinstance(
-                error, JudgeSetupError
-            )
-            if batched or _has_answers(
-                config, folder, templates
-            ):  # a batch at the provider will have some
+            if _is_begun(error, config, folder, templates):
                 # the look stays, and the next command requests the rest
                 unanswered.pop_all()
                 if isinstance(error, RunInterruption):
@@ -230,16 +215,51 @@ def take_look(
                     cut = _with(before, _paid(look, spend.calls.sent, spend.cost_usd))
                     _write(folder, (*earlier[:-1], cut))
             raise
-        if not any(
-            judgment.completion is not None or judgment.earlier
-            for judgment in result.judgments
-        ):
+        if not _was_answered(result):
             raise _error_without_answers(config, result)
         # the look has answers, so it stays
         unanswered.pop_all()
         baseline = _finish_look(baseline, look, result)
         _write(folder, (*earlier[:-1], baseline))
     return baseline
+
+
+def _refuse_changes(before: Baseline, current: Baseline, folder: Path) -> None:
+    """Refuse a look at something else: answers can be compared only if nothing else has changed.
+
+    Raises:
+        ConfigError: If the configuration, the cases or the templates are others.
+    """
+    for name, subject in (
+        ("config_hash", "configuration"),
+        ("fingerprint", "cases"),
+        ("prompt_hashes", "templates"),
+    ):
+        if getattr(before, name) != getattr(current, name):
+            raise ConfigError(
+                f"its looks had other {subject}", where=str(folder), remedy=_REMEDY
+            )
+
+
+def _is_begun(
+    error: BaseException,
+    config: RunConfig,
+    folder: Path,
+    templates: Mapping[str, str] | None,
+) -> bool:
+    """Return whether a look that ended in an error has answers, or will have some."""
+    if config.runner.kind == "batch" and not isinstance(error, JudgeSetupError):
+        # A batch at the provider will have some.
+        return True
+    return _has_answers(config, folder, templates)
+
+
+def _was_answered(result: RunResult) -> bool:
+    """Return whether an answer came back, now or earlier."""
+    return any(
+        judgment.completion is not None or judgment.earlier
+        for judgment in result.judgments
+    )
 
 
 def _has_answers(
