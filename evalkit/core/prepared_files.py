@@ -64,7 +64,8 @@ def write_prepared(path: Path, source: bytes, prepared: bytes) -> None:
         location = _location(path)
         # Other processes read the old file or the new one, and nothing in between.
         temporary = location.with_name(f"{location.name}.{os.getpid()}")
-        location.parent.mkdir(exist_ok=True)
+        # With PYTHONPYCACHEPREFIX none of its folders may be there yet.
+        location.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(_digest(source) + _digest(prepared) + prepared)
         temporary.replace(location)
 

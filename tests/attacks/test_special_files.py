@@ -136,7 +136,7 @@ SHIPPED = {
     "interop/tables/words.py", "judges/pricing.py", "config/run_config.py", "config/shipped_options.py",
     "report/page.py", "report/texts.py", "cli/parser.py", "cli/project.py", "cli/completion.py", "cli/docs.py",
     "scoring/catalog/__init__.py", "scoring/catalog/removed.py", "guard/rules.py",
-    "guard/environment.py", "guard/installed.py",
+    "guard/environment.py", "guard/installed.py", "core/prepared_files.py",
 }  # fmt: skip
 """Modules that open files of the package itself."""
 OWN = {

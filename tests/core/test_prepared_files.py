@@ -10,9 +10,15 @@ from evalkit.core.prepared_files import read_table
 from evalkit.report import page, prepared_templates
 
 
-@pytest.fixture
-def table(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def keeps_modules(monkeypatch):
+    """Python keeps compiled modules next to their sources, whatever the environment says."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+
+
+@pytest.fixture
+def table(tmp_path):
     path = tmp_path / "words.toml"
     path.write_text('[words]\nyes = ["ja", "oui"]\nends = [0.5, inf]\n', encoding="utf-8")
     return path
@@ -61,14 +67,20 @@ def test_nothing_is_written_where_python_may_not_write(table, parsed, monkeypatc
     assert [path.name for path in table.parent.iterdir()] == ["words.toml"]
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(table, parsed, monkeypatch):
+def test_a_folder_of_compiled_modules_is_used(table, parsed, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "compiled" / "here"))
+    assert read_table(table) == read_table(table)
+    assert len(parsed) == 1
+    assert not (table.parent / "__pycache__").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(table, parsed):
     (table.parent / "__pycache__").write_text("a file where the folder would be")
     assert read_table(table) == read_table(table)
     assert len(parsed) == 2
 
 
-def test_the_tables_that_evalkit_ships_are_those_that_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+def test_the_tables_that_evalkit_ships_are_those_that_are_kept(tmp_path):
     package = prepared_files.Path(prepared_files.__file__).parents[1]
     for path in package.rglob("*.toml"):
         copied = tmp_path / path.name
@@ -80,7 +92,6 @@ def test_the_tables_that_evalkit_ships_are_those_that_are_kept(tmp_path, monkeyp
 def test_a_template_is_compiled_again_if_it_or_the_engine_changes(tmp_path, monkeypatch):
     from jinja2 import DictLoader, Environment
 
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(prepared_templates, "_FOLDER", tmp_path)
     engine = tmp_path / "engine.py"
     engine.write_text("1")
