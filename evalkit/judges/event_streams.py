@@ -87,13 +87,15 @@ def _add_calls(calls: dict[int, JsonObject], parts: Any) -> None:
         if not isinstance(function, Mapping):
             raise ValueError("a tool call has no function")
         index = part.get("index", position)
+        name = function.get("name")
         arguments = function.get("arguments")
-        if not isinstance(index, int) or not isinstance(arguments, str | None):
+        are_texts = isinstance(name, str | None) and isinstance(arguments, str | None)
+        if not isinstance(index, int) or not are_texts:
             raise ValueError("a tool call has no index or no text")
         # The first part has the id and the name, and all have arguments.
         empty = {"type": "function", "function": {"name": "", "arguments": ""}}
         call = calls.setdefault(index, {"id": part.get("id"), **empty})
-        call["function"]["name"] += function.get("name") or ""
+        call["function"]["name"] += name or ""
         call["function"]["arguments"] += arguments or ""
 
 
