@@ -52,24 +52,14 @@ def _texts(agreement: AnnotatorAgreement) -> Sequence[Text]:
 
 def _of_pair(pair: PairOfAnnotators, agreement: AnnotatorAgreement) -> Text:
     first, second = pair.names
-    equal = f"{pair.equal / pair.units:.0%}"
-    value = _with_interval(pair.metric)
-    if agreement.graded:
-        return gettext(
-            "{first} and {second}: equal in {equal} of {units}, Spearman {value}",
-            first=first,
-            second=second,
-            equal=equal,
-            units=pair.units,
-            value=value,
-        )
     return gettext(
-        "{first} and {second}: equal in {equal} of {units}, kappa {value}",
+        "{first} and {second}: equal in {equal} of {units}, {coefficient} {value}",
         first=first,
         second=second,
-        equal=equal,
+        equal=f"{pair.equal / pair.units:.0%}",
         units=pair.units,
-        value=value,
+        coefficient="Spearman" if agreement.graded else "kappa",
+        value=_with_interval(pair.metric),
     )
 
 
