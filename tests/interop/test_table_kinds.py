@@ -13,6 +13,7 @@ from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.table import Table, read_table
+from evalkit.interop.tables.words import known_words
 from tests.support.thorough import some_of
 
 ROWS = 48
@@ -45,6 +46,16 @@ FORMULARS = (
     ("Horodateur", "Cette réponse est-elle utile ? [1 = pas du tout, 5 = très]"),
     ("Marca temporal", "¿Qué tan útil es la respuesta?"),
 )
+
+
+def _known_scales() -> list[tuple[str, ...]]:
+    """Return the first words of ranks next to each other, three at a time, once each."""
+    thirds = []
+    for scale in known_words()["verdicts"]["ordered"]:
+        words = [synonyms[0] for synonyms in scale]
+        thirds += zip(words, words[1:], words[2:], strict=False)
+    # Without a plus, two of these are cells without a value.
+    return sorted({*thirds} - {("--", "-", "0")})
 
 
 def _read(cells: dict[str, list[Any]], choices: Choices | None = None) -> Table:
@@ -143,6 +154,16 @@ def test_true_classes_are_the_labels_of_predicted_ones(true, predicted):
     table = _read({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
     assert _of_role(table, "judge") == [f"{predicted}_intent"]
     assert _of_role(table, "label") == [f"{true}_intent"]
+
+
+@pytest.mark.parametrize("scale", _known_scales())
+def test_words_of_a_known_scale_are_ordered(scale):
+    """Also where each word judges by itself, as bad, ok and good do."""
+    human = [scale[score % len(scale)] for score in SCORES]
+    judge = [scale[score % len(scale)] for score in NEAR]
+    table = _read({"answer": TEXTS, "human": human, "judge": judge})
+    assert table.settings["rubric"]["ordered"]
+    assert [*table.settings["rubric"]["classes"]] == [*scale]
 
 
 @pytest.mark.parametrize("people", ["human", "expert", "annotator"])

@@ -122,11 +122,13 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     words = _Words.of(raws)
     meanings, _ = polarity()
     classes = words.every_class
-    if classes and classes <= meanings.keys():
+    space: Space | None
+    if in_order := _order(words):
+        # At least three words, so also bad, ok and good, each of which judges.
+        space = _ordered_space(words, in_order)
+    elif classes and classes <= meanings.keys():
         # Every word judges.
         space = _pass_and_fail(words, where)
-    elif in_order := _order(words):
-        space = _ordered_space(words, in_order)
     else:
         space = _shared_classes(words, where)
     if space is not None:

@@ -43,6 +43,7 @@ from evalkit.scoring.decision import (
 )
 
 PER_ORDER = "agreement/accuracy_per_order"
+WEIGHTED_KAPPA = "agreement/kappa_weighted"
 
 
 def agreement_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
@@ -139,7 +140,7 @@ def _nothing(metrics: Metrics) -> Finding:
 
 def _numbers(metrics: Metrics, accuracy: Metric) -> list[Message]:
     """Return accuracy, what it is made of where there are ties, its bounds where
-    answers are missing, and kappa.
+    answers are missing, and kappa, for ordered classes also the weighted one.
     """
     ties, per_order, decided = (
         known(metrics, name) for name in ("tie_rate", PER_ORDER, DECIDED)
@@ -165,12 +166,15 @@ def _numbers(metrics: Metrics, accuracy: Metric) -> list[Message]:
             parts.append(gettext("no labeled pair is decided"))
     if (balanced := known(metrics, BALANCED)) is not None:
         parts.append(gettext("balanced accuracy {value}", value=interval(balanced)))
+    parts += _missing(metrics, accuracy)
     kappa = metrics.get(ITEM_KAPPA if accuracy.name == ITEM_ACCURACY else KAPPA)
-    return [
-        *parts,
-        *_missing(metrics, accuracy),
-        *([] if kappa is None else _kappa(kappa)),
-    ]
+    if kappa is not None:
+        parts += _kappa(kappa)
+    weighted = known(metrics, WEIGHTED_KAPPA)
+    # Pairs have one, too, whose order is that of A, a tie and B; only classes say it here.
+    if weighted is not None and balanced is not None:
+        parts.append(gettext("weighted kappa {value}", value=interval(weighted)))
+    return parts
 
 
 def _missing(metrics: Metrics, accuracy: Metric) -> list[Text]:
