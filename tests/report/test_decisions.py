@@ -169,6 +169,16 @@ def test_each_limit_has_words():
     assert "only 50 labels show this" in headline_text(Limit("few_labels", metric))
 
 
+@pytest.mark.parametrize(("labels", "asked"), [(40, True), (5_000, True), (5_001, False)])
+def test_labels_that_nobody_would_give_are_not_asked_for(labels, asked):
+    metric = Metric("agreement/kappa", 0.8, 0.7, 0.9, n=100)
+    decision = Decision(
+        "rates_corrected", "lean_unclear", "pair", metric, labels_needed=labels, unlabeled=0
+    )
+    text = sentence(decision, {}).render(__import__("gettext").NullTranslations())
+    assert ("to decide whether it leans" in text) is asked
+
+
 def headline_text(limit: Limit) -> str:
     decision = Decision(
         "rates", "moderate", "pair", Metric("agreement/kappa", 0.5), limits=(limit,)

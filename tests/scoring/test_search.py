@@ -130,7 +130,10 @@ def test_power_is_not_known_without_errors():
     assert power_metrics(replace(right, counted=False), found) == {}
     hard = counted(labels, labels)
     assert power_metrics(hard, replace(found, critical=99.0)) == {}
-    assert power_metrics(replace(hard, counted=False), replace(found, critical=2.0))
+    # Errors that the label says wholly do not vary; those of every other pair of rows do.
+    assert power_metrics(replace(hard, counted=False), replace(found, critical=2.0)) == {}
+    varied = counted(labels, np.arange(n) // 2 % 2)
+    assert power_metrics(replace(varied, counted=False), replace(found, critical=2.0))
 
 
 def moments(x, y):

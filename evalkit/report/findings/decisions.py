@@ -60,6 +60,8 @@ from evalkit.scoring.decision import (
 
 TOO_MANY: Final = 100_000
 """More labels than this are not counted."""
+MOST_FOR_LEAN: Final = 5_000
+"""More labels than this are not asked for to decide whether a judge leans."""
 A_FEW: Final = 10
 """Fewer labels than this are not counted: a number near 0 says only that the estimate is close."""
 UNITS: Final[Mapping[str, Text]] = texts("units")
@@ -140,8 +142,9 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
     for limit in limits:
         text = gettext("{finding} Also, {limits}.", finding=text, limits=limit)
     needed = decision.labels_needed
-    # A lean at its margin is not decided by any number of labels that one could give.
-    if decision.reason != "lean_unclear" or needed is None or needed > TOO_MANY:
+    # A lean at its margin is not decided by any number of labels that one would give for it:
+    # rates that are corrected by labels hold without.
+    if decision.reason != "lean_unclear" or needed is None or needed > MOST_FOR_LEAN:
         return text
     text = gettext(
         "{finding} Label {more} more {units} to decide whether it leans.",

@@ -15,6 +15,8 @@ from evalkit.scoring.stats.arrays import Floats, round_metric
 SIZES: Final = (30, 100, 300)
 POWER: Final = 0.8
 """The probability that a slice so bad is found."""
+SMALLEST: Final = 1e-9
+"""A smaller part of a number is rounding."""
 FOUND: Final = "slices/found_below/"
 ERROR: Final = "slices/found_error/"
 
@@ -103,6 +105,9 @@ def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
         return None
     squares = (outcomes.residuals**2).sum()
     spread = np.sqrt(squares / total)
+    # Where all errors are equal, these are rounding, and nothing is known of larger ones.
+    if spread <= SMALLEST * usual:
+        return None
     # The standard error of a mean, for a slice that is part of the total.
     error = np.sqrt((1 - size / total) / size)
     needed = critical + 0.84
