@@ -444,7 +444,7 @@ def labels_that_decide(
         for k in range(n)
     ]
     metrics = score_run(ONE, cases, judgments).metrics
-    needed = decide(metrics).labels_needed
+    needed = decide(metrics, 0.95).labels_needed
     truth = 1 - len(wrong) / n
     if needed is None or needed > 20_000:
         return needed, []
@@ -452,7 +452,7 @@ def labels_that_decide(
     decided = []
     for times in (1, 2):
         uses = [
-            decide(metrics_of_run(judge, n + times * needed, seed)).use
+            decide(metrics_of_run(judge, n + times * needed, seed), 0.95).use
             for seed in range(runs)
         ]
         decided.append(1 - uses.count("unknown") / runs)
@@ -469,7 +469,9 @@ def main(runs: int, sizes: Sequence[int]) -> None:
         for n in sizes:
             found: Counter[str] = Counter()
             for seed in range(runs):
-                found.update(errors(judge, decide(metrics_of_run(judge, n, seed)), n))
+                found.update(
+                    errors(judge, decide(metrics_of_run(judge, n, seed), 0.95), n)
+                )
             shares = [f"{100 * found[kind] / runs:.1f}%" for kind in kinds]
             print(
                 f"| {judge.name} | {judge.truth} | {n} | {' | '.join(shares)} |",

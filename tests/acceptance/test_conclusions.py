@@ -573,7 +573,7 @@ def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge):
         few, totals = judge.make(np.random.default_rng(n), n), []
         for times in (1, 3, 10):
             metrics = repeated(few, times)
-            decision = decide(metrics)
+            decision = decide(metrics, 0.95)
             if decision.use == "unknown" and decision.labels_needed is not None:
                 totals.append(labels_at_hand(metrics) + decision.labels_needed)
         assert all(total <= BY_CHANCE * min(totals[:k]) for k, total in enumerate(totals) if k), (

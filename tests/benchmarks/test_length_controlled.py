@@ -211,7 +211,7 @@ def test_there_is_none_where_the_procedure_cannot_be_followed(tmp_path, without)
     assert METRIC not in metrics
     assert "df_gamed.csv" in metrics["alpaca_eval/win_rate"].note
     assert metrics["length/controlled_win_rate"].value is not None
-    (finding,) = benchmark_finding(metrics, RunFacts("", None, {}))
+    (finding,) = benchmark_finding(metrics, RunFacts("", None, {}, 0.95))
     assert finding.text.startswith("By AlpacaEval's own rule: win rate")
     assert "is not that of the leaderboard" in finding.text
 

@@ -43,7 +43,7 @@ def board(jobs: int, same: str = "tie_rate") -> Leaderboard:
                 )
                 for name in LEADERBOARD_COLUMNS
             },
-            decide({}),
+            decide({}, 0.95),
         )
         for job in range(jobs)
     )

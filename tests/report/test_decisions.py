@@ -80,7 +80,7 @@ def test_the_sentence_fits_the_judge(rows, tone, expected):
 @pytest.mark.parametrize("n", [2, 300])
 def test_no_two_statements_of_a_report_contradict_each_other(judge, n):
     metrics = metrics_of_run(judge, n, 5)
-    decision, first = decide(metrics), advice(metrics)
+    decision, first = decide(metrics, 0.95), advice(metrics)
     others = findings(metrics, "pairwise")
     trust = first.text.startswith("Trust")
     assert trust == decision.trusted
@@ -152,7 +152,7 @@ def test_scores_that_only_keep_the_order_are_trusted_to_order(name, ends):
     values = {"agreement/spearman": (0.82, 0.78, 0.86), "decision/lean/score": (0.0, -0.01, 0.01)}
     values |= GRADES | {name: ends}
     metrics = {metric: Metric(metric, *numbers, 300) for metric, numbers in values.items()}
-    assert decide(metrics).order is True
+    assert decide(metrics, 0.95).order is True
     assert "to order responses and for averages over many, not to grade" in advice(metrics).text
 
 

@@ -248,7 +248,7 @@ def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
         Standing(
             *(rank, str(rank), f"judge=a-judge-with-a-long-name-{rank}, swap=both", "d"),
             {name: replace(one, value=0.1 * rank) for name, one in metrics.items()},
-            decide(metrics),
+            decide(metrics, 0.95),
         )
         for rank in (5, 6, 7)
     )

@@ -113,7 +113,7 @@ def test_a_judge_that_follows_the_position_contradicts_itself_whatever_the_label
     for label in ("A", "B"):
         metrics = scored([(label, "A", "B")] * 40)
         assert "100%" in said(metrics)[0].text
-        assert decide(metrics).reason == "orders_disagree"
+        assert decide(metrics, 0.95).reason == "orders_disagree"
 
 
 def test_missing_answers_come_first_and_with_their_bounds():

@@ -75,7 +75,7 @@ def test_an_annotator_who_copies_the_judge_is_named(
     metrics = run_of(pointwise, *labeled(errors, judge, copied), alone=alone, **dataset)
     found = metrics.get("labels/copied")
     assert (found and found.note) == named
-    decision = decide(metrics)
+    decision = decide(metrics, 0.95)
     assert (decision.reason == "copied_labels") == (named is not None)
     if named:
         assert decision.use == "unknown"

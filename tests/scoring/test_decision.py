@@ -48,7 +48,7 @@ def pairs(
 
 
 def use_of(values: dict[str, Metric]) -> tuple[str, str]:
-    decision = decide(values)
+    decision = decide(values, 0.95)
     return decision.use, decision.reason
 
 
@@ -82,7 +82,7 @@ def test_the_whole_interval_of_the_agreement_decides(kappa, expected):
     ((0.06, 0.04, 0.08), ("rates_corrected", "leans")),
 ])  # fmt: skip
 def test_a_lean_is_corrected_by_labels(lean, expected):
-    decision = decide(pairs((0.8, 0.7, 0.9), lean))
+    decision = decide(pairs((0.8, 0.7, 0.9), lean), 0.95)
     assert (decision.use, decision.reason) == expected
     named = {"leans": ["lean_a"], "lean_unclear": ["margin"]}
     assert [limit.kind for limit in decision.limits] == named.get(decision.reason, [])
@@ -90,25 +90,31 @@ def test_a_lean_is_corrected_by_labels(lean, expected):
 
 @pytest.mark.parametrize("kappa", [(0.0, -0.1, 0.1), (0.3, 0.1, 0.5), (-0.5, -0.6, -0.4)])
 def test_a_lean_is_named_whatever_the_decision(kappa):
-    assert [limit.kind for limit in decide(pairs(kappa, (0.3, 0.2, 0.4))).limits] == ["lean_a"]
+    assert [limit.kind for limit in decide(pairs(kappa, (0.3, 0.2, 0.4)), 0.95).limits] == [
+        "lean_a"
+    ]
 
 
 def test_leans_of_many_systems_are_held_against_their_number():
     systems = {f"decision__lean__system/s{k}": (0.12, 0.01, 0.23, 50) for k in range(8)}
     assert [
         one.kind
-        for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3, 50))).limits
+        for one in decide(
+            pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3, 50)), 0.95
+        ).limits
     ] == ["lean_longer"]
-    assert decide(pairs((0.8, 0.7, 0.9), **systems)).limits == ()
+    assert decide(pairs((0.8, 0.7, 0.9), **systems), 0.95).limits == ()
     one = {"decision__lean__system/s0": (0.12, 0.01, 0.23, 50)}
-    assert [limit.subject for limit in decide(pairs((0.8, 0.7, 0.9), **one)).limits] == ["s0"]
+    assert [limit.subject for limit in decide(pairs((0.8, 0.7, 0.9), **one), 0.95).limits] == ["s0"]
 
 
 def test_a_system_that_is_always_first_is_named_instead_of_its_side():
     both = pairs(
         (0.8, 0.7, 0.9), (0.3, 0.2, 0.4), **{"decision__lean__system/x": (0.3, 0.2, 0.4, 400)}
     )
-    assert [(limit.kind, limit.subject) for limit in decide(both).limits] == [("lean_system", "x")]
+    assert [(limit.kind, limit.subject) for limit in decide(both, 0.95).limits] == [
+        ("lean_system", "x")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +123,15 @@ def test_a_system_that_is_always_first_is_named_instead_of_its_side():
 )
 def test_a_judge_that_contradicts_itself_is_not_asked_for_labels(agreement, expected):
     order = {"decision__order_agreement": (*agreement, 90)}
-    assert decide(pairs((0.8, 0.7, 0.9), **order)).reason == expected
+    assert decide(pairs((0.8, 0.7, 0.9), **order), 0.95).reason == expected
     alone = metrics(position__consistency=(0.5, 0.4, 0.6), **order)
-    assert decide(alone).reason == (expected if expected == "orders_disagree" else "no_labels")
+    assert decide(alone, 0.95).reason == (
+        expected if expected == "orders_disagree" else "no_labels"
+    )
     samples = {"samples__alpha": (*agreement, 90)}
-    assert decide(pairs((0.8, 0.7, 0.9), **samples)).reason == expected.replace("orders", "samples")
+    assert decide(pairs((0.8, 0.7, 0.9), **samples), 0.95).reason == expected.replace(
+        "orders", "samples"
+    )
 
 
 def test_labels_of_one_class_that_the_judge_gives_do_not_make_it_contradict_itself():
@@ -133,7 +143,7 @@ def test_labels_of_one_class_that_the_judge_gives_do_not_make_it_contradict_itse
 
 def test_labels_of_one_side_decide_if_pairs_were_shown_in_both_orders():
     values = pairs((None, None, None), agreement__accuracy_decided=(0.9, 0.85, 0.94, 380))
-    decision = decide(values)
+    decision = decide(values, 0.95)
     assert (decision.use, decision.metric) == ("single", values["agreement/accuracy_decided"])
     assert [limit.kind for limit in decision.limits] == ["one_class"]
     weak = values | metrics(agreement__accuracy_decided=(0.55, 0.51, 0.59, 380))
@@ -163,7 +173,9 @@ def test_missing_answers_that_could_change_the_decision_come_first(missing, boun
     assert use_of(pairs((0.8, 0.7, 0.9)) | {kappa.name: kappa, accuracy.name: accuracy}) == expected
     useless = replace(kappa, value=0.0, low=-0.1, high=0.1)
     assert (
-        decide(pairs((0.8, 0.7, 0.9)) | {kappa.name: useless, accuracy.name: accuracy}).trusted
+        decide(
+            pairs((0.8, 0.7, 0.9)) | {kappa.name: useless, accuracy.name: accuracy}, 0.95
+        ).trusted
         is False
     )
 
@@ -204,12 +216,12 @@ def test_gaps_in_the_evidence_are_limits_of_trust():
         "abstains": pairs(kappa, class__abstained=(0.3, 0.2, 0.4, 400)),
     }
     for kind, values in cases.items():
-        assert [limit.kind for limit in decide(values).limits] == [kind]
-    assert decide(cases["missed"]).use == "rates"
+        assert [limit.kind for limit in decide(values, 0.95).limits] == [kind]
+    assert decide(cases["missed"], 0.95).use == "rates"
     counted = Metric("agreement/accuracy", 0.8, 0.7, 0.9, 360, 40, 0.7, 0.85)
-    assert [limit.kind for limit in decide(pairs(kappa) | {counted.name: counted}).limits] == [
-        "missing"
-    ]
+    assert [
+        limit.kind for limit in decide(pairs(kappa) | {counted.name: counted}, 0.95).limits
+    ] == ["missing"]
     order = Metric(
         "position/first_rate",
         0.5,
@@ -218,7 +230,7 @@ def test_gaps_in_the_evidence_are_limits_of_trust():
         400,
         note="every pair in one order: position and quality",
     )
-    assert [limit.kind for limit in decide(pairs(kappa) | {order.name: order}).limits] == [
+    assert [limit.kind for limit in decide(pairs(kappa) | {order.name: order}, 0.95).limits] == [
         "one_order"
     ]
 
@@ -229,12 +241,12 @@ def test_a_judge_that_always_takes_the_longer_response_is_said_to():
         decision__lean__longer=(0.2, 0.15, 0.25, 400),
         length__longer_rate=(1.0, 0.99, 1.0, 400),
     )
-    assert [limit.kind for limit in decide(values).limits] == ["always_longer"]
+    assert [limit.kind for limit in decide(values, 0.95).limits] == ["always_longer"]
     for column, use in (("longer_response", "rates_corrected"), ("topic", "unknown")):
         note = json.dumps({"column": column, "label": False})
         follows = Metric("decision/follows", 0.98, n=400, note=note)
         # The limit says it better than that it may follow which response is longer.
-        assert decide({**values, follows.name: follows}).use == use
+        assert decide({**values, follows.name: follows}, 0.95).use == use
 
 
 @pytest.mark.parametrize(("values", "unit"), [
@@ -262,11 +274,13 @@ def test_each_judge_of_a_panel_has_its_own_decision():
     assert judges_of(panel | alone["coin"]) == ["a/b", "coin"]
     for judge, metrics in alone.items():
         assert (
-            decide(metrics_of(panel, judge)) == decide_for_judges(panel)[judge] == decide(metrics)
+            decide(metrics_of(panel, judge), 0.95)
+            == decide_for_judges(panel, 0.95)[judge]
+            == decide(metrics, 0.95)
         )
-    assert [decide(metrics).use for metrics in alone.values()] == ["single", "none"]
-    assert decide(panel).reason == "no_labels"
-    assert decide_for_judges(alone["coin"]) == {}
+    assert [decide(metrics, 0.95).use for metrics in alone.values()] == ["single", "none"]
+    assert decide(panel, 0.95).reason == "no_labels"
+    assert decide_for_judges(alone["coin"], 0.95) == {}
 
 
 @pytest.mark.parametrize("name", ["decision/order_agreement", "samples/alpha"])
@@ -275,14 +289,14 @@ def test_a_judge_that_is_not_shown_to_agree_with_itself_is_said_to(name):
     reason = "orders_disagree" if "order" in name else "samples_disagree"
     assert [
         limit.kind
-        for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits
+        for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7)), 0.95).limits
     ] == [reason]
     for clear in (
         (0.3, 0.05, 0.5, 90),
         (1.0, -0.04, 1.0, 10),
     ):  # an interval up to perfect agreement shows nothing
         values = metrics(position__consistency=(0.6, 0.5, 0.7)) | {name: Metric(name, *clear)}
-        assert decide(values).limits == ()
+        assert decide(values, 0.95).limits == ()
 
 
 def test_a_decision_without_evidence_has_none_as_json():
@@ -312,7 +326,7 @@ def test_no_decision_leaves_none_as_labels_are_added(kappa, lean, times, missing
         values["agreement/accuracy"] = Metric(
             "agreement/accuracy", 0.7, 0.6, 0.8, *(values["agreement/kappa"].n, 0)
         )
-        return decide(values)
+        return decide(values, 0.95)
 
     fewer, more = grown(1.0), grown(float(times))
     assert fewer.use != "none" or more.use == "none"
@@ -327,7 +341,7 @@ def test_no_decision_leaves_none_as_labels_are_added(kappa, lean, times, missing
 @pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
 def test_simulated_judges_are_decided_rightly(judge):
     for n, seed in ((LARGE, 0), (40, 1), (8, 2), (3, 3), (1, 4)):
-        decision = decide(metrics_of_run(judge, n, seed))
+        decision = decide(metrics_of_run(judge, n, seed), 0.95)
         assert list(errors(judge, decision, n)) == []
         assert decision.use != "unknown" or decision.labels_needed != 0
 
@@ -337,11 +351,11 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
     accuracy = {"agreement__accuracy": (0.9, 0.8, 1.0, 9)}
     assert use_of(pairs((*kappa, 9), **accuracy)) == ("unknown", "few_labels")
     order = {"decision__order_agreement": (0.0, -0.1, 0.1, 9)}
-    assert decide(pairs((0.8, 0.7, 0.9), **order)).reason == "substantial"
+    assert decide(pairs((0.8, 0.7, 0.9), **order), 0.95).reason == "substantial"
     biases = {"position__first_rate": (1.0, 0.66, 1.0), "decision__lean__longer": (0.9, 0.7, 1.0)}
     for n, named in ((9, []), (10, ["lean_longer", "shown_first"])):
         values = pairs((0.8, 0.7, 0.9), **{name: (*one, n) for name, one in biases.items()})
-        assert [limit.kind for limit in decide(values).limits] == named
+        assert [limit.kind for limit in decide(values, 0.95).limits] == named
 
 
 @pytest.mark.parametrize(("gap", "weighted", "reason"), [
@@ -354,7 +368,7 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
 ])  # fmt: skip
 def test_labels_that_depend_on_the_verdict_are_picked(gap, weighted, reason):
     values = pairs((0.8, 0.7, 0.9), decision__labeled_gap=gap, **weighted)
-    decision = decide(values)
+    decision = decide(values, 0.95)
     assert decision.reason == reason
     assert ("labeled_gap" in [limit.kind for limit in decision.limits]) == (reason == "picked")
 

@@ -147,7 +147,7 @@ def test_labels_of_one_side_show_nothing_if_it_is_always_the_same_system(
         responses = tuple(replace(text, model=name) for text, name in texts)
         cases.append(replace(case, responses=responses))
         judgments += passes(case.id, *((1, 1) if number % 20 else (-1, -1)))
-    decision = decide(score_run(configure(), cases, judgments).metrics)
+    decision = decide(score_run(configure(), cases, judgments).metrics, 0.95)
     assert decision.reason == reason
     assert decision.trusted is (reason != "one_class")
 
@@ -163,19 +163,19 @@ def test_a_judge_that_always_takes_the_longer_response_is_named_as_such(longest,
         Metric("decision/lean/longer", 0.2, 0.15, 0.25, n=400),
         Metric("length/longer_rate", longest, longest - 0.03, longest + 0.03, n=400),
     ]
-    assert decide(named(KAPPA, LEAN, ORDER, *metrics)).reason == reason
+    assert decide(named(KAPPA, LEAN, ORDER, *metrics), 0.95).reason == reason
 
 
 def test_labels_that_are_the_judges_word_decide_nothing():
     own_word = Metric(IDENTICAL, 1.0, n=400, note="judge")
-    decision = decide(named(KAPPA, LEAN, ORDER, own_word))
+    decision = decide(named(KAPPA, LEAN, ORDER, own_word), 0.95)
     assert (decision.use, decision.reason) == ("unknown", "label_source")
 
 
 def test_a_number_of_labels_may_have_no_range():
     unclear = Metric("agreement/kappa", 0.3, -0.1, 0.7, n=40)
     needed = Metric("decision/labels_needed", 70.0, n=40)
-    decision = decide(named(unclear, LEAN, ORDER, needed))
+    decision = decide(named(unclear, LEAN, ORDER, needed), 0.95)
     assert (decision.labels_needed, decision.labels_range) == (70, None)
 
 
@@ -183,8 +183,8 @@ def test_a_stratum_is_no_reason_for_a_judge_that_is_not_useful_anyway():
     open_agreement = Metric("agreement/kappa", 0.4, 0.1, 0.7, n=400)
     within = Metric("decision/within", 0.0, -0.1, 0.1, n=400)
     right = Metric("agreement/accuracy", 0.9, 0.87, 0.93, n=400)
-    assert decide(named(open_agreement, right, LEAN, ORDER, within)).reason == "undecided"
-    assert decide(named(KAPPA, right, LEAN, ORDER, within)).reason == "stratum"
+    assert decide(named(open_agreement, right, LEAN, ORDER, within), 0.95).reason == "undecided"
+    assert decide(named(KAPPA, right, LEAN, ORDER, within), 0.95).reason == "stratum"
 
 
 def test_a_concordance_alone_is_no_grade():
@@ -193,7 +193,7 @@ def test_a_concordance_alone_is_no_grade():
         Metric("agreement/kappa_quadratic", 0.95, 0.93, 0.97, n=400),
         Metric("decision/lean/score", 0.0, -0.01, 0.01, n=400),
     ]
-    assert decide(named(*agreement)).use != "single"
+    assert decide(named(*agreement), 0.95).use != "single"
 
 
 def scores(raw, grade) -> ScoreColumns:
@@ -219,7 +219,7 @@ def test_units_of_grades_and_scores(raw, grade, differ):
 
 
 def test_the_twins_of_a_row_are_its_group():
-    rows = [Standing(1, job, job, "d", {}, decide({})) for job in "abc"]
+    rows = [Standing(1, job, job, "d", {}, decide({}, 0.95)) for job in "abc"]
     board = Leaderboard(None, (), 0.95, tuple(rows), twins=(("a", "c"),))
     assert [row.job for row in board.folded] == ["a", "b"]
     assert [board.twins_of(row) for row in rows] == [("a", "c"), (), ("a", "c")]
@@ -260,7 +260,7 @@ def test_cases_that_annotators_disagree_on(configure, make_case, passes, follows
     metrics = score_run(configure(), cases, judgments).metrics
     disputed = metrics["labels/disputed"]
     assert (disputed.value, disputed.n) == (0.25, 120)
-    texts = in_every_language(sentence(decide(metrics), metrics))
+    texts = in_every_language(sentence(decide(metrics, 0.95), metrics))
     assert english in texts[0]
     assert chinese in texts[1]
     graded = [

@@ -225,7 +225,7 @@ def test_a_kappa_without_agreement_on_a_second_class_does_not_end_at_zero(
     assert metric.high > 0.5
     note = "agreement on at most one class: with the exact bound on how many of 20 cases differ"
     assert (metric.note, metrics["agreement/ac1"].note) == (note, None)
-    assert decide(metrics).use != "none"
+    assert decide(metrics, 0.95).use != "none"
 
 
 def test_gaps_that_are_all_zero_could_be_larger():

@@ -537,8 +537,10 @@ def test_the_highest_of_many_is_decided_by_its_interval(value, lean, count, use)
     errors = 0.05 / max(count, 2)
     far = lean * stats.norm.isf(errors) / stats.norm.isf(0.025)
     wide = Metric(KAPPA, value, *fisher_interval(value, 200, errors), 200)
-    expected = decide(plain | {KAPPA: wide, of_lean.name: replace(of_lean, low=-far, high=far)})
-    assert use_as_highest(plain, decide(plain), count, 0.95) == expected.use == use
+    expected = decide(
+        plain | {KAPPA: wide, of_lean.name: replace(of_lean, low=-far, high=far)}, 0.95
+    )
+    assert use_as_highest(plain, decide(plain, 0.95), count, 0.95) == expected.use == use
 
 
 def test_the_interval_of_a_perfect_highest_is_within_its_range():

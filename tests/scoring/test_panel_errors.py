@@ -155,7 +155,7 @@ def wrong_at(labels, wrong):
 def said(scores, metric=VOTES):
     return [
         (one.tone, one.text)
-        for one in panel_findings(scores.metrics, RunFacts("", None, {}))
+        for one in panel_findings(scores.metrics, RunFacts("", None, {}, 0.95))
         if one.metric == metric
     ]
 

@@ -709,7 +709,7 @@ def test_a_judge_that_answers_all_items_of_a_response_alike_may_know_only_the_re
 ):
     mode = {"mode": {"name": "checklist"}, "swap": {"policy": "none"}}
     config = configure(**mode, rubric={"min": 0, "max": 1, "step": 0.01})
-    decision = decide(score_run(config, *alike(100, is_good)).metrics)
+    decision = decide(score_run(config, *alike(100, is_good)).metrics, 0.95)
     assert decision.use == use
     assert (decision.reason == "stratum_followed") is not is_good
 
@@ -731,7 +731,7 @@ def test_items_that_cases_share_are_slices_and_strata(judged, names, expected, c
     mode = {"mode": {"name": "checklist"}, "swap": {"policy": "none"}}
     config = configure(**mode, rubric={"min": 0, "max": 1, "step": 0.01})
     cases, judgments = items_of(100, judged, names)
-    decision = decide(score_run(config, cases, judgments).metrics)
+    decision = decide(score_run(config, cases, judgments).metrics, 0.95)
     where = [(one.column, one.value) for one in decision.where]
     assert (decision.use, decision.reason, where) == expected
 
@@ -765,7 +765,7 @@ def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
         "decision/lean/score": Metric("decision/lean/score", 0.0, -0.01, 0.01, 400),
         "decision/where/c/a": Metric("decision/where/c/a", 0.1, 0.0, 0.2, 50, note=note),
     }
-    decision = decide(metrics)
+    decision = decide(metrics, 0.95)
     assert decision.unit == SCORES.unit
     assert decision.trusted
     assert decision.where == ()
@@ -808,7 +808,7 @@ def test_a_judge_that_may_follow_a_column_is_not_trusted_for_it(unit, label, use
             "decision/lean/score": Metric("decision/lean/score", 0.0, -0.2, 0.2, 200),
         }
     follows = Metric("decision/follows", 0.98, n=200, note=note)
-    decision = decide({**metrics, follows.name: follows})
+    decision = decide({**metrics, follows.name: follows}, 0.95)
     assert decision.use == use
     assert re.search(words, in_every_language(sentence(decision, metrics))[0])
 
@@ -822,7 +822,7 @@ def test_low_agreement_within_a_column_leaves_the_decision_open():
     note = '{"column": "topic", "strata": 2, "omitted": 0}'
     for high, use in ((0.5, "unknown"), (0.15, "none")):
         within = Metric("decision/within", 0.1, -0.1, high, 200, note=note)
-        decision = decide({**metrics, within.name: within})
+        decision = decide({**metrics, within.name: within}, 0.95)
         assert decision.use == use
         assert "topic" in str(sentence(decision, metrics))
 
@@ -1017,7 +1017,7 @@ def test_scores_that_are_compressed_in_one_slice(factor, words):
         "decision/lean/score": Metric("decision/lean/score", 0.0, -0.01, 0.01, 400),
         named.name: named,
     }
-    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    english, chinese = in_every_language(sentence(decide(metrics, 0.95), metrics))
     assert f"where language is de, its scores {words}" in english
     assert "当language 为 de时" in chinese
     (where,) = [
@@ -1050,7 +1050,7 @@ def test_a_slice_whose_scores_are_shifted_is_a_limit(direction):
         "decision/lean/score": Metric("decision/lean/score", 0.1, 0.08, 0.12, 400),
         lean.name: lean,
     }
-    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    english, chinese = in_every_language(sentence(decide(metrics, 0.95), metrics))
     word = "higher" if direction > 0 else "lower"
     assert f"where language is de, its scores are {word} than the labels by 25" in english
     assert "language 为 de时" in chinese.replace(" 时", "时")
@@ -1091,7 +1091,7 @@ def test_a_slice_in_which_answers_are_missing_is_named():
     assert unanswered(0.1) == unanswered(0.6, several=True) == unanswered(0.3, spread=True) == {}
     agreement = Metric("agreement/spearman", 0.9, 0.85, 0.95, 240, missing=60)
     metrics = {"agreement/spearman": agreement, share.name: share}
-    english, chinese = in_every_language(sentence(decide(metrics), metrics))
+    english, chinese = in_every_language(sentence(decide(metrics, 0.95), metrics))
     assert re.search(r"where language is de, \d\d% \[.*\] of 100 labeled responses", english)
     assert "language 为 de" in chinese
     assert "没有结论" in chinese

@@ -306,7 +306,9 @@ def metric(name, value, low, high, n=20):
 def texts_of(*metrics):
     return {
         one.metric: (one.tone, str(one.text))
-        for one in turn_findings({m.name: m for m in metrics}, RunFacts("pointwise", None, {}))
+        for one in turn_findings(
+            {m.name: m for m in metrics}, RunFacts("pointwise", None, {}, 0.95)
+        )
     }
 
 

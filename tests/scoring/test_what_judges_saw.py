@@ -18,7 +18,7 @@ def test_omitted_pictures_and_cut_prompts_are_metrics_and_limits(configure, make
     assert metrics["pictures/omitted"].value == pytest.approx(1 / 40)
     assert metrics["prompts/cut"].value == 0.25
     assert metrics["prompts/seen"].value == 0.25
-    assert {"pictures", "cut"} <= {limit.kind for limit in decide(metrics).limits}
+    assert {"pictures", "cut"} <= {limit.kind for limit in decide(metrics, 0.95).limits}
 
 
 def test_a_run_that_saw_everything_has_no_such_metric(configure, make_case, passes):

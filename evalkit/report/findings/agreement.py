@@ -46,18 +46,18 @@ PER_ORDER = "agreement/accuracy_per_order"
 WEIGHTED_KAPPA = "agreement/kappa_weighted"
 
 
-def agreement_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
+def agreement_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield accuracy and kappa, and the correlation of scores, or why they are unknown;
     see `class_findings`.
     """
     if not has_classes(metrics):
-        yield from agreement_numbers(metrics)
+        yield from agreement_numbers(metrics, run)
 
 
-def agreement_numbers(metrics: Metrics) -> Iterator[Finding]:
+def agreement_numbers(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield the numbers of agreement, or why there are none."""
     kind = kind_of(metrics)
-    tone = _tone(metrics)
+    tone = _tone(metrics, run.confidence)
     accuracy = known(metrics, kind.share or ACCURACY)
     correlation = next(
         (metric for name in CORRELATIONS if (metric := known(metrics, name))), None
@@ -97,9 +97,9 @@ def _sentences(metrics: Metrics, numbers: Sequence[Message]) -> Text:
     )
 
 
-def _tone(metrics: Metrics) -> Tone:
+def _tone(metrics: Metrics, confidence: float) -> Tone:
     tones: dict[str, Tone] = {"single": "good", "none": "bad"}
-    return tones.get(decide(metrics).use, "warn")
+    return tones.get(decide(metrics, confidence).use, "warn")
 
 
 def _nothing(metrics: Metrics) -> Finding:

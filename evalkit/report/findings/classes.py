@@ -29,7 +29,7 @@ def class_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield how classes agree with labels, by which class, and how often the judge abstains."""
     if not has_classes(metrics):
         return
-    yield from agreement_numbers(metrics)
+    yield from agreement_numbers(metrics, run)
     yield from _by_class(metrics, run.positive)
     if (abstained := known(metrics, ABSTAINED)) is not None and abstained.value:
         text = gettext(

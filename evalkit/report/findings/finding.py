@@ -37,11 +37,13 @@ class RunFacts:
         mode: Its mode.
         positive: The positive class, if there is one.
         details: The content of the run folder's detail files, by name.
+        confidence: The confidence of its intervals.
     """
 
     mode: str
     positive: str | None
     details: Json
+    confidence: float
 
 
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:

@@ -90,7 +90,11 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     mode = str(result.manifest.get("mode") or "")
     rows = (details or {}).get("slices") or ()
     metric_findings = findings(
-        result.metrics, mode, details, positive=result.config.rubric.positive
+        result.metrics,
+        mode,
+        details,
+        positive=result.config.rubric.positive,
+        confidence=result.config.scoring.confidence,
     )
     # Causes come right after the sentence that says how many answers are missing.
     missing = [finding.metric.startswith("missing/") for finding in metric_findings]
@@ -113,6 +117,7 @@ def findings(
     details: Json | None = None,
     *,
     positive: str | None = None,
+    confidence: float = 0.95,
 ) -> list[Finding]:
     """Return the findings on the metrics of a run, most important first.
 
@@ -122,8 +127,9 @@ def findings(
         details: The content of the run folder's detail files, by name: with it, the ranking names
             its systems.
         positive: The positive class, if there is one.
+        confidence: The confidence of their intervals.
     """
-    run = RunFacts(mode, positive, details or {})
+    run = RunFacts(mode, positive, details or {}, confidence)
     all_findings = [finding for find in FINDERS for finding in find(metrics, run)]
     ties = known(metrics, "tie_rate")
     missing = known(metrics, "agreement/accuracy")

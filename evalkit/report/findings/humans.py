@@ -22,11 +22,11 @@ from evalkit.scoring.decision import (
 _EPSILON: Final = re.compile(r"at epsilon ([0-9.]+)")
 
 
-def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
+def annotator_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield how the judge compares with annotators."""
     yield from _people(metrics)
     yield from _alt_test(metrics)
-    yield from _second_annotator(metrics)
+    yield from _second_annotator(metrics, run.confidence)
 
 
 def _people(metrics: Metrics) -> Iterator[Finding]:
@@ -102,9 +102,9 @@ CEILING_MATTERS: Final = 0.9
 """Agreement above this is not limited by the labels."""
 
 
-def _second_annotator(metrics: Metrics) -> Iterator[Finding]:
+def _second_annotator(metrics: Metrics, confidence: float) -> Iterator[Finding]:
     """Yield once that a second annotator would show how much agreement is reachable."""
-    decision = decide(metrics)
+    decision = decide(metrics, confidence)
     agreement = decision.metric
     source = known(metrics, IDENTICAL)
     # Several annotators are known already.

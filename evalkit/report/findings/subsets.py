@@ -18,7 +18,7 @@ def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     lead = known(metrics, LEAD)
     if accuracy is None or lead is None or lead.low is None or not table:
         return
-    if not decide(metrics).trusted:
+    if not decide(metrics, run.confidence).trusted:
         return  # a cheaper panel that nobody should use is no advice
     chosen = next(row for row in table["subsets"] if row["chosen"])
     whole = max(table["subsets"], key=lambda row: len(row["judges"]))

@@ -78,7 +78,7 @@ from evalkit.scoring.decision.weak_slices import (
 )
 
 
-def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
+def decide(metrics: Metrics, confidence: float) -> Decision:
     """Return what may be concluded about a judge from its metrics; `metrics_of` selects
     one judge of a panel.
 
@@ -202,9 +202,7 @@ def _order(
     return None
 
 
-def decide_for_judges(
-    metrics: Metrics, confidence: float = 0.95
-) -> dict[str, Decision]:
+def decide_for_judges(metrics: Metrics, confidence: float) -> dict[str, Decision]:
     """Return the decision about each judge of a panel, by name; empty without a panel."""
     return {
         judge: decide(metrics_of(metrics, judge), confidence)
