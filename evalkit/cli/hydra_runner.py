@@ -175,8 +175,8 @@ class Job:
 
     `recordings` records sequential jobs in the background, unless the next job needs the result of
     this one. `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs
-    spent of a shared budget. `noted`: the notes on configs that this command has printed. `asked`:
-    the content keys of requests that this command has sent.
+    spent of a shared budget. `noted`: the notes on configs that this command has printed.
+    `asked_keys`: the content keys of requests that this command has sent.
     """
 
     config: RunConfig

@@ -145,8 +145,8 @@ def _resume_finished(job: Job) -> int:
     overrides = ", ".join(job.sweep["overrides"]) if job.sweep else ""
     log("note", f"already finished: {overrides} ({job.folder})")
     statuses: list[int] = [ExitStatus.DONE]
-    # a new gate needs no new answers
-    # The gate is not part of the config's hash, since it does not change the measurement.
+    # The gate is not part of the config's hash, since it does not change the measurement:
+    # a new one needs no new answers.
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)

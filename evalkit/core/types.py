@@ -129,7 +129,7 @@ class ChecklistItem:
 
 @frozen
 class Case:
-    """One row of a dataset.
+    """What a judge judges: a prompt and its responses. Most data sets have a row for each.
 
     Attributes:
         id: The case's id, unique in its dataset.

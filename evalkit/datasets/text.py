@@ -274,7 +274,7 @@ class Texts:
 
         Raises:
             DatasetError: If it is null (and nulls are errors), or not a text.
-            LeftOut: If it is null, and such rows are dropped.
+            SkippedRow: If it is null, and such rows are dropped.
         """
         if type(value) is str and 0 < len(value) <= self.short:
             if self._rendered:

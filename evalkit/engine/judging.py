@@ -267,7 +267,7 @@ async def judge(
         **settings: The other settings of `Session`.
 
     Raises:
-        ConfigError: If that file cannot be written; answers so far are stored.
+        ConfigError: If a file of the settings cannot be written; answers so far are stored.
         JudgeSetupError: If a judge cannot be called at all; answers so far are stored.
         StoreError: If the store fails.
     """

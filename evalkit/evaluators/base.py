@@ -280,7 +280,6 @@ class TemplateEvaluator:
         }
         total = sum(weights.values())
         shares = dict.fromkeys(weights, "")
-        # Equal weights are not shown.
         if self._config.prompt.show_weights and len({*weights.values()}) > 1:
             shares = {
                 name: f"{100 * weight / total:.3g}%" for name, weight in weights.items()

@@ -53,13 +53,13 @@ _ENDING = ("key", "account")
 _GONE = ("model", "address")
 _NO_ROUTE = 404
 _DENIALS = 3
+"""Requests that are denied, with no answer between them, until more than the requests is to
+blame."""
 _GATEWAYS = re.compile(
     rf"{PAGE}\b|404 page not found|no route matched|default backend|an empty response",
     re.IGNORECASE,
 )
 """How a gateway that knows no server, as during a restart, says so: servers answer with JSON."""
-"""Requests that are denied, with no answer between them, until more than the requests is to
-blame."""
 
 
 @frozen
@@ -208,8 +208,8 @@ class ModelJudge:
         self._proven: set[str] = set()
         """The formats in which the provider has answered."""
         self._format_cleared = False
-        self._prompt_cut = False
         """Whether no format helped against an error without a reason."""
+        self._prompt_cut = False
         self._denials = 0
         self._probing = Lock()
         self.notes: list[str] = []

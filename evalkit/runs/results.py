@@ -74,9 +74,9 @@ class RunResult(Shown):
     def decision(self) -> Decision:
         """What may be concluded about the judge, or about a panel as a whole, from the metrics.
 
-        Its `use` is `single`, `rates`, `rates_corrected`, `none` or `unknown`; its other attributes
-        are `reason`, `unit`, `metric`, `share`, `limits`, `labels_needed` and `possible`, as in
-        metrics.json.
+        Its `use` is `single`, `rates`, `rates_corrected`, `order`, `none` or `unknown`. `reason`,
+        `unit`, `limits`, `labels_needed` and `possible` are those of metrics.json; `metric` and
+        `share` are the metrics that it is made from.
         """
         return decide(self.metrics, self.config.scoring.confidence)
 

@@ -248,8 +248,8 @@ def verdict_statistics(
     Raises:
         ConfigError: as `score_run`.
     """
-    # No clusters: nothing here is modeled or corrected.
     run = _resolve_run(config, cases, judgments, clusters)
+    # Values without clusters: nothing here is modeled or corrected.
     measures = [*computed([*EACH, *RUN], run.values())[0]]
     for name, values in run.values_by_judge():
         measures += prefix_judge(name, computed(EACH, values)[0])
@@ -504,7 +504,6 @@ def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
     config = run.kind.config
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
-    # Classes have no margins, and so no threshold.
     if config.rubric.classes:
         return ()
     winners = None if run.panel is None else winners_at(run.panel, config, judges)

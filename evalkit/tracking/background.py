@@ -302,7 +302,7 @@ def _note_started(
 
 
 def _warm_up(uri: str) -> None:
-    gc.disable()  # imports create no garbage, as in evalkit.judges.loading
+    gc.disable()  # imports create no garbage
     # An error here occurs again, and is reported, when a run is recorded.
     with suppress(Exception):
         import_all(uri)

@@ -85,7 +85,7 @@ def stream_cases(config: RunConfig) -> CaseStream:
 
 
 def _reading_options(config: RunConfig) -> dict[str, Any]:
-    """Return the options of `load_dataset` that follow from a config, by the name of the
+    """Return the options of `load_cases` that follow from a config, by the name of the
     argument.
     """
     return {

@@ -182,7 +182,6 @@ def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
     """Return the ranges of grades and scores whose units differ, as their metric's note
     has them.
     """
-    # The ranges are only in the metric's note.
     lean = metrics.get(f"{LEAN}score")
     note = "" if lean is None else lean.note or ""
     match = _RANGES.search(note)

@@ -54,6 +54,7 @@ LABELS_NEEDED = "decision/labels_needed"
 LENGTH = "length/slope_at_label"
 SCORE_LENGTH = "length/score_slope_at_grade"
 ONE_ORDER = "every pair in one order"
+"""Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
 UNITS = "units differ"
 """Prefix of the note of a metric that compares scores with grades of other units."""
 NO_SCALE = "rewards have no scale to share with grades"
@@ -62,7 +63,6 @@ SAME_SIDES = "each labeled pair has the same system as A, and the same one as B"
 """Prefix of the note of the rate of A by labels if its sides are not arbitrary."""
 SAME_TOOL = "the labels name the judge as their source"
 """Note of `labels/identical` if names say that the labels are the judge's own verdicts."""
-"""Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
 
 
 @frozen
@@ -93,7 +93,6 @@ def side(metric: Metric, level: float) -> Side:
 
     It is `unknown` without an interval, and from fewer than `FEW` units.
     """
-    # A side needs an interval, and enough units behind it.
     if metric.low is None or metric.high is None or metric.n < FEW:
         return "unknown"
     if metric.low <= level <= metric.high:
