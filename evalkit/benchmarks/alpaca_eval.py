@@ -562,7 +562,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         }
 
     records = records_of(rows, cells, "pair", options)
-    return ParsedFile(records, benchmark="alpaca_eval", notes=(UNORDERED,))
+    notes = [UNORDERED]
+    judged = {_pair_of(row) for row in rows if _annotator_of(row) not in people}
+    unjudged = len(labels.keys() - judged)
+    if unjudged:
+        notes.append(f"labeled pairs that no judge judged, omitted: {unjudged}")
+    return ParsedFile(records, benchmark="alpaca_eval", notes=tuple(notes))
 
 
 def _is_person(annotator: str) -> bool:

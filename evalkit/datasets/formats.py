@@ -44,6 +44,7 @@ from evalkit.datasets.rows import (
     MOST_COLUMNS,
     Placed,
     Row,
+    distinct_columns,
     numbered,
     too_wide,
     unique_columns,
@@ -458,7 +459,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
             line = rows.line_num + 1
             next(rows, None)
         # Columns without a name are dropped, so they may be several.
-        unique_columns([name for name in header if name], f"{path}:{line}")
+        header = distinct_columns(header, f"{path}:{line}")
         line = rows.line_num + 1
         is_after_blank = False
         for cells in rows:
@@ -560,7 +561,7 @@ def _read_excel(path: Path) -> Iterator[Placed]:
     # (rows, columns) cells of the sheet.
     rows = [[_json_cell(cell) for cell in cells] for cells in sheets.get(chosen, ())]
     header, above = header_of(rows[:SAMPLE], header_position(rows[:SAMPLE]))
-    unique_columns([name for name in header if name], where)
+    header = distinct_columns(header, where)
     # Excel counts rows from 1; the header is the row before.
     for number, cells in enumerate(rows[above:], above + 1):
         if any(not is_blank(cell) for cell in cells):

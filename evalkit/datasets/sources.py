@@ -32,7 +32,13 @@ from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import Reader, is_readable, reader_for
 from evalkit.datasets.named_benchmarks import named_rows, recognize_benchmark
-from evalkit.datasets.rows import Placed, Row, numbered, unique_columns
+from evalkit.datasets.rows import (
+    Placed,
+    Row,
+    numbered,
+    unique_columns,
+    without_repeated,
+)
 
 TRACES = "mlflow-traces:"
 """The beginning of a path that names the traces of an experiment."""
@@ -618,7 +624,7 @@ def _benchmark_source(
 
 def _read_rows(path: Path, reader: Reader) -> Iterator[Placed]:
     with reading(path):
-        yield from reader(path)
+        yield from without_repeated(reader(path))
 
 
 def _standard_input_source(format: str | None) -> Source:  # noqa: A002 - as in the config

@@ -79,6 +79,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
         *("testResults", "test_results"),
     ),
     "gemini_batch": _keys("response"),
+    "helm": _keys("request_states", "annotations"),
     "helpsteer2": _keys("helpfulness"),
     "helpsteer3": _keys("overall_preference", "preference_strength"),
     "icescore": Signs(parts=("grade-",)),
@@ -95,6 +96,7 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "oasst": _keys("message_tree_id", "message_id"),
     "openai_batch": _keys("custom_id"),
     "openai_evals": _keys("datasource_item", "spec", "event_id"),
+    "openevals": _keys("outputs"),
     "opik": _keys("feedback_scores", "feedbackScores", "score_results"),
     "otel_spans": _keys("resourceSpans"),
     "phoenix": Signs(
@@ -110,6 +112,9 @@ TOOL_SIGNS: Final[Mapping[str, Signs]] = {
     "promptfoo": _keys("results", "gradingResult"),
     "pydantic_evals": _keys("cases"),
     "qlora": _keys("review_id"),
+    "ranked_answers": _keys(
+        *("answers", "responses", "completions", "candidates", "outputs")
+    ),
     "score_columns": Signs(parts=(".", "/", "_calls")),
     "ultrafeedback": _keys("completions"),
     "vertex": _keys("eval_case_results"),

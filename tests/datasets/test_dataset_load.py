@@ -250,7 +250,7 @@ def test_an_array_in_a_jsonl_file_is_recognised(write):
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    ("a,b,a\n", ":1: two columns are named 'a'"),
+    ("a,b,a\n1,2,3\n", ":1: two columns are named 'a'"),
     ("prompt,response\np\n", ":2: the row has 1 cells and the header 2"),
     ("prompt,response\np,r,s\n", ":2: the row has 3 cells"),
     ('prompt,response\n"p,r\n', ":2: not csv (unexpected end of data)"),

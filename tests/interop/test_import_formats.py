@@ -47,7 +47,7 @@ def test_every_format_has_a_file_whose_run_is_golden():
     assert {*SHAPES, *exports} == set(formats()) - {
         *("generic", "lm_eval", "otel_spans", "ultrafeedback"),
         *("anthropic_batch", "gemini_batch", "bedrock_batch", "preferences", "helpsteer2"),
-        *("published_pairs", "oasst", "prm800k"),
+        *("published_pairs", "oasst", "prm800k", "ranked_answers", "helm", "openevals"),
     }
     assert {f"import_{name}" for name in SHAPES} <= set(GOLDEN)
 

@@ -581,3 +581,16 @@ def test_a_column_that_compares_verdicts_is_no_property_of_a_case(name, kind):
 
 def _other(values: list[Any]) -> Any:
     return next(value for value in values if value != values[0])
+
+
+@pytest.mark.parametrize("flag", ["final_answer_correct", "is_correct_answer", "solution_correct"])
+@pytest.mark.parametrize("label", ["label", "gold_label", "human_score"])
+def test_a_flag_without_a_rater_next_to_numbers_is_no_judge(flag, label):
+    flags = [bool(value) for value in FLAGS]
+    cells = {"id": TEXTS, "problem": [f"What is {i}?" for i in range(ROWS)], flag: flags}
+    with pytest.raises(OpenTableError) as asked:
+        _read({**cells, label: SCORES})
+    assert ["--judge", flag, "--label", label] in asked.value.readings
+    # Next to flags it may be the judge of, it is the only verdict.
+    table = _read({**cells, label: OTHER_FLAGS})
+    assert _of_role(table, "judge") == [flag]

@@ -29,6 +29,7 @@ from evalkit.interop.layouts.criteria import (
     differing_scales,
     grade_of,
     is_general,
+    is_polar,
     one_scale,
     require_shared_words,
     same_criterion,
@@ -128,6 +129,9 @@ def read_assessed(
     # Pairs only if every answer has a second response.
     paired = bool(units) and all("response_b" in unit.cells for unit in units)
     choice = _choose_raters(path, every, options, needs, paired=paired)
+    if _are_flags_by_criterion(every, choice):
+        units = _with_graded_flags(units, choice)
+        every = [entry for unit in units for entry in unit.entries]
     selected = {*choice.judges, *choice.labels}
     used = [entry for entry in every if entry.key in selected]
     kind = _kind(path, units, used, choice)
@@ -165,6 +169,38 @@ def read_assessed(
             *(f"{kind}: {count}" for kind, count in counted.items() if count),
         ),
     )
+
+
+def _are_flags_by_criterion(every: Sequence[Assessment], choice: _Choice) -> bool:
+    """Return whether judges pass or fail answers by several criteria, without labels to
+    compare one with. Their scores are then from 0 to 1, too.
+    """
+    criteria = {name for _, name in choice.judges}
+    if choice.labels or len(criteria) == 1:
+        return False
+    judges = {*choice.judges}
+    judged = [entry for entry in every if entry.key in judges]
+    words = {entry.word for entry in judged if entry.word is not None}
+    scores = [entry.score for entry in judged if entry.score is not None]
+    in_range = all(0 <= score <= 1 for score in scores)
+    return bool(words) and is_polar(words) and in_range
+
+
+def _with_graded_flags(units: Sequence[Assessed], choice: _Choice) -> list[Assessed]:
+    """Return answers in which the words of judges are 1 for good and 0 for bad."""
+    judges = {*choice.judges}
+    return [
+        replace(
+            unit,
+            entries=tuple(
+                replace(entry, score=grade_of(entry), word=None)
+                if entry.key in judges
+                else entry
+                for entry in unit.entries
+            ),
+        )
+        for unit in units
+    ]
 
 
 def _with_meanings(

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
-from evalkit.datasets.rows import MOST_COLUMNS, Placed, too_wide
+from evalkit.datasets.rows import MOST_COLUMNS, Placed, RepeatedColumn, too_wide
 from evalkit.datasets.text import written_value
 from evalkit.interop.tables.named_lists import (
     by_name,
@@ -57,6 +57,8 @@ class Columns:
     cells: dict[str, list[Any]]
     places: list[str]
     notes: list[str] = field(default_factory=list)
+    repeated: dict[str, list[str]] = field(default_factory=dict)
+    """The columns of each header that several columns have."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -67,7 +69,7 @@ class Columns:
             name: [column[row] for row in rows] for name, column in self.cells.items()
         }
         locations = [self.places[row] for row in rows]
-        return Columns(cells, locations, self.notes)
+        return Columns(cells, locations, self.notes, self.repeated)
 
 
 def columns_of_table(rows: Rows, where: str) -> Columns:
@@ -125,6 +127,10 @@ def columns_of(rows: Rows) -> Columns:
     # A header may have a line break, which would begin a line of its own in what is printed.
     names_on_a_line = visible_names(opened, one_line)
     columns.cells = {names_on_a_line[name]: column for name, column in opened.items()}
+    for name in names:
+        if isinstance(name, RepeatedColumn) and name in names_on_a_line:
+            same = columns.repeated.setdefault(one_line(name.header), [])
+            same.append(names_on_a_line[name])
     return columns
 
 

@@ -469,6 +469,9 @@ def _weak_judges(
             raters.set_criteria(names)
         return
     columns = bare or names
+    # `final_answer_correct` next to numbers says something about the answer that nobody judged.
+    if not bare and labeled and all(map(is_score, labeled)):
+        columns = [name for name in columns if is_score(typed[name])]
     group = dict.fromkeys(columns, "the only verdicts")
     if len(columns) > 1:
         _keep_one(columns, typed, list(raters.labels), group, raters)

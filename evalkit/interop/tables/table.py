@@ -63,6 +63,7 @@ from evalkit.interop.tables.rater_roles import MAY_BE_VERDICT
 from evalkit.interop.tables.rater_rows import name_raters
 from evalkit.interop.tables.raters import find_raters
 from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
+from evalkit.interop.tables.repeated_headers import join_repeated
 from evalkit.interop.tables.role_list import listed_roles
 from evalkit.interop.tables.row_verdicts import systems_of, verdicts_by_row
 from evalkit.interop.tables.stacked import (
@@ -144,6 +145,7 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
     choices = choices.on_one_line()
     if choices.reading is not None and choices.reading.stacked:
         columns = stacked_again(columns, choices.reading, choices.labels, where)
+    columns = join_repeated(columns, choices, where)
     # From here on, `parts` holds the state of the reading: each step narrows it.
     parts = Parts(columns, typed_columns(columns), [])
     # A column that is really named NONE is a column, not the word for no labels.
