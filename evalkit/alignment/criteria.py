@@ -33,7 +33,7 @@ from evalkit.runs import manifest
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
 from evalkit.scoring.compare import Difference, compare_runs
-from evalkit.scoring.decision import ITEMS, SOME_MISSING, Kind
+from evalkit.scoring.decision import ITEMS, SOME_MISSING, VerdictKind
 from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.stats.paired import holm
 from evalkit.workflows.materials import build_evaluator
@@ -100,7 +100,7 @@ class Proposals:
     """
 
     result: RunResult
-    kind: Kind
+    kind: VerdictKind
     metric: str
     asking: Asking
     settings: AlignConfig
@@ -563,7 +563,7 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
     )
 
 
-def check_criteria(result: RunResult, kind: Kind) -> None:
+def check_criteria(result: RunResult, kind: VerdictKind) -> None:
     """Check that a run's prompts show criteria, and its labels can show what they add.
 
     Raises:

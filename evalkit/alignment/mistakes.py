@@ -11,7 +11,7 @@ from evalkit.core.types import Case, Verdict
 from evalkit.core.values import JsonObject
 from evalkit.evaluators.parsing import drop_thinking
 from evalkit.evaluators.prompting import neutralize
-from evalkit.scoring.decision import SCORES, Kind
+from evalkit.scoring.decision import SCORES, VerdictKind
 from evalkit.scoring.pipeline import verdicts_of
 
 _SHOWN: Final = 1500
@@ -26,7 +26,7 @@ def labeled(config: RunConfig, side: Side) -> Iterator[Verdict]:
     )
 
 
-def agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
+def agreed(config: RunConfig, kind: VerdictKind, verdict: Verdict) -> float:
     """Return how far a verdict agrees with its label, in [0, 1]; without a verdict it is 0."""
     if kind is not SCORES:
         return float((verdict.winner or verdict.class_name) == verdict.label)
@@ -37,7 +37,9 @@ def agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
     )
 
 
-def shown_cases(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObject]:
+def shown_cases(
+    config: RunConfig, kind: VerdictKind, side: Side
+) -> Iterator[JsonObject]:
     """Yield labeled cases with their verdicts, those that differ most from their labels first."""
     by_id: dict[str, Case] = {case.id: case for case in side.cases}
     reasons: dict[tuple[str, tuple[int, ...]], str] = {}

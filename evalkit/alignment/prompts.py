@@ -24,7 +24,7 @@ from evalkit.core.values import JsonObject, frozen
 from evalkit.evaluators.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
-from evalkit.scoring.decision import Kind
+from evalkit.scoring.decision import VerdictKind
 from evalkit.workflows.materials import build_evaluator
 
 TEMPLATE, WRITE = "prompt.template", "align_prompt"
@@ -194,7 +194,7 @@ class Trials:
     """
 
     result: RunResult
-    kind: Kind
+    kind: VerdictKind
     asking: Asking
     instruction: Instruction
     train: Side

@@ -33,7 +33,7 @@ from evalkit.scoring.compare import Difference, compare_runs
 from evalkit.scoring.decision import (
     SCORES,
     Decision,
-    Kind,
+    VerdictKind,
     decide,
     kind_of,
     known,
@@ -101,7 +101,7 @@ class Labels:
     result: RunResult
     folder: Path
     split: Split
-    kind: Kind
+    kind: VerdictKind
     metric: str
 
     @classmethod
@@ -303,7 +303,7 @@ class Labels:
 
 
 def without_agreement(
-    counted: Metric | None, kind: Kind, where: str, remedy: str
+    counted: Metric | None, kind: VerdictKind, where: str, remedy: str
 ) -> ConfigError:
     """Return the error of cases without agreement: labels, answers to labeled cases, or
     different scores are missing.

@@ -15,7 +15,7 @@ from evalkit.config.align import CALLS, Knob
 from evalkit.config.section_base import Section
 from evalkit.core.splits import is_labeled
 from evalkit.core.types import Case, Judgment
-from evalkit.scoring.decision import PAIRS, SCORES, Kind
+from evalkit.scoring.decision import PAIRS, SCORES, VerdictKind
 from evalkit.scoring.pipeline import frontier_of, verdicts_of
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
 from evalkit.scoring.verdicts.verdict_objects import field_values
@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
 
 
 def obstacle(
-    knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]
+    knob: Knob, config: RunConfig, kind: VerdictKind, judgments: Sequence[Judgment]
 ) -> str | None:
     """Return why a setting cannot change anything in a run, `None` if it can."""
     if config.judge.cascades and knob in (*CALLS, "vote"):
@@ -136,7 +136,7 @@ def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
 
 
 def candidates(
-    config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]
+    config: RunConfig, kind: VerdictKind, train: Side, tune: Sequence[Knob]
 ) -> Iterator[Candidate]:
     """Yield the run's own settings, then for each combination of changed settings the
     best values on train.
@@ -213,7 +213,7 @@ def _votes(config: RunConfig) -> list[str]:
 
 def _with_thresholds(
     config: RunConfig,
-    kind: Kind,
+    kind: VerdictKind,
     side: Side,
     settings: Mapping[str, Any],
     *,
@@ -252,7 +252,7 @@ def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
         yield {name: part / steps for name, part in zip(names, parts, strict=True)}
 
 
-def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
+def agreement(config: RunConfig, kind: VerdictKind, side: Side) -> float:
     """Return the share of labeled verdicts that are correct, or the rank correlation of
     scores and grades.
 
@@ -279,7 +279,7 @@ def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
     return -1.0
 
 
-def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
+def chance_corrected(config: RunConfig, kind: VerdictKind, side: Side) -> float:
     """Return the agreement of labeled verdicts beyond chance, less where verdicts are missing.
 
     It is the kind of agreement that the decision reads: Cohen's kappa, or a rank correlation. Where

@@ -35,7 +35,7 @@ from evalkit.core.display import relative
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import Case
 from evalkit.core.values import frozen
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     located_rows,

@@ -29,9 +29,14 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.core.errors import DatasetError
 from evalkit.core.values import Json, mapping_of
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.named_benchmarks import ForeignError, first_row
-from evalkit.datasets.rows import Placed, Row
-from evalkit.evaluators.parsing import AnswerTask, Reply, UnreadableError, read_marks
+from evalkit.evaluators.parsing import (
+    AnswerTask,
+    Reply,
+    UnreadableError,
+    read_marks,
+)
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,

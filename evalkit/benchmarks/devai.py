@@ -28,8 +28,8 @@ from evalkit.benchmarks.shared.scoring_rules import nothing
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import ItemAnswer, Metric
 from evalkit.core.values import Json, JsonObject
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.named_benchmarks import files_in
-from evalkit.datasets.rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import Peek, load_object, require
 from evalkit.interop.layouts.records import (
     Answer,

@@ -17,8 +17,8 @@ from evalkit.benchmarks.shared.scoring_rules import (
 )
 from evalkit.core.errors import DatasetError
 from evalkit.core.regular_files import read_text
+from evalkit.datasets.located_rows import Placed
 from evalkit.datasets.named_benchmarks import ForeignError, first_row
-from evalkit.datasets.rows import Placed
 from evalkit.interop.layouts.judgment_files import located_rows
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES

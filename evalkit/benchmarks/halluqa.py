@@ -23,8 +23,8 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import View, by_model, nothing, with_all
 from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.named_benchmarks import first_row
-from evalkit.datasets.rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,

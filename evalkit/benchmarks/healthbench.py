@@ -23,7 +23,7 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.core.errors import DatasetError
 from evalkit.core.types import Metric
 from evalkit.core.values import JsonObject
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.interop.layouts.judgment_files import text
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
 from evalkit.scoring.stats.arrays import Floats

@@ -20,7 +20,7 @@ from evalkit.benchmarks.shared.benchmark import (
     shape,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.text import conversation_text
 from evalkit.interop.layouts.judgment_files import LocatedRow
 from evalkit.interop.layouts.layouts import Field, value_of

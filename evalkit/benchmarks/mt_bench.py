@@ -30,7 +30,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.scale import Scale
 from evalkit.core.types import Annotation
 from evalkit.core.values import Json, JsonObject
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,

@@ -19,7 +19,7 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.core.types import Case
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.agreement_formulas import f1_scores, matrices, recalls

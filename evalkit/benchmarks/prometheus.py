@@ -23,7 +23,7 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import NEEDS_SCORES, View, nothing, pooled
 from evalkit.core.errors import DatasetError
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,

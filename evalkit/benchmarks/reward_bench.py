@@ -25,7 +25,7 @@ from evalkit.benchmarks.shared.scoring_rules import View, blend, mean, nothing, 
 from evalkit.core.errors import ConfigError, DatasetError
 from evalkit.core.regular_files import read_file
 from evalkit.core.types import Metric
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     Peek,

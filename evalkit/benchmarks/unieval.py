@@ -26,7 +26,7 @@ from evalkit.benchmarks.shared.benchmark import (
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension, by_name, pooled
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.values import Json
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     grouped,

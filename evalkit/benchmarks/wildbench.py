@@ -24,7 +24,7 @@ from evalkit.benchmarks.shared.benchmark import (
 )
 from evalkit.benchmarks.shared.scoring_rules import View, nothing
 from evalkit.core.values import Json
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.interop.layouts.judgment_files import (
     LocatedRow,
     located_rows,

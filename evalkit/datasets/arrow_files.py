@@ -18,7 +18,7 @@ from evalkit.datasets.compression import (
     compression_of,
     refuse_stream,
 )
-from evalkit.datasets.rows import (
+from evalkit.datasets.located_rows import (
     Placed,
     Row,
     numbered,

@@ -25,8 +25,8 @@ from evalkit.datasets.labels import (
     read_people,
     response_annotations,
 )
-from evalkit.datasets.rows import Row
-from evalkit.datasets.text import ABSENT, SkippedRow, Tally, Texts
+from evalkit.datasets.located_rows import Row
+from evalkit.datasets.text import ABSENT, NoteCounts, SkippedRow, Texts
 
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, identified by row number"
@@ -58,7 +58,7 @@ class CaseReader:
         config: DatasetConfig,
         mode: str,
         joins: Sequence[Join] = (),
-        tally: Tally | None = None,
+        tally: NoteCounts | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
         call: str = "",
@@ -76,7 +76,7 @@ class CaseReader:
             call=call,
         )
         self._has_checklist = self._checklists or self.columns.is_mapped(CHECKLIST)
-        self.tally = Tally() if tally is None else tally
+        self.tally = NoteCounts() if tally is None else tally
         self._texts = Texts(config, self.tally, call, rendered=rendered)
         self._labels = Labels(config.label_map, classes, can_map=not call)
         self._least = 1 if mode in SCORED_MODES else 2

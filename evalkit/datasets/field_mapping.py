@@ -14,7 +14,7 @@ from typing import Any, Final
 from evalkit.core.checklists import MAX_DEPTH
 from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.values import frozen
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.datasets.text import ABSENT, conversation_text, is_conversation, is_message
 
 WHOLE = "row"

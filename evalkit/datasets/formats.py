@@ -40,7 +40,7 @@ from evalkit.datasets.compression import (
 from evalkit.datasets.file_parts import WHICH_SHEET, OpenFileError, part_of
 from evalkit.datasets.json_arrays import REMEDY, Text, read_array, reason
 from evalkit.datasets.json_tables import rows_in
-from evalkit.datasets.rows import (
+from evalkit.datasets.located_rows import (
     MOST_COLUMNS,
     Placed,
     Row,

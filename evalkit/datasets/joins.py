@@ -12,9 +12,9 @@ from evalkit.core.ids import id_text
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
 from evalkit.datasets.joined_labels import KnownLabels
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.sources import file_source, find_files
-from evalkit.datasets.text import Tally
+from evalkit.datasets.text import NoteCounts
 
 Key = tuple[str, ...]
 Reader = Callable[[Row, str], Any]
@@ -43,13 +43,13 @@ class Join:
     """
 
     def __init__(
-        self, name: str, config: JoinConfig, base: Path | None, tally: Tally
+        self, name: str, config: JoinConfig, base: Path | None, tally: NoteCounts
     ) -> None:
         self.name = name
         self.adds = config.add
         self._key = f"dataset.join.{name}"
         self._tally = tally
-        self._assumed = Tally()
+        self._assumed = NoteCounts()
         self._ours = self._columns(config.ours, "by")
         self._parts = {
             part: needed(
@@ -185,7 +185,7 @@ class Join:
 
 
 def build_joins(
-    configs: Mapping[str, JoinConfig], base: Path | None, tally: Tally
+    configs: Mapping[str, JoinConfig], base: Path | None, tally: NoteCounts
 ) -> tuple[Join, ...]:
     """Read all joins.
 

@@ -32,8 +32,8 @@ from evalkit.datasets.formats import RECORDED
 from evalkit.datasets.images import Album, Check, named_only, reading_images
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.named_benchmarks import recognize_benchmark
-from evalkit.datasets.rows import Placed, Row
 from evalkit.datasets.sampling import Choice, Division
 from evalkit.datasets.sources import (
     CASE,
@@ -43,7 +43,7 @@ from evalkit.datasets.sources import (
     named_files,
     open_source,
 )
-from evalkit.datasets.text import Tally
+from evalkit.datasets.text import NoteCounts
 from evalkit.datasets.turns import Conversations
 
 
@@ -301,7 +301,7 @@ class CaseStream:
         self._mode = mode
         self._rows = source.rows
         self._files = source.files
-        self._tally = Tally()
+        self._tally = NoteCounts()
         self._describe = describe
         self._left_out = source.left_out
         self._given = source.notes
@@ -518,7 +518,7 @@ class CaseStream:
         if self._turns is None:
             turns = None
         else:
-            turns = Conversations(self._config, self._mode, (), Tally())
+            turns = Conversations(self._config, self._mode, (), NoteCounts())
         for number, location, row in Choice(self._config, self._division()).choose(
             self._all
         ):

@@ -19,7 +19,7 @@ from evalkit.core.protocols import Benchmark
 from evalkit.core.values import frozen
 from evalkit.datasets.compression import inner_suffix, open_bytes, reading
 from evalkit.datasets.formats import is_readable, reader_for
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 
 _QUESTIONS: Final = "question.jsonl"
 _PARTS: Final = ("answer", "model_answer", "review")

@@ -14,7 +14,7 @@ from evalkit.config import DatasetConfig, SampleConfig, SplitConfig
 from evalkit.core.errors import DatasetError
 from evalkit.datasets.field_mapping import Columns, RowFault, condition, needed
 from evalkit.datasets.labels import normalize_label
-from evalkit.datasets.rows import Placed, Row
+from evalkit.datasets.located_rows import Placed, Row
 
 SIDES = ("dev", "test")
 _WHERE = "dataset.split"

@@ -31,14 +31,14 @@ from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import Reader, is_readable, reader_for
-from evalkit.datasets.named_benchmarks import named_rows, recognize_benchmark
-from evalkit.datasets.rows import (
+from evalkit.datasets.located_rows import (
     Placed,
     Row,
     numbered,
     unique_columns,
     without_repeated,
 )
+from evalkit.datasets.named_benchmarks import named_rows, recognize_benchmark
 
 TRACES = "mlflow-traces:"
 """The beginning of a path that names the traces of an experiment."""

@@ -210,7 +210,7 @@ def _call(call: Any) -> str:
     return f"(calls {function.get('name')} with {function.get('arguments')})"
 
 
-class Tally:
+class NoteCounts:
     """Count notes, each with its first location."""
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ class Texts:
     def __init__(
         self,
         config: DatasetConfig,
-        tally: Tally,
+        tally: NoteCounts,
         call: str = "",
         *,
         rendered: bool = False,

@@ -27,9 +27,9 @@ from evalkit.core.turns import (
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
 from evalkit.datasets.joins import Join
+from evalkit.datasets.located_rows import Row
 from evalkit.datasets.messages import SPAN, Message, json_value, read_messages
-from evalkit.datasets.rows import Row
-from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message
+from evalkit.datasets.text import ABSENT, CUT, NoteCounts, as_messages, is_message
 
 _RESPONSES: Final = {
     MESSAGES: "response",
@@ -187,7 +187,7 @@ class Conversations:
     """
 
     def __init__(
-        self, config: DatasetConfig, mode: str, joins: Sequence[Join], tally: Tally
+        self, config: DatasetConfig, mode: str, joins: Sequence[Join], tally: NoteCounts
     ) -> None:
         self._config = config
         self._tally = tally
@@ -604,7 +604,9 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
         fields = {ENDS[name]: name for name in named}
     read = config.model_copy(update={"fields": fields})
     # Only the last unit is judged; the earlier ones are its context.
-    *_, last = Conversations(read, mode, (), Tally()).rows(conversation_row, 1, "case")
+    *_, last = Conversations(read, mode, (), NoteCounts()).rows(
+        conversation_row, 1, "case"
+    )
     return last
 
 

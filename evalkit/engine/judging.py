@@ -15,15 +15,15 @@ from evalkit.core.protocols import CompletionCache, Evaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Judgment
 from evalkit.engine.budget import QUESTION, Needs
-from evalkit.engine.dispatch import Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.judging_run import JudgingRun
-from evalkit.engine.progress import JudgingResult, Observe, Tally, Until
+from evalkit.engine.progress import JudgingResult, Observe, RunCounts, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.requests import (
     PlannedCall,
     PlannedCalls,
 )
+from evalkit.engine.sender import Sender
 from evalkit.engine.store_access import readable
 from evalkit.engine.useless_judges import UselessJudges
 from evalkit.runs.results import Spent
@@ -85,7 +85,7 @@ class Session:
         self._planners = self._new_planners(evaluator)
         self._reads = readable(store, store_mode, self._asked)
         self._arbiter = None if arbiter is None else len(judges)
-        self.tally = Tally()
+        self.tally = RunCounts()
         self._sender = Sender(
             self._everyone,
             store if store_mode in ("read_write", "retry", "refresh") else None,
@@ -120,7 +120,7 @@ class Session:
     def begin(
         self,
         cases: Iterable[Case],
-        tally: Tally,
+        tally: RunCounts,
         observe: Observe | None = None,
         evaluator: Evaluator | None = None,
     ) -> JudgingRun:
@@ -163,7 +163,7 @@ class Session:
             ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
         """
         evaluator = evaluator or self._evaluator
-        run = self.begin(cases, Tally(), evaluator=evaluator)
+        run = self.begin(cases, RunCounts(), evaluator=evaluator)
         # not more workers than the requests of these cases
         workers = self._planners_of(evaluator).count(cases)
         # The budget is held before any worker starts: a worker that reserves alone could spend

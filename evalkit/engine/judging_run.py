@@ -16,8 +16,7 @@ from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
 from evalkit.core.types import Case, Completion, Failure, JudgeRequest, Judgment
 from evalkit.engine.answer_reading import comes_to_an_end, read_answer, without_answer
-from evalkit.engine.dispatch import Sender
-from evalkit.engine.progress import TICK, JudgingResult, Observe, Tally, Until
+from evalkit.engine.progress import TICK, JudgingResult, Observe, RunCounts, Until
 from evalkit.engine.requests import (
     CallGroup,
     PlannedCall,
@@ -25,6 +24,7 @@ from evalkit.engine.requests import (
     call_key,
 )
 from evalkit.engine.run_ends import RunStopped
+from evalkit.engine.sender import Sender
 from evalkit.engine.useless_judges import UselessJudges
 
 # A second signal, or this many seconds, ends what a first signal let finish.
@@ -62,7 +62,7 @@ class JudgingRun:
     observe: Observe | None
     reads: CompletionCache | None
     calls: PlannedCalls
-    tally: Tally
+    tally: RunCounts
     sender: Sender
     judgments: Spool[Judgment]
     positions: array[int] = field(default_factory=lambda: array("q"))

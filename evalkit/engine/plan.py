@@ -15,7 +15,7 @@ from evalkit.core.spool import HashSet, find_new
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 from evalkit.core.values import frozen
 from evalkit.engine.requests import (
-    Kind,
+    AnswerLengths,
     PlannedCall,
     PlannedCalls,
     call_key,
@@ -111,7 +111,7 @@ class Plan:
     unique: int = 0
     prompt_tokens: int = 0
     to_send: HashSet = field(default_factory=HashSet)
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[AnswerLengths, ...] = ()
     token_ratio: float = 1.0
 
     def after(self, earlier_plans: Sequence[Plan]) -> Plan:
@@ -150,7 +150,7 @@ def plan(
     calls = PlannedCalls(cases, planners, specs, store)
     requests = stored = counted = reported = 0
     to_send = HashSet()
-    kinds = dict[str | None, Kind]()
+    kinds = dict[str | None, AnswerLengths]()
     while batch := calls.batch():
         if sample is not None:
             sample.offer(batch)
@@ -167,7 +167,7 @@ def plan(
                 name = _OWN
             # Answers of one format are about as long as each other, so lengths are estimated by
             # format.
-            kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
+            kind = kinds.get(name) or kinds.setdefault(name, AnswerLengths(answer))
             if step.stored is None:
                 kind.to_request += 1
                 kind.likely += response_tokens(step.group.case) if is_free_text else 0.0

@@ -149,7 +149,7 @@ class JudgingResult:
 
 
 @dataclass(slots=True)
-class Tally(Progress):
+class RunCounts(Progress):
     """The running counts of a run.
 
     Attributes:
@@ -193,7 +193,7 @@ class Tally(Progress):
             time.monotonic() if self.first_sent is None else self.first_sent
         )
 
-    def count_paid(self, paid: Completion | Tally) -> None:
+    def count_paid(self, paid: Completion | RunCounts) -> None:
         """Add the tokens and the cost of a call, or of those that another tally counts."""
         usage = paid.usage if isinstance(paid, Completion) else paid
         self.prompt_tokens += usage.prompt_tokens or 0

@@ -223,7 +223,7 @@ _FEWEST, _Z = 8, 1.959964
 
 
 @dataclass(slots=True)
-class Kind:
+class AnswerLengths:
     """The answers of one format.
 
     Attributes:

@@ -34,7 +34,7 @@ from evalkit.evaluators.parsing import (
     read_json,
 )
 from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
-from evalkit.evaluators.prompting.templates import PartialTemplate
+from evalkit.evaluators.prompting.templates import PrefilledTemplate
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -90,7 +90,7 @@ _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
 Fill: TypeAlias = Callable[[Mapping[str, str]], Sequence[Message]]
 
 
-def filling(prompt: PartialTemplate, names: Sequence[str]) -> Fill:
+def filling(prompt: PrefilledTemplate, names: Sequence[str]) -> Fill:
     """Return a function that fills a template with texts by placeholder; other `names`
     are empty.
     """

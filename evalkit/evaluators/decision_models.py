@@ -32,7 +32,7 @@ from evalkit.evaluators.pairwise import Pairwise
 from evalkit.evaluators.parsing import UnreadableError
 from evalkit.evaluators.pointwise import SingleResponse
 from evalkit.evaluators.prompting import Prompts, neutralize
-from evalkit.evaluators.prompting.templates import PartialTemplate
+from evalkit.evaluators.prompting.templates import PrefilledTemplate
 
 OVERALL = "overall"
 """The key of the question about a whole response or pair."""
@@ -128,7 +128,7 @@ class _Decider:
     _config: RunConfig
     _prompts: Prompts
 
-    def _material(self, names: Sequence[str]) -> PartialTemplate:
+    def _material(self, names: Sequence[str]) -> PrefilledTemplate:
         """Return the template of the material, which shows `names`."""
         placeholders = ("response", "response_a", "response_b")
         empty = dict.fromkeys((name for name in placeholders if name not in names), "")

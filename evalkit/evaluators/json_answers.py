@@ -104,7 +104,7 @@ def _letters(name: str) -> str:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Decision = Annotated[Winner, BeforeValidator(_winner)]
+ReadWinner = Annotated[Winner, BeforeValidator(_winner)]
 Confidence = Annotated[float | None, BeforeValidator(read_confidence)]
 
 
@@ -180,7 +180,7 @@ class ComparedCriterion(AnswerPart):
     a_assessment: str = ""
     b_assessment: str = ""
     reasoning: str = ""
-    winner: Decision
+    winner: ReadWinner
 
 
 class Result(AnswerPart):
@@ -188,7 +188,7 @@ class Result(AnswerPart):
 
     reasoning: str = ""
     differentiators: Texts = ()
-    winner: Decision
+    winner: ReadWinner
     confidence: Confidence = None
 
 

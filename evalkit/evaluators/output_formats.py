@@ -27,8 +27,8 @@ from evalkit.core.types import AnswerFormat, Winner
 from evalkit.core.values import Json
 from evalkit.evaluators.parsing import (
     MARGINS,
+    AnswerKind,
     AnswerTask,
-    Decision,
     Pattern,
     Reply,
     UnreadableError,
@@ -52,7 +52,7 @@ class OutputFormat:
     `output.instruction` is set.
     """
 
-    decisions: ClassVar[frozenset[Decision]]
+    decisions: ClassVar[frozenset[AnswerKind]]
     at_end = False
     """Whether evalkit's own instruction asked for the decision at the end of the answer."""
 
@@ -135,7 +135,7 @@ class BracketFormat(OutputFormat):
     A checklist's answers are `[[met]]`, or `[[2: met]]` if there are several items.
     """
 
-    decisions: ClassVar[frozenset[Decision]] = frozenset({"winner", "class", "items"})
+    decisions: ClassVar[frozenset[AnswerKind]] = frozenset({"winner", "class", "items"})
 
     def read(self, reply: Reply) -> float | str:
         """Return the decision in double brackets."""
@@ -356,7 +356,7 @@ BUILT_IN: Mapping[str, type[OutputFormat]] = MappingProxyType(
         "regex": RegexFormat,
     }
 )
-_REMEDIES: Mapping[Decision, str] = MappingProxyType(
+_REMEDIES: Mapping[AnswerKind, str] = MappingProxyType(
     {
         "winner": "a rating is a score; set output=bracket or output=json",
         "score": "it reads a winner and this mode needs a score; set output=rating or output=json",

@@ -52,7 +52,7 @@ from evalkit.evaluators.parsing import (
     read_score,
 )
 from evalkit.evaluators.prompting import Prompts, marked_texts, neutralize
-from evalkit.evaluators.prompting.templates import PartialTemplate
+from evalkit.evaluators.prompting.templates import PrefilledTemplate
 
 _TEXTS = (*SHARED, "response")
 
@@ -304,7 +304,7 @@ class Rewards(SingleResponse):
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         self._config, self._prompts, self._answer = config, prompts, None
-        self._prompt = PartialTemplate(self._messages, in_pieces=False)
+        self._prompt = PrefilledTemplate(self._messages, in_pieces=False)
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
 
     def read(

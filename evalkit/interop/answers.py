@@ -16,7 +16,7 @@ from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
 from evalkit.datasets.field_mapping import FIELDS, MESSAGES
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.interop.import_cases import CLASSES, DIFFERENT, GRADES, TEXTS, to_cases
 from evalkit.interop.import_file import read_format
 from evalkit.interop.importer_discovery import is_format, tools

@@ -23,7 +23,7 @@ from evalkit.judges.litellm_transport import (
     load_litellm,
     skip_logging,
 )
-from evalkit.judges.model_judge import Reply
+from evalkit.judges.model_judge import ProviderReply
 from evalkit.judges.responses import bad_response
 
 _NEEDED = "1.110"
@@ -68,7 +68,7 @@ class DecisionTransport(LiteLLMTransport):
             await setup.check(target, judge=judge)
         return target, Shape("json_schema")
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Send one call and return the reply.
 
         Raises:
@@ -112,7 +112,7 @@ class DecisionTransport(LiteLLMTransport):
         if endpoint == "decisions":
             _check_positions(parsed, call)
         answer = decided(parsed, call)
-        return Reply(replace(answer, model=answer.model or target.name), cost)
+        return ProviderReply(replace(answer, model=answer.model or target.name), cost)
 
     def _connected(self, target: setup.Target) -> setup.Target:
         """Return the target with the address and the missing key of the decision provider.

@@ -26,7 +26,7 @@ from evalkit.judges.http_bodies import (
     read_body,
     unless_redirected,
 )
-from evalkit.judges.model_judge import Reply
+from evalkit.judges.model_judge import ProviderReply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_in, positive, reported_context
 from evalkit.judges.setup import LOCAL
@@ -113,7 +113,7 @@ class DirectTransport:
             )
         return target, Shape(rung)
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Send one call and return the reply.
 
         Raises:
@@ -131,13 +131,13 @@ class DirectTransport:
         call: Json,
         answer: Answer,
         headers: Mapping[str, str],
-    ) -> Reply:
+    ) -> ProviderReply:
         model = answer.model or target.name
         tier = tier_of(answer.tier, call.get("service_tier"))
         cost = listed_cost(
             target.provider, (model, target.name), answer.usage, answer.cached, tier
         )
-        return Reply(replace(answer, model=model), cost, headers)
+        return ProviderReply(replace(answer, model=model), cost, headers)
 
     async def count(
         self, target: setup.Target, messages: Sequence[Message]

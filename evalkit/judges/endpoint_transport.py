@@ -18,7 +18,7 @@ from evalkit.judges import context, setup
 from evalkit.judges.adaptations import LIMITS, Shape
 from evalkit.judges.decision_protocol import decided, request_fields
 from evalkit.judges.direct_transport import DirectTransport
-from evalkit.judges.model_judge import Reply
+from evalkit.judges.model_judge import ProviderReply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
 
 _NOT_FOUND = 404
@@ -73,7 +73,7 @@ class EndpointTransport(DirectTransport):
             await self._asking  # such a server may cut a text instead
         return target, Shape("json_schema" if self.config.decides else "text")
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Send one call to the first address that exists, and return the reply.
 
         An address whose status is 404 is not tried again in this run.

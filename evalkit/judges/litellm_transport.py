@@ -30,7 +30,7 @@ from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.litellm_guard import Guard, guarded, install_guard
-from evalkit.judges.model_judge import Reply
+from evalkit.judges.model_judge import ProviderReply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of, bad_response
 
@@ -324,7 +324,7 @@ class LiteLLMTransport:
             await asyncio.to_thread(rehearse)
         return target, shape
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Send one call and return the reply.
 
         Raises:
@@ -365,7 +365,7 @@ class LiteLLMTransport:
                 raise original or guard.failure or call_error(error) from error
         hidden = getattr(response, "_hidden_params", None) or {}
         headers = hidden.get("additional_headers") or {}
-        return Reply(
+        return ProviderReply(
             _answer(response, target, guard),
             # LiteLLM's price list has zeros for models with an unknown price.
             amount(hidden.get("response_cost")) or None,

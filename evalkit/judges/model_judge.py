@@ -63,7 +63,7 @@ _GATEWAYS = re.compile(
 
 
 @frozen
-class Reply:
+class ProviderReply:
     """A provider's reply.
 
     Attributes:
@@ -117,7 +117,7 @@ class Transport(Protocol):
         """
         ...
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Send one call, given as the arguments of OpenAI's chat completions, and return the reply.
 
         Raises:

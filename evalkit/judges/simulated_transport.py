@@ -52,7 +52,7 @@ from evalkit.core.patterns import lazy_pattern
 from evalkit.core.values import Json, JsonObject, frozen
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
-from evalkit.judges.model_judge import InProcess, Reply
+from evalkit.judges.model_judge import InProcess, ProviderReply
 from evalkit.judges.responses import Answer
 
 FAULTS = {
@@ -584,7 +584,7 @@ class SimulatedTransport(InProcess):
             frozenset({"logprobs", "top_logprobs"}),
         )
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Answer one call.
 
         Raises:
@@ -597,4 +597,4 @@ class SimulatedTransport(InProcess):
                 " templates"
             )
             raise CallError("bad_response", message, retryable=False)
-        return Reply(Answer(text, model=target.model), 0.0)
+        return ProviderReply(Answer(text, model=target.model), 0.0)

@@ -18,7 +18,7 @@ from evalkit.core.values import Json, JsonObject
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.error_mapping import RefusedError, call_error
-from evalkit.judges.model_judge import InProcess, Reply
+from evalkit.judges.model_judge import InProcess, ProviderReply
 from evalkit.judges.responses import answer_of
 from evalkit.judges.setup import COPIES, LOCAL
 
@@ -176,7 +176,7 @@ class SmolLM2Transport(InProcess):
         target = setup.Target(self.model, self.model.removeprefix(LOCAL), "local", None)
         return target, Shape("json_schema" if rung == "auto" else rung)
 
-    async def send(self, target: setup.Target, call: Json) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> ProviderReply:
         """Answer one call.
 
         Raises:
@@ -193,7 +193,7 @@ class SmolLM2Transport(InProcess):
             message = f"{error.get('type')}: {error.get('message')}"
             status = int(error.get("code") or 500)
             raise call_error(RefusedError(message, None, status, {}))
-        return Reply(answer_of({**response, "model": target.name}), 0.0)
+        return ProviderReply(answer_of({**response, "model": target.name}), 0.0)
 
     async def count(
         self,

@@ -23,8 +23,8 @@ from evalkit.scoring.decision import (
     FEW,
     FEW_LABELS,
     Decision,
-    Kind,
     Metrics,
+    VerdictKind,
     decide,
     kind_of,
     side,
@@ -463,7 +463,7 @@ def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _agreement_change(
-    kind: Kind, metrics: Sequence[Metrics], comparison: Comparison
+    kind: VerdictKind, metrics: Sequence[Metrics], comparison: Comparison
 ) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
     names = (kind.share,) if kind.share is not None else kind.agreement

@@ -40,7 +40,7 @@ _CODE = (
 
 
 @dataclass(eq=False, slots=True)
-class Reply:
+class RecorderReply:
     """The reply to one request: `None` until it arrives, or if the recording process has ended."""
 
     content: dict[str, str] | None = None
@@ -52,7 +52,7 @@ class Worker:
     def __init__(self, uri: str) -> None:
         self.owner = os.getpid()
         self._lock = Lock()
-        self._pending: deque[Reply] = (
+        self._pending: deque[RecorderReply] = (
             deque()
         )  # replies come in the order of the requests
         self._process = subprocess.Popen(
@@ -74,7 +74,9 @@ class Worker:
         """
         return self.owner == os.getpid() and self._process.poll() is None
 
-    def send(self, tracker: MlflowTracker, action: str, **arguments: Any) -> Reply:
+    def send(
+        self, tracker: MlflowTracker, action: str, **arguments: Any
+    ) -> RecorderReply:
         """Send a request to call the method `action` of a tracker; `end` waits for the reply."""
         # The process was started earlier: each job of a sweep may have another folder and other
         # variables.
@@ -90,10 +92,10 @@ class Worker:
                     **context,
                 }
             )
-            self._pending.append(Reply())
+            self._pending.append(RecorderReply())
             return self._pending[-1]
 
-    def end(self, reply: Reply) -> str | None:
+    def end(self, reply: RecorderReply) -> str | None:
         """Return the MLflow run id of a request, or `None` if the recording process has ended.
 
         Raises:

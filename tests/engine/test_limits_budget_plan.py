@@ -33,7 +33,7 @@ from evalkit.engine.judging import judge
 from evalkit.engine.plan import plan
 from evalkit.engine.requests import (
     FREE_TEXT,
-    Kind,
+    AnswerLengths,
     PlannedCalls,
     call_key,
     expected_tokens,
@@ -277,14 +277,14 @@ def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges():
 @pytest.mark.parametrize("found", [8, 20, 200])
 def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found):
     tokens = [100 + 7 * k % 31 for k in range(found)]
-    kind = Kind(None, to_request=80)
+    kind = AnswerLengths(None, to_request=80)
     for count in tokens:
         kind.add(Completion("x", usage=Usage(1, count)))
     error = stats.sem(tokens) * (80 / (80 + found)) ** 0.5
     assert kind.half_width() == pytest.approx(stats.t.ppf(0.975, found - 1) * error, rel=0.01)
     kind.to_request = 0
     assert kind.half_width() == 0
-    assert Kind(None, to_request=9, stored=7, tokens=70).half_width() is None
+    assert AnswerLengths(None, to_request=9, stored=7, tokens=70).half_width() is None
 
 
 def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():

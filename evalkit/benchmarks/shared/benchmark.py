@@ -19,8 +19,8 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.translation import Text
 from evalkit.core.types import Case, ChecklistItem, Metric
 from evalkit.core.values import frozen
+from evalkit.datasets.located_rows import Placed, Row
 from evalkit.datasets.named_benchmarks import ForeignError, files_in, first_row, rows_of
-from evalkit.datasets.rows import Placed, Row
 from evalkit.interop.layouts.judgment_files import LocatedRow, Peek, load_object, peek
 from evalkit.interop.layouts.layouts import Field, value_of
 from evalkit.interop.layouts.records import Importer, Options, ParsedFile

@@ -22,7 +22,7 @@ from evalkit.core.types import Completion, Rung, StoredCompletion
 from evalkit.core.values import Json
 from evalkit.engine.answered_judge import Outcome
 from evalkit.engine.batch.requests import BatchTarget, RequestIndex
-from evalkit.engine.progress import Tally
+from evalkit.engine.progress import RunCounts
 from evalkit.judges.completions import check_logprobs, completion_of, priced, sane
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.model_judge import ended_answer
@@ -81,7 +81,7 @@ class ReadReport:
     examples: dict[str, str] = field(default_factory=dict)
     files: set[int] = field(default_factory=set)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    paid: Tally = field(default_factory=Tally)
+    paid: RunCounts = field(default_factory=RunCounts)
 
     def add_fault(self, fault: _FaultError, location: str) -> None:
         """Count a line without an answer to store; the first of its kind is the example."""

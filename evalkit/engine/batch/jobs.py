@@ -42,7 +42,7 @@ from evalkit.engine.batch.requests import (
 )
 from evalkit.engine.budget import require_known
 from evalkit.engine.event_loop import on_interrupt
-from evalkit.engine.progress import JudgingResult, Progress, Spend, Tally, add
+from evalkit.engine.progress import JudgingResult, Progress, RunCounts, Spend, add
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.runs.results import Calls, Spent
 from evalkit.store import shared_state
@@ -119,7 +119,7 @@ class BatchRun:
         # sent.
         self._outcomes: dict[str, Outcome] = {}
         self._attempts: Counter[str] = Counter()
-        self._tally = Tally()
+        self._tally = RunCounts()
         self._stopped: str | None = None
         self._skips = False
         self._waiting: dict[str, PendingBatch] = {}

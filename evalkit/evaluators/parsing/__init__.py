@@ -23,8 +23,8 @@ from evalkit.evaluators.parsing.stated_items import (
 )
 from evalkit.evaluators.parsing.stated_verdicts import (
     MARGINS,
+    AnswerKind,
     AnswerTask,
-    Decision,
     Pattern,
     Reply,
     read_marks,
@@ -32,8 +32,8 @@ from evalkit.evaluators.parsing.stated_verdicts import (
 
 __all__ = [
     "MARGINS",
+    "AnswerKind",
     "AnswerTask",
-    "Decision",
     "Pattern",
     "Reply",
     "UnreadableError",

@@ -36,7 +36,7 @@ from evalkit.evaluators.parsing.plain_text import (
 )
 
 Take: TypeAlias = Literal["last", "first", "only"]
-Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
+AnswerKind: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
 T = TypeVar("T")
 
 DECORATION = " \t*_#`~.。"
@@ -90,7 +90,7 @@ class Reply:
 class AnswerTask:
     """What an answer must decide: a score on `scale`, or one of `classes`."""
 
-    decision: Decision
+    decision: AnswerKind
     tie_allowed: bool = True
     scale: Scale | None = None
     classes: Classes | None = None

@@ -287,7 +287,7 @@ def _only_inserts(source: str, path: str, texts: frozenset[str]) -> bool:
     return all(id(name) in plain and name.ctx == "load" for name in names)
 
 
-class PartialTemplate:
+class PrefilledTemplate:
     """A template to fill with the texts of many cases.
 
     Args:
@@ -397,7 +397,9 @@ class Prompts:
         ) as error:
             _raise_prompt_error(error, self._files, variables)
 
-    def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
+    def partial(
+        self, name: str, texts: Sequence[str], **fixed: Any
+    ) -> PrefilledTemplate:
         """Return a template with everything filled in except `texts`, the placeholders
         that depend on the case.
 
@@ -408,7 +410,7 @@ class Prompts:
         path = self._path(name)
         # A template is filled for every request: where it is safe, Jinja renders it only once.
         in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
-        return PartialTemplate(
+        return PrefilledTemplate(
             lambda values: self.render(name, **fixed, **values), in_pieces=in_pieces
         )
 

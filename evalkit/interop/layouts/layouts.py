@@ -14,7 +14,7 @@ from evalkit.core.errors import DatasetError
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.field_mapping import MESSAGES, column_value
 from evalkit.datasets.labels import normalize_label
-from evalkit.datasets.rows import Row
+from evalkit.datasets.located_rows import Row
 from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
 from evalkit.interop.layouts.judgment_files import LocatedRow, number, spoken, text
 from evalkit.interop.layouts.records import (

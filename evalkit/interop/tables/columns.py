@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
-from evalkit.datasets.rows import MOST_COLUMNS, Placed, RepeatedColumn, too_wide
+from evalkit.datasets.located_rows import MOST_COLUMNS, Placed, RepeatedColumn, too_wide
 from evalkit.datasets.text import written_value
 from evalkit.interop.tables.named_lists import (
     by_name,

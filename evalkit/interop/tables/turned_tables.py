@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from evalkit.datasets.rows import Placed
+from evalkit.datasets.located_rows import Placed
 from evalkit.interop.tables.words import is_first_name, matches, names_rater, tokens
 
 Rows: TypeAlias = Sequence[Placed]

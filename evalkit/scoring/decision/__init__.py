@@ -3,7 +3,7 @@
 Every sentence, table and gate reads it.
 """
 
-from evalkit.scoring.decision.decision import (
+from evalkit.scoring.decision.decision_types import (
     USES,
     Decision,
     Limit,
@@ -55,8 +55,8 @@ from evalkit.scoring.decision.evidence import (
     TIES,
     UNITS,
     WRONG,
-    Kind,
     Metrics,
+    VerdictKind,
     beyond_chance,
     constant_verdict,
     judges_of,
@@ -159,12 +159,12 @@ __all__ = [
     "WITHIN",
     "WRONG",
     "Decision",
-    "Kind",
     "Limit",
     "Metrics",
     "Reason",
     "Unit",
     "Use",
+    "VerdictKind",
     "Where",
     "beyond_chance",
     "constant_verdict",

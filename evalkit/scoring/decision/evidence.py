@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
-from evalkit.scoring.decision.decision import Unit
+from evalkit.scoring.decision.decision_types import Side, Unit
 from evalkit.scoring.decision.thresholds import FEW, SMALL_ORDER_EFFECT
 
 Metrics: TypeAlias = Mapping[str, Metric]
-Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
 
 ACCURACY = "agreement/accuracy"
 DECIDED = "agreement/accuracy_decided"
@@ -66,7 +65,7 @@ SAME_TOOL = "the labels name the judge as their source"
 
 
 @frozen
-class Kind:
+class VerdictKind:
     """A kind of verdicts: what a decision about them reads.
 
     Attributes:
@@ -82,10 +81,10 @@ class Kind:
     leans: str
 
 
-PAIRS: Final = Kind("pair", (KAPPA,), ACCURACY, "a")
-SCORES: Final = Kind("response", CORRELATIONS, None, "score")
-CLASSES: Final = Kind("response", (KAPPA,), ACCURACY, "class/")
-ITEMS: Final = Kind("item", (ITEM_KAPPA,), ITEM_ACCURACY, "met")
+PAIRS: Final = VerdictKind("pair", (KAPPA,), ACCURACY, "a")
+SCORES: Final = VerdictKind("response", CORRELATIONS, None, "score")
+CLASSES: Final = VerdictKind("response", (KAPPA,), ACCURACY, "class/")
+ITEMS: Final = VerdictKind("item", (ITEM_KAPPA,), ITEM_ACCURACY, "met")
 
 
 def side(metric: Metric, level: float) -> Side:
@@ -133,7 +132,7 @@ def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
     return {name: replace(metric, name=name) for name, metric in of_judge}
 
 
-def kind_of(metrics: Metrics) -> Kind:
+def kind_of(metrics: Metrics) -> VerdictKind:
     """Return the kind of verdicts that a run has labels for, or would have."""
     # In order: classes, checklists, pairs with labels, scores with labels, scores, pairs.
     if BALANCED in metrics:
@@ -162,7 +161,7 @@ def labels(metric: Metric | None) -> int:
     return metric.n + metric.missing
 
 
-def deciding_agreement(kind: Kind, metrics: Metrics) -> Metric | None:
+def deciding_agreement(kind: VerdictKind, metrics: Metrics) -> Metric | None:
     """Return the metric of agreement with the labels that decides.
 
     If all labels of pairs name the same side, kappa is undefined. A judge that was shown each pair
@@ -207,7 +206,7 @@ def beyond_chance(metric: Metric) -> Metric:
     )
 
 
-def labeled_metric(kind: Kind, metrics: Metrics) -> Metric | None:
+def labeled_metric(kind: VerdictKind, metrics: Metrics) -> Metric | None:
     """Return the metric that counts the labels, and the missing answers among the labeled units."""
     names = (kind.share,) if kind.share is not None else kind.agreement
     return next((metrics[name] for name in names if name in metrics), None)

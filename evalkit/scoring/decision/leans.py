@@ -7,15 +7,15 @@ from statistics import NormalDist
 
 from evalkit.core.types import Metric
 from evalkit.core.values import frozen
-from evalkit.scoring.decision.decision import Limit
+from evalkit.scoring.decision.decision_types import Limit
 from evalkit.scoring.decision.evidence import (
     LABEL_RATE,
     LEAN,
     LENGTH_CORRELATION,
     PAIRS,
     SCORES,
-    Kind,
     Metrics,
+    VerdictKind,
     kind_of,
     known,
 )
@@ -81,7 +81,7 @@ class Leans:
         return sorted(open_rates, key=lambda rate: -rate.reach / max(rate.margin, 1e-9))
 
 
-def rates_of(kind: Kind, metrics: Metrics) -> Iterator[RateLean]:
+def rates_of(kind: VerdictKind, metrics: Metrics) -> Iterator[RateLean]:
     """Yield the leans of the rates that a kind of verdicts is about.
 
     Args:
@@ -106,7 +106,7 @@ def _is_absent(metric: Metric, rate: Metric | None) -> bool:
     return rate is not None and rate.value == 0 and metric.value == 0
 
 
-def _margin(kind: Kind, rate: Metric | None) -> float:
+def _margin(kind: VerdictKind, rate: Metric | None) -> float:
     """Return the margin of a rate: 5 points, or a quarter of the rate; of the rarer
     side for pairs and items.
     """
@@ -120,7 +120,7 @@ def _margin(kind: Kind, rate: Metric | None) -> float:
     return min(MARGIN, MARGIN_OF_RATE * share)
 
 
-def leans_of(kind: Kind, metrics: Metrics, confidence: float) -> Leans:
+def leans_of(kind: VerdictKind, metrics: Metrics, confidence: float) -> Leans:
     """Return the leans of a judge.
 
     Args:
@@ -183,7 +183,7 @@ def _largest(limits: list[Limit]) -> Iterator[Limit]:
             yield limit
 
 
-def _follows_length(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
+def _follows_length(kind: VerdictKind, metrics: Metrics) -> Iterator[Limit]:
     """Yield that scores follow the length of responses, and hardly anything else."""
     length = known(metrics, LENGTH_CORRELATION)
     if kind is not SCORES or length is None or length.n < FEW:

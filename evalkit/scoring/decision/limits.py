@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.decision import Decision, Limit, Reason
+from evalkit.scoring.decision.decision_types import Decision, Limit, Reason
 from evalkit.scoring.decision.evidence import (
     ACCURACY,
     BOTTOM,
@@ -35,8 +35,8 @@ from evalkit.scoring.decision.evidence import (
     SPREAD,
     TIES,
     WEIGHTED,
-    Kind,
     Metrics,
+    VerdictKind,
     constant_verdict,
     known,
     labeled_metric,
@@ -121,7 +121,7 @@ def mostly_missed(metrics: Metrics) -> bool:
 
 
 def gaps_and_biases(
-    kind: Kind,
+    kind: VerdictKind,
     metrics: Metrics,
     decision: Decision,
     leans: Leans,
@@ -203,7 +203,7 @@ def _gaps(metrics: Metrics) -> int:
     return SIDES
 
 
-def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
+def _biases(kind: VerdictKind, metrics: Metrics) -> Iterator[Limit]:
     """Yield preferences for a position, a length or an own family."""
     first = known(metrics, FIRST)
     slope = known(metrics, SCORE_LENGTH if kind is SCORES else LENGTH)
@@ -274,7 +274,7 @@ def _follows_column(metrics: Metrics) -> Iterator[Limit]:
         yield Limit("varies", varies, stratum(varies))
 
 
-def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
+def _answers(kind: VerdictKind, metrics: Metrics) -> Iterator[Limit]:
     """Yield which labeled units have no verdict, and that those without a label differ in this."""
     counted = labeled_metric(kind, metrics)
     if counted is not None and counted.missing > SOME_MISSING * labels(counted):
@@ -287,7 +287,7 @@ def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
         yield Limit("missing_gap", gap)
 
 
-def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
+def _scale(kind: VerdictKind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
     """Yield how the scale of scores differs from that of the labels, or how differences
     between systems shrink.
     """
@@ -316,7 +316,7 @@ def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
             yield Limit(end, excess)
 
 
-def _shrunk(kind: Kind, metrics: Metrics) -> Metric | None:
+def _shrunk(kind: VerdictKind, metrics: Metrics) -> Metric | None:
     """Return by how much differences between systems shrink in the verdicts, if to less
     than `SHRINKS`.
 
@@ -348,7 +348,9 @@ def _tie_rate(difference: Metric) -> Iterator[Limit]:
         yield Limit(shown, difference)
 
 
-def _evidence(kind: Kind, metrics: Metrics, agreement: Metric) -> Iterator[Limit]:
+def _evidence(
+    kind: VerdictKind, metrics: Metrics, agreement: Metric
+) -> Iterator[Limit]:
     """Yield gaps in the evidence of a trusted judge."""
     counted = labeled_metric(kind, metrics)
     assert counted is not None, "a trusted judge has labels"

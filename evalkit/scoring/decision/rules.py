@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.decision import Decision, Limit, Reason, Use
+from evalkit.scoring.decision.decision_types import Decision, Limit, Reason, Use
 from evalkit.scoring.decision.evidence import (
     CLOSE,
     CONCORDANCE,
@@ -31,8 +31,8 @@ from evalkit.scoring.decision.evidence import (
     SPLIT,
     SPREAD,
     WRONG,
-    Kind,
     Metrics,
+    VerdictKind,
     beyond_chance,
     constant_verdict,
     deciding_agreement,
@@ -176,7 +176,7 @@ _ORDER_IS_OPEN: Final = frozenset(
 
 
 def _order(
-    kind: Kind,
+    kind: VerdictKind,
     decision: Decision,
     agreement: Metric | None,
     leans: Leans,
@@ -211,7 +211,7 @@ def decide_for_judges(metrics: Metrics, confidence: float) -> dict[str, Decision
 
 
 def _decision(
-    kind: Kind,
+    kind: VerdictKind,
     use: Use,
     reason: Reason,
     metric: Metric | None = None,
@@ -222,7 +222,7 @@ def _decision(
     )
 
 
-def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
+def _unusable(kind: VerdictKind, metrics: Metrics) -> Decision | None:
     """Find that most answers are missing."""
     counted = labeled_metric(kind, metrics)
     if (
@@ -249,7 +249,7 @@ def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
     return None
 
 
-def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
+def _contradicts_itself(kind: VerdictKind, metrics: Metrics) -> Decision | None:
     """Find that both orders, or samples of a question, agree little more than chance."""
     for reason, metric in self_agreement(metrics):
         if metric.high is not None and metric.high < FLOOR:
@@ -258,7 +258,7 @@ def _contradicts_itself(kind: Kind, metrics: Metrics) -> Decision | None:
 
 
 def _unlabeled(
-    kind: Kind, metrics: Metrics, agreement: Metric | None, confidence: float
+    kind: VerdictKind, metrics: Metrics, agreement: Metric | None, confidence: float
 ) -> Decision | None:
     """Find that no labels can show anything: none, picked ones, too few, or all of one class."""
     counted = labeled_metric(kind, metrics)
@@ -286,7 +286,7 @@ def _unlabeled(
 
 
 def _only_stratum(
-    kind: Kind,
+    kind: VerdictKind,
     metrics: Metrics,
     agreement: Metric | None,
     leans: Leans,
@@ -328,7 +328,7 @@ def _not_of(column: str, metric: Metric | None) -> Metric | None:
     return metric
 
 
-def _equal_scores(kind: Kind, metrics: Metrics) -> Decision | None:
+def _equal_scores(kind: VerdictKind, metrics: Metrics) -> Decision | None:
     """Find that all scores are equal."""
     distinct = known(metrics, "score/distinct")
     if kind is not SCORES or distinct is None or distinct.value != 1 or distinct.n < 2:
@@ -338,7 +338,7 @@ def _equal_scores(kind: Kind, metrics: Metrics) -> Decision | None:
     return _decision(kind, "none", "constant", distinct)
 
 
-def _split(kind: Kind, metrics: Metrics) -> Decision | None:
+def _split(kind: VerdictKind, metrics: Metrics) -> Decision | None:
     """Find that most labeled units have votes that contradict each other."""
     split = known(metrics, SPLIT)
     if split is None or (split.value or 0.0) < MANY_MISSING:
@@ -347,7 +347,7 @@ def _split(kind: Kind, metrics: Metrics) -> Decision | None:
 
 
 def _own_labels(
-    kind: Kind, metrics: Metrics, agreement: Metric | None
+    kind: VerdictKind, metrics: Metrics, agreement: Metric | None
 ) -> Decision | None:
     """Find that the labels are the judge's own word."""
     identical = known(metrics, IDENTICAL)
@@ -367,7 +367,7 @@ def _copied_labels(decision: Decision, metrics: Metrics) -> Decision:
 
 
 def _constant(
-    kind: Kind, metrics: Metrics, agreement: Metric | None
+    kind: VerdictKind, metrics: Metrics, agreement: Metric | None
 ) -> Decision | None:
     """Find that a judge always gives the same verdict, although enough labels say
     something else.
@@ -382,7 +382,7 @@ def _constant(
 
 
 def _zone(
-    kind: Kind,
+    kind: VerdictKind,
     metrics: Metrics,
     agreement: Metric | None,
     leans: Leans,

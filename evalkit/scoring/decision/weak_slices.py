@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from evalkit.core.types import Metric
-from evalkit.scoring.decision.decision import USES, Use, Where
+from evalkit.scoring.decision.decision_types import USES, Use, Where
 from evalkit.scoring.decision.evidence import Metrics
 
 WHERE: Final = "decision/where/"

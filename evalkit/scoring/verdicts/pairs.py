@@ -337,18 +337,18 @@ def over_all(passes: PassColumns) -> Floats:
     return np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
 
 
-Decision: TypeAlias = tuple[Codes, Floats, Floats]
+ResolvedPairs: TypeAlias = tuple[Codes, Floats, Floats]
 """Winner, margin and confidence of pairs whose two passes disagree or one of whose passes is
 missing."""
 
 
-def _as_tie(passes: PassColumns) -> Decision:
+def _as_tie(passes: PassColumns) -> ResolvedPairs:
     """Return a tie with confidence 0.5 for a disagreement."""
     size = len(passes.margin)
     return np.zeros(size, np.int8), over_orders(passes.margin), np.full(size, 0.5)
 
 
-def _resolve_as_surer(passes: PassColumns) -> Decision:
+def _resolve_as_surer(passes: PassColumns) -> ResolvedPairs:
     """Return the winner of the more confident pass, with its own margin and a lower confidence.
 
     With confidences h > l the result's confidence is min(h, 0.5 + (h - l) / 2): the mean of the two
@@ -367,7 +367,7 @@ def _resolve_as_surer(passes: PassColumns) -> Decision:
     )
 
 
-def _as_vote(passes: PassColumns) -> Decision:
+def _as_vote(passes: PassColumns) -> ResolvedPairs:
     """Return the sign of the sum of votes +1, 0 and -1, where a missing pass counts 0."""
     margin = np.where(
         passes.read.any(axis=1), _votes(passes.winner).sum(axis=1) / 2, np.nan
@@ -379,7 +379,7 @@ def _as_vote(passes: PassColumns) -> Decision:
     )
 
 
-def _as_mean(passes: PassColumns) -> Decision:
+def _as_mean(passes: PassColumns) -> ResolvedPairs:
     """Return the winner of the mean margin."""
     margin = over_orders(passes.margin)
     return (
@@ -389,7 +389,7 @@ def _as_mean(passes: PassColumns) -> Decision:
     )
 
 
-def _as_median(passes: PassColumns) -> Decision:
+def _as_median(passes: PassColumns) -> ResolvedPairs:
     """Return the median of the two passes and the third judgment; A, TIE and B make a tie.
 
     The confidence is the mean over the three of the probability that this winner is correct, as for
@@ -444,7 +444,7 @@ def surer(passes: PassColumns) -> Codes:
     return np.where(_confidences_differ(passes), chosen, TIE).astype(np.int8)
 
 
-DISAGREEMENTS: dict[str, Callable[[PassColumns], Decision]] = {
+DISAGREEMENTS: dict[str, Callable[[PassColumns], ResolvedPairs]] = {
     "tie": _as_tie,
     "lower_confidence": _resolve_as_surer,
     "net_vote": _as_vote,

@@ -30,7 +30,7 @@ from evalkit.engine.backoff import (
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Needs
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Look, Outage
-from evalkit.engine.progress import Tally
+from evalkit.engine.progress import RunCounts
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall, call_key, steps_left
 from evalkit.engine.run_ends import ClaimLost, RunAborted, RunStopped
@@ -95,7 +95,7 @@ class Sender:
         judges: Sequence[Judge],
         store: CompletionCache | None,
         runner: RunnerConfig,
-        tally: Tally,
+        tally: RunCounts,
         clock: Clock,
         *,
         calls: bool,
