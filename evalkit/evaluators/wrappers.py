@@ -313,8 +313,8 @@ def guard_evaluator(inner: Evaluator, name: str) -> Evaluator:
     name and the case.
     """
     if isinstance(inner, FollowUpEvaluator):
-        return _FollowingGuarded(inner, name)
-    return _Guarded(inner, name)
+        return _CheckedFollower(inner, name)
+    return _CheckedPlugin(inner, name)
 
 
 def impossible(judgment: Judgment) -> str | None:
@@ -336,7 +336,7 @@ def impossible(judgment: Judgment) -> str | None:
     return None
 
 
-class _Guarded:
+class _CheckedPlugin:
     def __init__(self, inner: Evaluator, name: str) -> None:
         self.inner, self._name = inner, name
 
@@ -370,7 +370,7 @@ class _Guarded:
         return third_party_errors(PluginError, problem, where="mode.name", remedy=PAID)
 
 
-class _FollowingGuarded(_Guarded):
+class _CheckedFollower(_CheckedPlugin):
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:

@@ -16,7 +16,7 @@ from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
 from evalkit.judges.decision_protocol import asked_questions, decided, request_fields
 from evalkit.judges.error_mapping import call_error, clean_message
-from evalkit.judges.litellm_guard import Guard, guarded
+from evalkit.judges.litellm_http import CapturedCall, captured
 from evalkit.judges.litellm_transport import (
     LiteLLMTransport,
     enter,
@@ -79,7 +79,7 @@ class DecisionTransport(LiteLLMTransport):
         ask = getattr(self._litellm, _FUNCTIONS[endpoint])
         unsent = ("messages", "response_format")
         params = {name: value for name, value in call.items() if name not in unsent}
-        guard = Guard(
+        call_record = CapturedCall(
             self.config.max_answer_bytes,
             openai=False,
             withheld=is_withheld(self.config.api_base),
@@ -94,14 +94,14 @@ class DecisionTransport(LiteLLMTransport):
             timeout=self.timeout,
             num_retries=0,
         )
-        with skip_logging(), guarded(guard):
+        with skip_logging(), captured(call_record):
             try:
                 response = await send()
             except (JudgeSetupError, asyncio.CancelledError):
                 raise
             except Exception as error:
                 hidden = setup.hidden_setup_error(error, target.model)
-                original = guard.refused or hidden or guard.failure
+                original = call_record.refused or hidden or call_record.failure
                 if original is None and _UNEXPECTED in str(error):
                     message = clean_message(str(error))
                     original = bad_response(message, retryable=False)

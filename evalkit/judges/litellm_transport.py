@@ -29,7 +29,7 @@ from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
 from evalkit.judges.error_mapping import call_error
-from evalkit.judges.litellm_guard import Guard, guarded, install_guard
+from evalkit.judges.litellm_http import CapturedCall, captured, install_capture
 from evalkit.judges.model_judge import ProviderReply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of, bad_response
@@ -259,7 +259,7 @@ def _account() -> Any:
 
 @cache
 def _configure(module: Any) -> None:
-    install_guard()
+    install_capture()
     with warnings.catch_warnings():
         # pydantic completes its response type at first use, with warnings that users cannot act on.
         warnings.simplefilter("ignore")
@@ -333,18 +333,18 @@ class LiteLLMTransport:
         """
         settings = {**target.settings, "timeout": self.timeout, "num_retries": 0}
         own_handler = target.provider in BY_OWN_HANDLER
-        guard = Guard(
+        call_record = CapturedCall(
             self.config.max_answer_bytes,
             target.provider in OPENAI_PROTOCOL,
             own_handler,
             is_withheld(self.config.api_base),
             extra_headers=self.config.headers,
         )
-        # The guard is created before the wait and read after the call: it carries what LiteLLM
+        # The record is created before the wait and read after the call: it carries what LiteLLM
         # hides, such as the provider's own error and end.
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:
-            price = partial(self._price, target, call.get("service_tier"), guard)
+            price = partial(self._price, target, call.get("service_tier"), call_record)
             settings |= account(target.model, call["messages"], price)
         if not own_handler:
             settings["max_retries"] = 0  # the retries of OpenAI's client
@@ -352,21 +352,21 @@ class LiteLLMTransport:
             # Otherwise LiteLLM imports its proxy's tool gateway and packages that are not
             # installed.
             settings["_skip_mcp_handler"] = True
-        with skip_logging(), guarded(guard):
+        with skip_logging(), captured(call_record):
             try:
                 response = await self._litellm.acompletion(**call, **settings)
             except (JudgeSetupError, asyncio.CancelledError):
                 raise
             except Exception as error:
-                # LiteLLM rewords the guard's errors, so prefer the original.
-                original = guard.refused or setup.hidden_setup_error(
+                # LiteLLM rewords the provider's errors, so prefer the original.
+                original = call_record.refused or setup.hidden_setup_error(
                     error, target.model
                 )
-                raise original or guard.failure or call_error(error) from error
+                raise original or call_record.failure or call_error(error) from error
         hidden = getattr(response, "_hidden_params", None) or {}
         headers = hidden.get("additional_headers") or {}
         return ProviderReply(
-            _answer(response, target, guard),
+            _answer(response, target, call_record),
             # LiteLLM's price list has zeros for models with an unknown price.
             amount(hidden.get("response_cost")) or None,
             {
@@ -414,7 +414,11 @@ class LiteLLMTransport:
         )
 
     def _price(
-        self, target: setup.Target, requested: object, guard: Guard, response: object
+        self,
+        target: setup.Target,
+        requested: object,
+        call_record: CapturedCall,
+        response: object,
     ) -> float | None:
         """Return the cost of an answer in USD from LiteLLM's list; `None` if it has none, or the
         answer is not valid.
@@ -422,14 +426,14 @@ class LiteLLMTransport:
         Args:
             target: The model and its provider.
             requested: The service tier of the call.
-            guard: What was read from the provider itself.
+            call_record: What was read from the provider itself.
             response: LiteLLM's response.
 
         Raises:
             LookupError: If LiteLLM should work it out.
         """
         try:
-            answer = _answer(response, target, guard)
+            answer = _answer(response, target, call_record)
         except CallError:  # `send` reads the answer again and raises it
             return None
         names = (answer.model, target.name)
@@ -467,28 +471,34 @@ class LiteLLMTransport:
             await leave()
 
 
-def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
-    """Return the answer in LiteLLM's response, with what the guard read from the provider itself.
+def _answer(
+    response: object, target: setup.Target, call_record: CapturedCall
+) -> Answer:
+    """Return the answer in LiteLLM's response, with what was read from the provider itself.
 
     Raises:
         CallError: Of kind `bad_response`, if the provider ended without a text.
     """
-    answer = answer_of(response, end=guard.end.reason)
+    answer = answer_of(response, end=call_record.end.reason)
     # An empty answer that ended well would be stored as an unreadable verdict; as an error it is
     # sent again.
     silent = not (answer.content or answer.arguments or answer.refusal)
-    if guard.end.empty and silent and answer.finish_reason in ("stop", "tool_calls"):
-        message = f"the provider sent no text and ended with '{guard.end.reason}'"
+    if (
+        call_record.end.empty
+        and silent
+        and answer.finish_reason in ("stop", "tool_calls")
+    ):
+        message = f"the provider sent no text and ended with '{call_record.end.reason}'"
         raise bad_response(message)
-    if guard.answer is not None:
+    if call_record.answer is not None:
         # For some providers LiteLLM finds tool calls in the text; it has nothing to say about the
         # rest.
         return replace(
-            guard.answer,
+            call_record.answer,
             content=answer.content,
             arguments=answer.arguments,
-            finish_reason=_finish(guard.answer, answer),
-            model=guard.answer.model or target.name,
+            finish_reason=_finish(call_record.answer, answer),
+            model=call_record.answer.model or target.name,
         )
     # For some providers LiteLLM adds its own provider prefix to the model name that the provider
     # reports.

@@ -80,7 +80,7 @@ class Limits:
     concurrent: int = 64
 
 
-class Guard:
+class RequestGate:
     """Answers a request only if it passes the limits; the application then gets its complete body.
 
     Args:
@@ -298,7 +298,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
 
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"]))
-    return Guard(
+    return RequestGate(
         questions,
         service,
         limits,

@@ -8,7 +8,7 @@ import pytest
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import CallError
 from evalkit.core.types import Usage
-from evalkit.judges import litellm_guard, litellm_transport
+from evalkit.judges import litellm_http, litellm_transport
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.litellm_transport import BY_OWN_HANDLER, OPENAI_PROTOCOL, LiteLLMTransport
 from evalkit.judges.pricing import listed_cost, price_list, tier_of
@@ -237,7 +237,7 @@ async def test_who_else_calls_litellm_has_openais_client(monkeypatch):
     monkeypatch.setattr("litellm.main.openai_chat_completions.completion", lambda **_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         await litellm.acompletion(model="openai/x", messages=[], api_base="http://127.0.0.1:1/v1")
-    assert litellm_guard._current.get() is None
+    assert litellm_http._current.get() is None
 
 
 async def test_an_answer_of_groq_needs_no_service_tier():

@@ -1,10 +1,10 @@
-"""Guard the HTTP clients that LiteLLM creates.
+"""The HTTP requests of LiteLLM: their bounds, and the answers as the provider sent them.
 
 LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to
 refuse redirects, limit the size of bodies, and clean OpenAI answers. It changes only calls made
-within `guarded`; other users of LiteLLM in the process are not affected. Calls of OpenAI's protocol
-within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's client, like LiteLLM's setting
-`EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
+within `captured`; other users of LiteLLM in the process are not affected. Calls of OpenAI's
+protocol within `captured` use LiteLLM's own HTTP handler instead of OpenAI's client, like its
+setting `EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _RESPONSES = "/responses"
 _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 
-def install_guard() -> None:
+def install_capture() -> None:
     """Guard every HTTP client that LiteLLM creates from now on, in the whole process.
 
-    It replaces three functions of LiteLLM, so it must be called once. Calls outside of `guarded`
+    It replaces three functions of LiteLLM, so it must be called once. Calls outside of `captured`
     are unchanged.
     """
     from litellm import main
@@ -55,31 +55,30 @@ def install_guard() -> None:
     mount = AsyncHTTPHandler.create_httpx_proxy_mounts
 
     def transport(*args: Any, **settings: Any) -> Any:
-        return _guard_transport(make(*args, **settings))
+        return _capturing(make(*args, **settings))
 
     def mounts(*args: Any, **settings: Any) -> Any:
         transports = mount(*args, **settings)
         return transports and {
-            pattern: _guard_transport(transport)
-            for pattern, transport in transports.items()
+            pattern: _capturing(transport) for pattern, transport in transports.items()
         }
 
     AsyncHTTPHandler.create_async_transport = staticmethod(transport)
     AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
 
-    # LiteLLM reads this switch with each call. It is set for guarded calls only, so other users
+    # LiteLLM reads this switch with each call. It is set for captured calls only, so other users
     # of LiteLLM in the process keep their client.
     setting = main.get_secret_bool
 
     def get_setting(name: str, default: bool | None = None) -> bool | None:
-        guard = _current.get()
-        if name != _OWN_HANDLER or guard is None or not guard.own_handler:
+        call_record = _current.get()
+        if name != _OWN_HANDLER or call_record is None or not call_record.own_handler:
             value: bool | None = setting(name, default)
             return value
-        if not guard.withheld:
-            guard.extra_headers = {
+        if not call_record.withheld:
+            call_record.extra_headers = {
                 **_openai_client_headers(main.litellm.organization),
-                **guard.extra_headers,
+                **call_record.extra_headers,
             }
         return True
 
@@ -87,7 +86,7 @@ def install_guard() -> None:
 
 
 @dataclass(slots=True)
-class Guard:
+class CapturedCall:
     """Limits of one call, and the reason if its response was refused.
 
     Attributes:
@@ -114,15 +113,15 @@ class Guard:
     end: OtherEnd = field(default_factory=OtherEnd)
 
 
-_current: ContextVar[Guard | None] = ContextVar("evalkit_guard", default=None)
+_current: ContextVar[CapturedCall | None] = ContextVar("evalkit_call", default=None)
 
 
 @contextmanager
-def guarded(guard: Guard) -> Iterator[Guard]:
-    """Guard the calls that LiteLLM makes within the block, and yield the guard."""
-    token = _current.set(guard)
+def captured(call_record: CapturedCall) -> Iterator[CapturedCall]:
+    """Bound and record the call that LiteLLM makes within the block, and yield its record."""
+    token = _current.set(call_record)
     try:
-        yield guard
+        yield call_record
     finally:
         _current.reset(token)
 
@@ -191,12 +190,12 @@ def _response_in_ascii() -> type:
     return AsciiResponse
 
 
-def _guard_transport(transport: Any) -> Any:
-    """Change an httpx transport so that POST requests within `guarded` are checked, and return
+def _capturing(transport: Any) -> Any:
+    """Change an httpx transport so that POST requests within `captured` are checked, and return
     it.
 
-    A request gets the guard's headers. A redirect or a body that is too long is refused, and the
-    answer or the error is kept in the guard. LiteLLM then gets a body that it can read. `None`,
+    A request gets the headers of the record. A redirect or a body that is too long is refused, and
+    the answer or the error is kept in it. LiteLLM then gets a body that it can read. `None`,
     for no transport, is returned unchanged.
     """
     from httpx import AsyncByteStream, Response
@@ -206,21 +205,21 @@ def _guard_transport(transport: Any) -> Any:
     _accept_headers(transport)
     handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
 
-    async def guarded_handler(request: Request) -> Response:
-        """Send a request, keep its answer or error in the current guard, and return a response
+    async def handle_and_capture(request: Request) -> Response:
+        """Send a request, keep its answer or error in the current record, and return a response
         that LiteLLM can read.
 
         Raises:
             CallError: If the response is a redirect, too long, or not an answer; `refused` has
                 it, too.
         """
-        guard = _current.get()
-        if guard is None or request.method != "POST":
+        call_record = _current.get()
+        if call_record is None or request.method != "POST":
             return await handle(request)
-        if guard.withheld:  # clients read more headers from the environment
+        if call_record.withheld:  # clients read more headers from the environment
             _keep_plain_headers(request)
         request.headers["accept-encoding"] = ENCODINGS
-        request.headers.update(guard.extra_headers)
+        request.headers.update(call_record.extra_headers)
         response = await handle(request)
         try:
             headers = {name.lower(): value for name, value in response.headers.items()}
@@ -230,21 +229,21 @@ def _guard_transport(transport: Any) -> Any:
                 response.status_code,
                 response.stream,
                 headers.get("content-encoding", ""),
-                guard.limit,
+                call_record.limit,
             )
             if response.status_code >= FIRST_ERROR:
-                guard.failure = error_in(response.status_code, body, headers)
+                call_record.failure = error_in(response.status_code, body, headers)
                 body = _readable_error(body)
-            elif guard.openai and not request.url.path.endswith(_RESPONSES):
-                guard.answer = answer_in(response.status_code, body, headers)
+            elif call_record.openai and not request.url.path.endswith(_RESPONSES):
+                call_record.answer = answer_in(response.status_code, body, headers)
                 # LiteLLM gets a short valid answer: what a server adds cannot make it fail or
                 # slow.
-                body = json.dumps(_stand_in(guard.answer)).encode()
+                body = json.dumps(_stand_in(call_record.answer)).encode()
             else:
-                guard.end = other_end(body)
+                call_record.end = other_end(body)
         except CallError as error:
             # Kept, because LiteLLM catches the exception and raises its own.
-            guard.refused = error
+            call_record.refused = error
             raise
         finally:
             await response.aclose()
@@ -261,7 +260,7 @@ def _guard_transport(transport: Any) -> Any:
             extensions=response.extensions,
         )
 
-    transport.handle_async_request = guarded_handler
+    transport.handle_async_request = handle_and_capture
     return transport
 
 
