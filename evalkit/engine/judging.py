@@ -282,7 +282,7 @@ async def judge(
     # Set only here, not in `Session.begin`: one sender serves many runs of a session, and these
     # two belong to a single run.
     run.sender.changed = run.report
-    run.sender.keeps = run.keeps
+    run.sender.has_answers = run.has_answers
     try:
         with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()

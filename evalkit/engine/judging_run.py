@@ -77,11 +77,11 @@ class JudgingRun:
     begun: set[tuple[int, int]] = field(default_factory=set)
     """The calls without a judgment so far, by position and by `PlannedCall.after`."""
     finished: asyncio.Event = field(default_factory=asyncio.Event)
-    open: dict[str, tuple[int, list[Judgment]]] = field(default_factory=dict)
+    open_cases: dict[str, tuple[int, list[Judgment]]] = field(default_factory=dict)
     """The number of missing judgments of incomplete cases, and those that are there, by the case's
     id."""
     queue: deque[PlannedCall] = field(default_factory=deque)
-    incomplete: dict[int, dict[int, Judgment]] = field(default_factory=dict)
+    open_units: dict[int, dict[int, Judgment]] = field(default_factory=dict)
     """The judgments of incomplete units, by the position of the unit's first call and by their
     own."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -92,8 +92,8 @@ class JudgingRun:
     """Whether stored answers that cannot be used are requested again."""
     followed: int = 0
     sending: float = 0.0
-    answers: int = 0
-    """The answers so far, stored ones included."""
+    answer_count: int = 0
+    """The number of answers so far, stored ones included."""
 
     def __post_init__(self) -> None:
         self.follow = (
@@ -249,11 +249,13 @@ class JudgingRun:
 
         A complete case may be the last that is needed.
         """
-        missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
+        missing, judgments = self.open_cases.pop(
+            call.group.case.id, (call.group.whole, [])
+        )
         judgments.append(judgment)
         # this judgment is one of the missing ones
         if missing + following > 1:
-            self.open[call.group.case.id] = missing + following - 1, judgments
+            self.open_cases[call.group.case.id] = missing + following - 1, judgments
         elif until(call.group.case, judgments):
             # Keep an earlier reason: a run that the budget stopped is not complete because this
             # case was.
@@ -304,14 +306,14 @@ class JudgingRun:
         """
         group = call.group
         first = group.positions[0]
-        complete = self.incomplete.setdefault(first, {})
-        complete[call.position] = judgment
+        judgment_at = self.open_units.setdefault(first, {})
+        judgment_at[call.position] = judgment
         # a follow-up needs all judgments of its unit
-        if len(complete) < len(group.positions):
+        if len(judgment_at) < len(group.positions):
             return []
-        del self.incomplete[first]
+        del self.open_units[first]
         judge = group.judge if self.arbiter is None else self.arbiter
-        judgments = [complete[position] for position in group.positions]
+        judgments = [judgment_at[position] for position in group.positions]
         requests = follow(group.case, judgments)
         calls = [
             self._unplanned_call(judge, request, group, after)
@@ -379,7 +381,7 @@ class JudgingRun:
 
         In mode `retry`, a stored answer that cannot be used is requested again once.
         """
-        judgment = await self._first_judgment(call)
+        judgment = await self._judgment_of_chain(call)
         if (
             not self.retries
             or not judgment.stored
@@ -392,14 +394,14 @@ class JudgingRun:
         # a retry is one planned call, whatever the number of stored answers
         self.tally.planned -= len(judgment.keys) - 1
         self.tally.again += 1
-        again = await self._first_judgment(replace(call, stored=None), again=True)
+        again = await self._judgment_of_chain(replace(call, stored=None), again=True)
         # without a new answer, the stored one counts
         never_sent = again.status == "failed" and again.error_kind in NEVER_SENT
         if never_sent:
             return judgment
         return again
 
-    async def _first_judgment(
+    async def _judgment_of_chain(
         self, call: PlannedCall, *, again: bool = False
     ) -> Judgment:
         """Return the judgment of a call, after all requests that its evaluator makes on the way.
@@ -427,7 +429,7 @@ class JudgingRun:
                 return replace(
                     failed, error_kind=outcome.kind, keys=keys, earlier=earlier
                 )
-            self.answers += call.stored is None
+            self.answer_count += call.stored is None
             keys = (*keys, call.key)
             stored = stored and is_stored
             read = read_answer(self.evaluator, call.request, outcome)
@@ -470,7 +472,7 @@ class JudgingRun:
                 if self.sender.empty or not self.sender.aborted:
                     raise
                 return Failure(error.kind, str(error), attempts=1), False
-        self.answers += 1
+        self.answer_count += 1
         self.tally.stored += 1
         self.tally.keep(call.key)
         self.sender.lengths.observe(call.judge, call.stored)
@@ -483,9 +485,11 @@ class JudgingRun:
             if self.sender.waiting():
                 self.report()
 
-    def keeps(self) -> bool:
+    def has_answers(self) -> bool:
         """Return whether there are answers, or stored ones among the next calls."""
-        return self.answers > 0 or any(call.stored is not None for call in self.queue)
+        return self.answer_count > 0 or any(
+            call.stored is not None for call in self.queue
+        )
 
     def report(self) -> None:
         """Report the progress."""

@@ -13,7 +13,7 @@ from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.planners import Planners
-from evalkit.core.protocols import CompletionCache
+from evalkit.core.protocols import CompletionCache, Judge
 from evalkit.core.tokens import (
     CHARACTERS_PER_TOKEN,
     characters,
@@ -89,6 +89,21 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
         sample=0 if request.shared else request.sample,
         look=spec.look,
     )
+
+
+def answer_keys(call: PlannedCall, judge: Judge) -> list[str]:
+    """Return the keys under which an answer is stored: by its request as configured and, if that
+    differs, as sent.
+
+    A judge that moved the system text into the user message, because the endpoint refuses the
+    role, sends what `judge.system=user` sends. A repeated run looks for the request as
+    configured, before it knows of the refusal: with one key only it would pay again.
+    """
+    if not getattr(judge, "moved_system", False):
+        return [call.key]
+    as_sent = call_key(replace(judge.spec, merged=True), call.request)
+    # Each key once, in this order.
+    return list(dict.fromkeys((call.key, as_sent)))
 
 
 def steps_left(request: JudgeRequest) -> int:

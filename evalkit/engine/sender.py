@@ -32,7 +32,7 @@ from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Look, Outage
 from evalkit.engine.progress import RunCounts
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
-from evalkit.engine.requests import PlannedCall, call_key, steps_left
+from evalkit.engine.requests import PlannedCall, answer_keys, steps_left
 from evalkit.engine.run_ends import ClaimLost, RunAborted, RunStopped
 from evalkit.engine.single_call import complete_safely, is_throttled
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
@@ -66,8 +66,8 @@ class Sender:
         also_checked: The judges to check before the first call to any judge: a problem with one
             that may be called later must show before anything is paid.
         changed: Called after each retry.
-        keeps: Returns whether there are answers that make a run, though no more can be requested;
-            `None` if a refused key only ends its own question.
+        has_answers: Returns whether there are answers that make a run, though no more can be
+            requested; `None` if a refused key only ends its own question.
         empty: Whether a refused key ended the run before its first answer.
         stopping: Whether the run is stopping.
         stopped: Why requests are not sent any more; `None` if they are.
@@ -140,9 +140,9 @@ class Sender:
         self.lengths = AnswerLengths()
         self.also_checked: tuple[int, ...] = ()
         self.out: set[asyncio.Task[Any] | None] = set()
-        self._keeping: set[asyncio.Task[Any]] = set()
+        self._storing: set[asyncio.Task[Any]] = set()
         self.changed: Callable[[], None] = lambda: None
-        self.keeps: Callable[[], bool] | None = None
+        self.has_answers: Callable[[], bool] | None = None
         self.empty = False
         self._answered = False
         self._idle = asyncio.Event()
@@ -161,12 +161,12 @@ class Sender:
     @property
     def unanswered(self) -> int:
         """The number of calls that were sent and have no answer yet."""
-        return len(self.out - self._keeping)
+        return len(self.out - self._storing)
 
     async def written(self) -> None:
         """Wait until each answer that has arrived is stored."""
-        while self._keeping:
-            await asyncio.wait(self._keeping)
+        while self._storing:
+            await asyncio.wait(self._storing)
         if self._writer is not None:
             await self._writer.settle()
 
@@ -221,22 +221,24 @@ class Sender:
             )
         # Shielded: if this caller is canceled, the call goes on for the others that wait for it.
         if (flight := self._flights.get(key)) is not None:
-            return self._shared(await asyncio.shield(flight))
+            return self._as_shared(await asyncio.shield(flight))
         if (
             self._outcome_of
             and (position := self._outcome_of.get(bytes.fromhex(key))) is not None
         ):
-            return self._shared(self._outcomes[position])
+            return self._as_shared(self._outcomes[position])
         # No `await` between the look-up above and this line, so no second task can start the same
         # call.
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
             if again:
-                outcome, stored = await self._again(call)
+                outcome, stored = await self._call_anew(call)
             else:
                 outcome, stored = await self._call_once(call)
         except BaseException as error:
-            if isinstance(error, AccessError) and await self._keeps_answers(error):
+            if isinstance(error, AccessError) and await self._can_end_with_answers(
+                error
+            ):
                 pass  # nothing more is sent, and the answers so far make a run
             # An error that ends the run ends it now, before another task takes the free slot.
             elif isinstance(error, Exception) and not isinstance(error, RunStopped):
@@ -261,21 +263,21 @@ class Sender:
         finally:
             del self._flights[key]
 
-    async def _keeps_answers(self, error: AccessError) -> bool:
+    async def _can_end_with_answers(self, error: AccessError) -> bool:
         """Return whether there are answers that make a run, though no more can be requested.
 
         Calls in flight are paid for, so they are waited for: one of them may be answered.
         """
-        if self.keeps is None:
+        if self.has_answers is None:
             return False
         self.give_up(str(error))
-        if not self.keeps() and self.out:
+        if not self.has_answers() and self.out:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), LAST_ANSWERS)
-        self.empty = not self._answered and not self.keeps()
+        self.empty = not self._answered and not self.has_answers()
         return not self.empty
 
-    def _shared(
+    def _as_shared(
         self, outcome: Completion | Failure
     ) -> tuple[Completion | Failure, bool]:
         if isinstance(outcome, Failure):
@@ -283,11 +285,11 @@ class Sender:
         self._tally.stored += 1
         return outcome, True
 
-    async def _again(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
+    async def _call_anew(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
         """Make a call although there is a stored answer."""
         self._unclaimed.add(call.key)
         try:
-            return await self._retry(call), False
+            return await self._attempt_if_it_fits(call), False
         except RunAborted:
             return Failure("stopped", str(self.stopped), attempts=0), False
         finally:
@@ -308,7 +310,7 @@ class Sender:
         while True:
             try:
                 if self._claims is None:
-                    return await self._retry(call), False
+                    return await self._attempt_if_it_fits(call), False
                 stored = await self._claim_or_read(call.key, self._claims)
             except RunAborted:
                 return Failure("stopped", str(self.stopped), attempts=0), False
@@ -321,9 +323,9 @@ class Sender:
                 # The claim is held until the answer is stored, so no other process pays for it
                 # again.
                 if stored is None:
-                    return await self._retry(call), False
+                    return await self._attempt_if_it_fits(call), False
                 self._tally.keep(call.key)
-                return self._shared(stored)
+                return self._as_shared(stored)
             except ClaimLost:
                 continue
             finally:
@@ -357,7 +359,8 @@ class Sender:
             return claimed
         return None
 
-    async def _retry(self, call: PlannedCall) -> Completion | Failure:
+    async def _attempt_if_it_fits(self, call: PlannedCall) -> Completion | Failure:
+        """Send a call until it has an answer; one that is too long for the judge fails unsent."""
         # Before the loop: a prompt that does not fit is never sent, so it costs nothing and no
         # retry.
         if (why := await self._prepare(call)) is not None:
@@ -531,17 +534,7 @@ class Sender:
                 raise BudgetReached(
                     f"{_TOO_LITTLE}: an answer was cut off at {request.max_tokens:,} tokens"
                 )
-            if self._writer is not None and completion.refusal is None:
-                try:
-                    await self._keep(call, completion)
-                finally:  # also if this call is canceled
-                    self._tally.keep(call.key)
-                if self._asked is not None:
-                    self._asked.add(call.key)
-            else:
-                # A refusal may be an accident, so it is not stored, and a later run asks again.
-                # It is noted so that mode `retry` does not ask twice in one command.
-                self._unstored.add(call.key)
+            await self._store(call, completion)
         except CallError as error:
             # The provider may have answered before the connection broke: count the most that it
             # could have billed.
@@ -556,7 +549,7 @@ class Sender:
             raise
         finally:
             self.out.discard(task)
-            self._keeping.discard(task)
+            self._storing.discard(task)
             if not self.out:
                 self._idle.set()
             # Also on errors: calls that wait for this reservation would otherwise wait forever.
@@ -565,23 +558,25 @@ class Sender:
         self._tally.count_paid(completion)
         return completion
 
-    async def _keep(self, call: PlannedCall, completion: Completion) -> None:
-        """Store an answer by its request as configured and, if that differs, as sent.
-
-        A judge that moved the system text into the user message, because the endpoint refuses the
-        role, sends what `judge.system=user` sends. A repeated run looks for the request as
-        configured, before it knows of the refusal: with one key only it would pay again.
+    async def _store(self, call: PlannedCall, completion: Completion) -> None:
+        """Store an answer, unless there is no store or it is a refusal.
 
         Raises:
             StoreError: If it cannot be written.
         """
-        assert self._writer is not None
+        # A refusal may be an accident, so it is not stored, and a later run asks again. It is
+        # noted so that mode `retry` does not ask twice in one command.
+        if self._writer is None or completion.refusal is not None:
+            self._unstored.add(call.key)
+            return
         judge = self._judges[call.judge]
-        await self._writer.keep(call.key, judge.spec.model, completion)
-        if getattr(judge, "moved_system", False):
-            sent = call_key(replace(judge.spec, merged=True), call.request)
-            if sent != call.key:
-                await self._writer.keep(sent, judge.spec.model, completion)
+        try:
+            for key in answer_keys(call, judge):
+                await self._writer.keep(key, judge.spec.model, completion)
+        finally:  # also if this call is canceled
+            self._tally.keep(call.key)
+        if self._asked is not None:
+            self._asked.add(call.key)
 
     async def _request_answer(
         self, index: int, request: JudgeRequest, turn: Turn
@@ -629,7 +624,7 @@ class Sender:
                 limit.pause(error.retry_after)
             raise
         if (task := asyncio.current_task()) is not None:
-            self._keeping.add(task)  # from here on, it waits for nobody but the store
+            self._storing.add(task)  # from here on, it waits for nobody but the store
         self._outages[index].answered()
         # A server that is nearly at its timeout gets no more calls at a time, or the next ones
         # time out.
