@@ -52,7 +52,9 @@ UNVARYING = "the same in every resample"
 """Begins the note of a metric that does not vary."""
 
 
-_Interval: TypeAlias = tuple[float | None, float | None, str | None]
+Interval: TypeAlias = tuple[float, float]
+"""The lower and the upper end."""
+_NotedInterval: TypeAlias = tuple[float | None, float | None, str | None]
 """The lower and the upper end, `None` without an interval, and a note on how it was found."""
 
 
@@ -94,8 +96,10 @@ def measure_with_draws(
         metrics[statistic.name] = _special_interval(
             statistic, metric, gap_draws, scoring, clusters
         )
-        # Differences of two runs are then differences of their estimates.
-        values += value - statistic.observed() if statistic.gaps else 0.0
+        if statistic.gaps:
+            # In place, in the draws that are returned: differences of two runs are then
+            # differences of their estimates.
+            values += value - statistic.observed()
     return metrics, draws
 
 
@@ -107,62 +111,40 @@ def _special_interval(
     clusters: Clusters,
 ) -> Metric:
     """Return the metric with a special interval where percentiles of resamples are not
-    accurate enough.
+    accurate enough: the first of four kinds that the statistic has.
+
+    Args:
+        statistic: the statistic.
+        metric: its metric, with the interval of percentiles.
+        gaps: (gaps, resamples) the resampled parts of a statistic that is a sum of gaps.
+        scoring: the confidence and the number of resamples.
+        clusters: the clusters that were resampled.
     """
     value = metric.value
     if value is None:
         return metric
     if statistic.gaps:
-        bias = statistic.observed() - value
-        worst = [
-            None if end is None else round_metric(max(0.0, end - bias))
-            for end in statistic.worst
-        ]
-        metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
-    if not scoring.bootstrap or not (n := statistic.clusters(clusters)):
+        metric = _with_estimated_bounds(statistic, metric, value)
+    count = statistic.clusters(clusters)
+    if not scoring.bootstrap or not count:
         return metric
+    # A proportion of 0 or 1 has its exact interval already.
+    is_exact = statistic.proportion and value in (0.0, 1.0)
+    interval: Interval | None = None
     if statistic.own is not None:
-        low, high = statistic.own(clusters, scoring.confidence)
-        if n < statistic.n and metric.low is not None and metric.high is not None:
-            low = min(low, metric.low)
-            high = max(high, metric.high)
+        interval = statistic.own(clusters, scoring.confidence)
+        if count < statistic.n:
+            interval = _not_narrower(interval, metric)
     elif statistic.gaps:
-        if n < 2 or UNVARYING in (metric.note or ""):
-            return metric
-        observed = np.array([part.observed() for part in statistic.parts()])
-        # shape (resamples, gaps)
-        defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
-        wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf(
-            (1 - scoring.confidence) / 2
-        )
-        low, high = invert_test(
-            observed, (defined - observed) * wider, scoring.confidence
-        )
-        most = statistic.possible[1]
-        high = min(high, most) if most is not None else high
-    elif statistic.ends is not None and n <= FEW:
-        sums, counts = (clusters.sums(column) for column in statistic.table.columns)
-        unweighted = statistic.weights is None
-        several = 1 < n < statistic.n and unweighted and statistic.squares is not None
-        low, high = bounded_mean(
-            sums,
-            counts,
-            statistic.ends,
-            scoring.bootstrap,
-            scoring.confidence,
-            scoring.seed,
-            squares=statistic.squares if several else None,
-            widest=bayesian_quantile(n, scoring.confidence) if several else None,
-        )
-    elif statistic.pseudo is not None and not (
-        statistic.proportion and value in (0.0, 1.0)
-    ):
+        if count >= 2 and UNVARYING not in (metric.note or ""):
+            interval = _gap_interval(statistic, gaps, scoring, count)
+    elif statistic.ends is not None and count <= FEW:
+        interval = _bounded_interval(statistic, statistic.ends, scoring, clusters)
+    elif statistic.pseudo is not None and not is_exact:
         interval = _pseudo_interval(statistic, statistic.pseudo, scoring, clusters)
-        if interval is None:
-            return metric
-        low, high = interval
-    else:
+    if interval is None:
         return metric
+    low, high = interval
     return replace(
         metric,
         low=round_metric(min(low, value)),
@@ -171,12 +153,70 @@ def _special_interval(
     )
 
 
+def _with_estimated_bounds(
+    statistic: Statistic, metric: Metric, value: float
+) -> Metric:
+    """Return a metric whose worst-case bounds have the bias of what was observed removed, as
+    its value has.
+    """
+    bias = statistic.observed() - value
+    worst = [
+        None if end is None else round_metric(max(0.0, end - bias))
+        for end in statistic.worst
+    ]
+    return replace(metric, worst_low=worst[0], worst_high=worst[1])
+
+
+def _not_narrower(interval: Interval, metric: Metric) -> Interval:
+    """Return an interval that contains the one of percentiles, which resample clusters."""
+    if metric.low is None or metric.high is None:
+        return interval
+    return min(interval[0], metric.low), max(interval[1], metric.high)
+
+
+def _gap_interval(
+    statistic: Statistic, gaps: Floats, scoring: ScoringConfig, count: int
+) -> Interval:
+    """Return the interval of a sum of gaps, each of which is at least 0, by inverting a test."""
+    observed = np.array([part.observed() for part in statistic.parts()])
+    # shape (resamples, gaps), without resamples in which a gap is undefined
+    defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
+    normal = NormalDist().inv_cdf((1 - scoring.confidence) / 2)
+    wider = expanded_quantile(count, scoring.confidence) / normal
+    low, high = invert_test(observed, (defined - observed) * wider, scoring.confidence)
+    most = statistic.possible[1]
+    return low, high if most is None else min(high, most)
+
+
+def _bounded_interval(
+    statistic: Statistic,
+    ends: tuple[float, float],
+    scoring: ScoringConfig,
+    clusters: Clusters,
+) -> Interval:
+    """Return the interval of a mean of values between two ends, of few clusters."""
+    sums, counts = (clusters.sums(column) for column in statistic.table.columns)
+    count = statistic.clusters(clusters)
+    unweighted = statistic.weights is None
+    several = 1 < count < statistic.n and unweighted and statistic.squares is not None
+    return bounded_mean(
+        sums,
+        counts,
+        ends,
+        scoring.bootstrap,
+        scoring.confidence,
+        scoring.seed,
+        squares=statistic.squares if several else None,
+        widest=bayesian_quantile(count, scoring.confidence) if several else None,
+    )
+
+
 def _pseudo_interval(
     statistic: Statistic,
     pseudo: PseudoCounts,
     scoring: ScoringConfig,
     clusters: Clusters,
-) -> tuple[float, float] | None:
+) -> Interval | None:
     """Return the interval with pseudo-counts; `None` if too many resamples are
     undefined, or clusters too different.
     """
@@ -366,7 +406,7 @@ def _interval(
     draws: Floats,
     confidence: float,
     clusters: Clusters,
-) -> _Interval:
+) -> _NotedInterval:
     """Return the interval of a statistic, by the method that its values allow.
 
     Args:
@@ -398,7 +438,7 @@ def _interval(
 
 def _interval_of_unvarying(
     statistic: Statistic, value: float, n: int, units: str, confidence: float
-) -> _Interval:
+) -> _NotedInterval:
     """Return the values that a statistic without variation could have if some of n
     units differed.
     """
@@ -416,7 +456,7 @@ def _resampled_interval(
     n: int,
     units: str,
     confidence: float,
-) -> _Interval:
+) -> _NotedInterval:
     """Return the percentiles of resamples, (resamples,), wider for few units and for
     unseen values.
     """
