@@ -53,46 +53,58 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     With `names`, also return true if they differ on any of these criteria, since some weights would
     make them disagree.
     """
-    if any(
-        _differ(
-            [
-                (judgment.shown != judgment.unit, judgment.criteria[name])
-                for judgment in judgments
-                if name in judgment.criteria
-            ]
-        )
-        for name in names
-    ):
+    if any(_differ_on(name, judgments) for name in names):
         return True
     read = [judgment for judgment in judgments if judgment.value is not None]
     # Do not average stated margins with expectations.
     stated = any(judgment.weighted is None for judgment in read)
-    # margins in the unit's order, and in the reverse order
-    # Index 0 is the unit's own order and index 1 the reverse one: a comparison of tuples is used
-    # as the index.
-    orders: tuple[list[float], list[float]] = ([], [])
+    margins = []
     for judgment in read:
         if stated or judgment.weighted is None:
             margin = judgment.value
         else:
             margin = judgment.weighted.value
-        orders[judgment.shown != judgment.unit].append(margin or 0.0)
-    if not all(orders):
+        margins.append((judgment, margin or 0.0))
+    means = _means_by_order(margins)
+    if means is None:
         return False
-    first, second = (sum(order) / len(order) for order in orders)
-    # Signs are compared: 1, 0 or -1. Both margins are in the unit's order.
-    return (first > CLOSE) - (first < -CLOSE) != (second > CLOSE) - (second < -CLOSE)
+    own, reverse = means
+    return _sign(own) != _sign(reverse)
 
 
-def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
-    orders = [
-        [margin for swapped, margin in margins if swapped is order]
-        for order in (False, True)
+def _differ_on(name: str, judgments: Sequence[Judgment]) -> bool:
+    """Return whether the two orders of a pair have different margins on a criterion."""
+    margins = [
+        (judgment, judgment.criteria[name])
+        for judgment in judgments
+        if name in judgment.criteria
     ]
-    if not all(orders):
+    means = _means_by_order(margins)
+    if means is None:
         return False
-    first, second = (sum(order) / len(order) for order in orders)
-    return abs(first - second) > CLOSE
+    own, reverse = means
+    return abs(own - reverse) > CLOSE
+
+
+def _means_by_order(
+    margins: Sequence[tuple[Judgment, float]],
+) -> tuple[float, float] | None:
+    """Return the mean margins of the judgments in the unit's own order and in the reverse one;
+    `None` if an order has no judgment. All margins are in the unit's order.
+    """
+    own: list[float] = []
+    reverse: list[float] = []
+    for judgment, margin in margins:
+        was_swapped = judgment.shown != judgment.unit
+        (reverse if was_swapped else own).append(margin)
+    if not own or not reverse:
+        return None
+    return sum(own) / len(own), sum(reverse) / len(reverse)
+
+
+def _sign(margin: float) -> int:
+    """Return 1 or -1, or 0 for a margin so close to 0 that it is a tie."""
+    return (margin > CLOSE) - (margin < -CLOSE)
 
 
 def _random_order(case: Case, unit: Unit, sample: int) -> Unit:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.claims import Claim
+from evalkit.core.image_files import is_image_file
 from evalkit.core.images import lacking_images
 from evalkit.core.protocols import Evaluator
 from evalkit.core.splits import Split
@@ -19,9 +21,16 @@ from evalkit.core.types import Case
 from evalkit.datasets import Dataset
 from evalkit.judges import describe_judges
 from evalkit.report.page import run_files
-from evalkit.runs import claim_run, claim_unused_run
+from evalkit.runs import (
+    claim_run,
+    claim_unused_run,
+    remove_files,
+    write_run,
+    written_files,
+)
 from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
+from evalkit.runs.layout import DETAILS, EARLIER_DETAILS, files_of
 from evalkit.runs.manifest import describe_run
 from evalkit.runs.results import RunResult
 from evalkit.scoring.metrics.biases import family_notes
@@ -32,8 +41,10 @@ from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.panel import UNASKED
 from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.workflows.gating import (
+    JSON,
+    JUNIT,
+    MARKDOWN,
     apply_gate,
-    write_with_gate,
 )
 
 _MOST_NAMED = 1_000
@@ -88,7 +99,46 @@ def write_scored(
     result, gate = apply_gate(config, result)
     # The gate is decided first, because the report shows it.
     written = {**run_files(config, result, scores, evaluator), **(files or {})}
-    return write_with_gate(folder, result, written, gate, replace_run=replace_run)
+    return _write_with_gate(folder, result, written, gate, replace_run=replace_run)
+
+
+def _write_with_gate(
+    folder: Path,
+    result: RunResult,
+    files: Mapping[str, str],
+    gate: Mapping[str, str],
+    *,
+    replace_run: bool = False,
+) -> RunResult:
+    """Write a run with its files and its gate's files, remove tables and the gate's files of an
+    earlier scoring, and return the run as it is written.
+
+    Args:
+        folder: The run folder.
+        result: The run.
+        files: Additional files by name.
+        gate: The gate's files by name; empty without a gate.
+        replace_run: Whether to also remove all other files of the run that was in the folder.
+
+    Raises:
+        ConfigError: If the folder cannot be written.
+    """
+    # A new run replaces all files of the earlier one; a new scoring only its own.
+    names = {*files, *gate}
+    if replace_run:
+        stale = written_files(folder)
+    else:
+        stale = {JSON, JUNIT, MARKDOWN, *DETAILS, *EARLIER_DETAILS}
+        earlier = result.manifest.get("files") or ()
+        names |= {*earlier} - stale
+    listed = sorted(name for name in names if "/" not in name)
+    described = replace(result, manifest={**result.manifest, "files": listed})
+    written = write_run(folder, described, {**files, **gate})
+    # Written first and removed after that: a crash in between leaves too many files, never too
+    # few.
+    kept = {*files_of(result.config), *files, *gate, *filter(is_image_file, stale)}
+    remove_files(folder, stale - kept)
+    return written
 
 
 def scoring_facts(

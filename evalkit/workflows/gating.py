@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +19,11 @@ from evalkit.core.atomic_files import file_errors
 from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
 from evalkit.core.display import slug, xml_text
 from evalkit.core.errors import ConfigError, EvalkitError
-from evalkit.core.image_files import is_image_file
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.core.types import Case
 from evalkit.core.values import Json
 from evalkit.report.findings.decisions import sentence
-from evalkit.runs import remove_files, write_run, written_files
-from evalkit.runs.layout import DETAILS, EARLIER_DETAILS, files_of
 from evalkit.runs.results import RunResult
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.catalog.removed import metric_remedy
@@ -499,45 +496,6 @@ def _cell(text: str) -> str:
     )
     # Names come from the data, and must not become Markdown.
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
-
-
-def write_with_gate(
-    folder: Path,
-    result: RunResult,
-    files: Mapping[str, str],
-    gate: Mapping[str, str],
-    *,
-    replace_run: bool = False,
-) -> RunResult:
-    """Write a run with its files and its gate's files, remove tables and the gate's files of an
-    earlier scoring, and return the run as it is written.
-
-    Args:
-        folder: The run folder.
-        result: The run.
-        files: Additional files by name.
-        gate: The gate's files by name; empty without a gate.
-        replace_run: Whether to also remove all other files of the run that was in the folder.
-
-    Raises:
-        ConfigError: If the folder cannot be written.
-    """
-    # A new run replaces all files of the earlier one; a new scoring only its own.
-    names = {*files, *gate}
-    if replace_run:
-        stale = written_files(folder)
-    else:
-        stale = {JSON, JUNIT, MARKDOWN, *DETAILS, *EARLIER_DETAILS}
-        earlier = result.manifest.get("files") or ()
-        names |= {*earlier} - stale
-    listed = sorted(name for name in names if "/" not in name)
-    described = replace(result, manifest={**result.manifest, "files": listed})
-    written = write_run(folder, described, {**files, **gate})
-    # Written first and removed after that: a crash in between leaves too many files, never too
-    # few.
-    kept = {*files_of(result.config), *files, *gate, *filter(is_image_file, stale)}
-    remove_files(folder, stale - kept)
-    return written
 
 
 def write_step_summary(folder: str | None) -> None:
