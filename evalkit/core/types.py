@@ -1,8 +1,16 @@
 """The frozen values that pass between stages.
 
-Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric: `datasets/case_reader.py`,
-`Evaluator.plan`, `judges/model_judge.py`, `engine/answer_reading.py`, `scoring/verdicts/`,
-`scoring/metrics/`. This module does no IO and knows no provider.
+    Case                    datasets/case_reader.py, from a row of a file
+    JudgeRequest            Evaluator.plan, with prompts
+    Completion | Failure    engine/sender.py, judges/model_judge.py and a transport
+    Judgment                Evaluator.read; evaluators/base.py ends it
+    Verdict                 scoring/verdicts/, from the judgments of both orders and all samples
+    Metric                  scoring/metrics/, with its interval from scoring/stats/bootstrap.py
+
+Then come the decision about the judge (`scoring/decision/rules.py`), its sentences
+(`report/findings/decisions.py`) and the tracker (`tracking/recording.py`).
+
+This module does no IO and knows no provider.
 """
 
 from __future__ import annotations
