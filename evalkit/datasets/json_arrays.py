@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from evalkit.core.errors import DatasetError
 from evalkit.datasets.compression import LONGEST_ROW, open_texts, too_long
@@ -50,10 +50,15 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
             )
 
 
+_PLACE_FOLLOWS: Final = re.compile(r"( starting)? at$|:$")
+
+
 def reason(bad: Exception, column: int | None = None) -> str:
     """Return the reason why a text is not JSON."""
     if isinstance(bad, json.JSONDecodeError):
-        return f"column {column or bad.colno}: {bad.msg.rstrip(':').lower()}"
+        # Python's messages go on with a place, which is said first here.
+        fault = _PLACE_FOLLOWS.sub("", bad.msg).lower()
+        return f"column {column or bad.colno}: {fault}"
     if isinstance(bad, RecursionError):
         return "nested too deeply"
     return str(bad)

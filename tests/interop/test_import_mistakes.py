@@ -169,7 +169,7 @@ def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself():
 @pytest.mark.parametrize(("content", "what"), [
     (b"[" * 100_000, "not JSON ("),
     (b"\xff\xfe{", "not JSON ("),
-    (b"{", "not JSON (Expecting property name"),
+    (b"{", "not JSON (column 2: expecting property name"),
     (b"[]", "is not one JSON object; use another file or format"),
 ])  # fmt: skip
 def test_a_file_that_is_no_json_object_is_refused(tmp_path, content, what):

@@ -24,6 +24,7 @@ from evalkit.datasets.compression import (
 )
 from evalkit.datasets.file_parts import file_of
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.json_arrays import reason
 from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.text import (
     are_calls,
@@ -171,7 +172,7 @@ def load_json(path: Path) -> Any:
     except OSError as bad:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:
-        problem = f"not JSON ({bad.msg}, column {bad.colno})"
+        problem = f"not JSON ({reason(bad)})"
         raise DatasetError(
             problem, where=f"{path}:{bad.lineno}", remedy="fix the file"
         ) from None
