@@ -107,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--scoring-coverage"):
         coverage = ScoringCoverage(config)
         config.pluginmanager.register(coverage)
-        coverage.measure(True)
+        coverage.measure_imports()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -1,5 +1,6 @@
 """Short ways to write configs, cases and judgments."""
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,12 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.core.types import Case, Judgment, Response
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_collect():
+    """statsmodels collects garbage at each call of `multipletests`, over all that a long session has imported."""
+    gc.freeze()
 
 
 def _configure(**sections: Any) -> RunConfig:

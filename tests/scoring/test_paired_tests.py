@@ -1,6 +1,5 @@
 """Tests of two runs, and adjustments for many."""
 
-import gc
 from itertools import combinations, product
 
 import numpy as np
@@ -26,14 +25,6 @@ from evalkit.scoring.stats.paired import (
     wilcoxon,
 )
 from evalkit.scoring.stats.statistic import Tally
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _little_to_collect():
-    """statsmodels collects garbage at each call of `multipletests`, over all that a long session has imported."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def lead(only_first, only_second, neither=3):
