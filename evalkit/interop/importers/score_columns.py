@@ -44,6 +44,17 @@ _ENDS: Final = {
     "_score": "score",
 }
 """The parts of Azure's metrics by the end of their columns."""
+_GRADED: Final = {
+    "score": "score",
+    "passed": "word",
+    "result": "word",
+    "label": "word",
+    "reason": "reason",
+}
+"""The parts of a grader by the last name of their columns, such as `outputs.NAME.passed`."""
+_NO_GRADE: Final = ("sample", "threshold", "status", "properties", "details")
+_EXPECTED: Final = "expected"
+"""The beginning of what an answer should be, which is no verdict."""
 _NO_PARTS: Final = (
     *("_threshold", "_tokens", "_model", "_sample_input", "_sample_output"),
     *("_finish_reason", "_properties", "_details", "_status"),
@@ -175,6 +186,8 @@ def _columns_by_part(names: list[str]) -> dict[str, dict[str, str]]:
         if match := _AZURE.fullmatch(name):
             _azure_part(by_evaluator, match["judge"], match["part"], name)
         elif match := _SLASHED.fullmatch(name):
+            if match["judge"].startswith(_EXPECTED):
+                continue
             part = "reason" if match["part"] in _REASONS else match["part"]
             part = "score" if part == "value" else part
             by_evaluator[match["judge"]][part] = name
@@ -200,7 +213,10 @@ def _azure_part(
 
     Columns are `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`.
     """
-    if part.endswith(_NO_PARTS):
+    if part.endswith(_NO_PARTS) or part in _NO_GRADE:
+        return
+    if part in _GRADED:
+        by_evaluator[judge].setdefault(_GRADED[part], name)
         return
     for end, kind in _ENDS.items():
         if part.endswith(end):

@@ -35,7 +35,9 @@ from evalkit.interop.layouts.criteria import (
     same_criterion,
     spelled,
     unit_of,
+    varied,
     with_meanings,
+    words_alike,
 )
 from evalkit.interop.layouts.judgment_files import number
 from evalkit.interop.layouts.layouts import Unit, log_cells, record_of
@@ -318,7 +320,14 @@ def _choose_raters(
             where=str(path),
             remedy=_no_judge_remedy(path, code, paired=paired),
         )
-    judges, labels = _pair_raters(path, judges, labels, options)
+    try:
+        judges, labels = _pair_raters(path, judges, labels, options)
+    except OpenCriterionError:
+        # The user names the judge, and which of its criteria is compared.
+        if options.judge:
+            raise
+        likely = _likely_judges(every, judges, labels)
+        judges, labels = _pair_raters(path, likely, labels, options)
     # What was not selected is counted by kind, so that no assessment vanishes unnoticed.
     omitted = Counter(
         "scores of code" if entry.source == CODE else f"values of '{entry.name}'"
@@ -328,6 +337,19 @@ def _choose_raters(
     listed = ", ".join(f"{kind} ({count})" for kind, count in omitted.items())
     notes = (f"assessments that are not compared, omitted: {listed}",) if listed else ()
     return _Choice(tuple(judges), tuple(labels), notes)
+
+
+def _likely_judges(
+    every: Sequence[Assessment], judges: Sequence[Key], labels: Sequence[Key]
+) -> list[Key]:
+    """Return the judges that may be compared with labels whose names do not say it: those that
+    tell answers apart, and of these the only ones with the words of the labels.
+    """
+    likely = varied(every, judges)
+    alike = words_alike(every, likely, labels)
+    if alike is None:
+        return likely
+    return [key for key in likely if key[1] == alike]
 
 
 def _keys_named(

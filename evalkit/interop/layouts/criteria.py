@@ -27,6 +27,10 @@ Key = tuple[str, str]
 # Longer texts are reasons and not words.
 _LONGEST_WORD: Final = 80
 _SHOWN: Final = 6
+_NOUN_ENDS: Final = ("ness", "ity")
+_SHORTEST_ROOT: Final = 4
+_MANY: Final = 20
+"""The fewest answers about which one value is no chance."""
 # The most words of which a question lists all orders.
 _MOST_ORDERED: Final = 3
 # Letters and digits, or a run of other scripts.
@@ -199,8 +203,59 @@ class OpenCriterionError(ConfigError):
 
 
 def same_criterion(first: str, second: str) -> bool:
-    """Return whether two names differ only in words that say who rates."""
-    return first == second or _stem(first) == _stem(second)
+    """Return whether two names differ only in words that say who rates, or in their
+    forms, as `correct` and `correctness`.
+    """
+    if first == second:
+        return True
+    return _roots(_stem(first)) == _roots(_stem(second))
+
+
+def _roots(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words without the ends of nouns of criteria."""
+    roots = []
+    for word in words:
+        beginning = word
+        for end in _NOUN_ENDS:
+            if word.endswith(end) and len(word) >= len(end) + _SHORTEST_ROOT:
+                beginning = word.removesuffix(end)
+                break
+        roots.append(beginning)
+    return tuple(roots)
+
+
+def words_alike(
+    every: Iterable[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> str | None:
+    """Return the criterion of the only judges with exactly the words of the labels; `None`
+    if there is not one.
+    """
+    judged = {key: key[1] for key in judges}
+    labeled = {*labels}
+    words: dict[str, set[str]] = {name: set() for name in judged.values()}
+    words_of_labels = set()
+    for entry in every:
+        if entry.word is None:
+            continue
+        if entry.key in labeled:
+            words_of_labels.add(entry.word.casefold())
+        elif entry.key in judged:
+            words[judged[entry.key]].add(entry.word.casefold())
+    alike = [name for name, said in words.items() if said == words_of_labels]
+    return alike[0] if len(alike) == 1 and len(words_of_labels) > 1 else None
+
+
+def varied(every: Iterable[Assessment], judges: Sequence[Key]) -> list[Key]:
+    """Return the judges without those that say one thing about all of many answers."""
+    values: dict[Key, list[str | None]] = {key: [] for key in judges}
+    for entry in every:
+        if entry.key in values:
+            values[entry.key].append(spelled(entry))
+    kept = []
+    for key, said in values.items():
+        if len(said) < _MANY or len({*said}) > 1:
+            kept.append(key)
+    return kept or [*judges]
 
 
 def is_general(name: str) -> bool:
