@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from evalkit.core.values import Json, JsonObject
 from evalkit.datasets.text import is_conversation
@@ -60,10 +60,61 @@ def _score_columns(names: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
+def _pairs_in(row: JsonObject) -> list[JsonObject]:
+    """Return the pairs of a row: one, or one for each position of lists of responses."""
+    chosen = row.get(_CHOSEN)
+    rejected = row.get(_REJECTED)
+    if not _are_texts(chosen) or not _are_texts(rejected):
+        return [_with_own_scores(row)]
+    size = len(chosen)
+    if len(rejected) != size:
+        return [_with_own_scores(row)]
+    pairs = []
+    for position in range(size):
+        pair: JsonObject = {}
+        for name, value in row.items():
+            by_position = isinstance(value, list) and len(value) == size
+            pair[name] = value[position] if by_position else value
+        name_of_row = row.get("prompt_id") or row.get("id")
+        if name_of_row is not None:
+            pair["prompt_id"] = f"{name_of_row}/{position}"
+        pairs.append(pair)
+    return pairs
+
+
+def _are_texts(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _with_own_scores(row: JsonObject) -> JsonObject:
+    """Return a row in which scores in a list are those of the chosen and the rejected response.
+
+    They are in the order of another list with both, such as `generations`.
+    """
+    answers = [_answer(row.get(_CHOSEN)), _answer(row.get(_REJECTED))]
+    order = []
+    for value in row.values():
+        if _are_texts(value) and sorted(value) == sorted(answers):
+            order = [value.index(answer) for answer in answers]
+    added: JsonObject = {}
+    if not order:
+        return row
+    chosen, rejected = order
+    for name, value in row.items():
+        if not isinstance(value, list) or len(value) != len(order):
+            continue
+        if all(number(score) is not None for score in value):
+            added[f"{name}_{_CHOSEN}"] = value[chosen]
+            added[f"{name}_{_REJECTED}"] = value[rejected]
+    return {**row, **added}
+
+
 def _sniff(start: Peek) -> bool:
-    row = start.row
     if not start.has(_CHOSEN, _REJECTED):
         return False
+    # The first pair of a row with lists, or the row.
+    pairs = _pairs_in(dict(start.row))
+    row = pairs[0] if pairs else start.row
     columns = _score_columns([str(name) for name in row])
     is_scored = any(_sign(row, *names) is not None for names in columns.items())
     if is_scored:
@@ -90,7 +141,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     rejected are judges too. Every second pair is turned around, so that the chosen response is not
     always the first.
     """
-    rows = [row for _, row in rows_of(path)]
+    rows = [pair for _, row in rows_of(path) for pair in _pairs_in(row)]
     distinct_names = dict.fromkeys(name for row in rows for name in row)
     names = [str(name) for name in distinct_names]
     scores = {
@@ -127,7 +178,11 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
         units.append(Assessed(cells, tuple(entries)))
     omitted = [name for name in derived if name not in judges]
     notes = [f"{_DERIVED}: {', '.join(omitted)}"] if omitted else []
-    return read_assessed(path, units, options, [UNORDERED, *notes])
+    needs = "a judge's verdicts"
+    if omitted:
+        listed = ", ".join(f"'{name}'" for name in omitted)
+        needs += f" other than {listed}, by which the responses may have been chosen"
+    return read_assessed(path, units, options, [UNORDERED, *notes], needs=needs)
 
 
 def _preferred(
@@ -162,7 +217,8 @@ def _sign(row: Json, chosen: str, rejected: str) -> int | None:
 
 def _is_derived(rows: Sequence[Json], chosen: str, rejected: str) -> bool:
     signs = {_sign(row, chosen, rejected) for row in rows} - {None}
-    return signs <= {1}
+    # Of equal scores, either one may have been chosen.
+    return -1 not in signs
 
 
 def _is_verdicts(rows: Sequence[Json], name: str) -> bool:

@@ -54,7 +54,7 @@ _GRADED: Final = {
 """The parts of a grader by the last name of their columns, such as `outputs.NAME.passed`."""
 _NO_GRADE: Final = ("sample", "threshold", "status", "properties", "details")
 _EXPECTED: Final = "expected"
-"""The beginning of what an answer should be, which is no verdict."""
+"""The beginning of what an answer should be: not a verdict."""
 _NO_PARTS: Final = (
     *("_threshold", "_tokens", "_model", "_sample_input", "_sample_output"),
     *("_finish_reason", "_properties", "_details", "_status"),

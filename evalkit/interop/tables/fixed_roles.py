@@ -98,6 +98,10 @@ class Choices:
             keys=tuple(map(one_line, self.keys)),
         )
 
+    def named_columns(self) -> set[str]:
+        """Return the names of columns that the choices have."""
+        return {*self.judges, *self.labels, *self.keys, *self.columns.values()}
+
     def without_judges(self) -> Choices:
         """Return the choices of a table in which only people judged."""
         return replace(self, judges=(), only=bool(self.labels), answers=True)
@@ -545,8 +549,9 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
             continue
         if is_named(name) and column.kind == "stated":
             continue
-        # Exact names first, then names without a rater.
-        names.append(((not exact, is_named(name)), name))
+        # Exact names first, then names without a rater, and texts before codes.
+        is_code = column.kind == "id"
+        names.append(((not exact, is_named(name), is_code), name))
     return [name for _, name in sorted(names, key=lambda pair: pair[0])]
 
 

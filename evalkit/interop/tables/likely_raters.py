@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
-from evalkit.interop.tables.fixed_roles import says_agreement, strength
+from evalkit.interop.tables.fixed_roles import PATH, says_agreement, strength
 from evalkit.interop.tables.rater_columns import (
     is_rater_name,
     judges_what,
@@ -19,6 +19,7 @@ from evalkit.interop.tables.words import (
     begins,
     fold,
     is_model,
+    is_word_for_people,
     matches,
     tokens,
     word_group,
@@ -31,6 +32,8 @@ _SUBMITTED: Final = word_group("submitted")
 _TRUE: Final = word_group("true_class")
 _TRUE_ALONE: Final = ("true", "actual")
 _PREDICTED: Final = word_group("predicted_class")
+_MANY_ROWS: Final = 20
+"""The fewest rows in which one name is no chance."""
 _VARIES: Final = 0.05
 """The share of the rarer value from which a flag varies."""
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
@@ -51,6 +54,8 @@ def is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> boo
     for name_of_judge in raters.judges:
         judge = typed[name_of_judge]
         if is_score(column) and is_score(judge):
+            return True
+        if is_score(column) and stated_numbers(judge) >= {*column.distinct_numbers}:
             return True
         # Flags named as verdicts may be labels of scores.
         if (
@@ -226,6 +231,18 @@ def is_true_class(name: str, names: Iterable[str]) -> bool:
     return False
 
 
+def names_one_person(column: TypedColumn) -> bool:
+    """Return whether a column such as `user` has one name in all of many rows."""
+    if len(column.words) != 1 or column.total < _MANY_ROWS:
+        return False
+    # A mark in some rows may mean the opposite in the others.
+    has_gaps = column.total < len(column.texts)
+    if column.kind != "class" or column.judges or has_gaps:
+        return False
+    last_part = PATH.split(column.name)[-1]
+    return len(tokens(last_part)) == 1 and is_word_for_people(tokens(last_part)[0])
+
+
 def is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
     """Return whether a column may be the judge of the labels: it has numbers, or words
     like theirs.
@@ -268,6 +285,17 @@ def judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> 
 def is_score(column: TypedColumn) -> bool:
     """Return whether a column has numbers other than 0 and 1."""
     return column.is_numeric and not column.is_binary
+
+
+def stated_numbers(column: TypedColumn) -> set[float]:
+    """Return the numbers that the texts of a judge state."""
+    if column.kind != "stated":
+        return set()
+    return {
+        float(value)
+        for value in column.stated.values()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def verdict_like(unknown: Sequence[str], typed: Mapping[str, TypedColumn]) -> list[str]:

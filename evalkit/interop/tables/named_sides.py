@@ -71,18 +71,41 @@ def named_sides(
         for name, column in typed.items()
         for writer in _writers(name, column)
     }
+    if not columns:
+        columns = _named_as_winners(typed)
     if len(columns) != _PAIR:
         return None
     words: dict[str, str] = {}
     for name, column in typed.items():
-        # `model` and `last_speaker` name who wrote, and not who won.
-        names_winner = strength(name)[1] > 0 or not _VOTES.isdisjoint(tokens(name))
-        if names_winner and not matches(name, "system"):
+        if _may_name_winners(name):
             words |= _winners(column, [*columns])
     if not words:
         return None
     first, second = columns.values()
     return NamedSides((first, second), words)
+
+
+def _may_name_winners(name: str) -> bool:
+    """Return whether a column may name who won; `model` and `last_speaker` name who wrote."""
+    names_winner = strength(name)[1] > 0 or not _VOTES.isdisjoint(tokens(name))
+    return names_winner and not matches(name, "system")
+
+
+def _named_as_winners(typed: Mapping[str, TypedColumn]) -> dict[str, str]:
+    """Return columns of texts by their names, if these are the words of winners."""
+    winners = {
+        "".join(tokens(word))
+        for name, column in typed.items()
+        if _may_name_winners(name)
+        for word in column.words
+    }
+    columns = {}
+    for name, column in typed.items():
+        writer = "".join(tokens(name))
+        is_side = len(writer) < _SHORTEST or writer in pair_words()
+        if writer in winners and column.kind == "text" and not is_side:
+            columns[writer] = name
+    return columns
 
 
 def _writers(name: str, column: TypedColumn) -> Iterator[str]:

@@ -45,6 +45,9 @@ _METRICS: Final = word_group("metric_of_tool")
 """Names of metrics that begin as criteria do, and say nothing about what is judged."""
 _QUESTIONS: Final = word_group("question")
 """Words before the number of what a verdict is about, as in `q1`."""
+_LONGEST_MARK: Final = 3
+"""The longest mark of a rater in the name of a column, such as `h` or `llm`."""
+_TWO: Final = ("judge", "label")
 _POSITION: Final = re.compile(r"(.+)\.(\d+)")
 """The name of a column with one position of lists."""
 
@@ -217,6 +220,7 @@ def ask_whose_criteria(
     Raises:
         OpenTableError: If they are, and another column may have the verdicts of another rater.
     """
+    _ask_for_marked_raters(names, where)
     others = [
         name
         for name in free
@@ -242,6 +246,52 @@ def ask_whose_criteria(
     raise OpenTableError(problem, where, answers)
 
 
+def _ask_for_marked_raters(names: Sequence[str], where: str) -> None:
+    """Ask whether two marks such as `h` and `j` in the names of all criteria are two raters.
+
+    Raises:
+        OpenTableError: If each criterion has a column with each mark.
+    """
+    by_mark: dict[str, dict[Key, str]] = {}
+    for name in names:
+        words = tokens(name)
+        for mark, criterion in ((words[-1], words[:-1]), (words[0], words[1:])):
+            is_mark = len(mark) <= _LONGEST_MARK and mark.isalpha()
+            if is_mark and criterion:
+                by_mark.setdefault(mark, {})[criterion] = name
+                break
+    if len(by_mark) != len(_TWO) or sum(map(len, by_mark.values())) != len(names):
+        return
+    (first, first_names), (second, second_names) = by_mark.items()
+    if len(first_names) < len(_TWO) or first_names.keys() != second_names.keys():
+        return
+    answers = []
+    for judge, judged, labeled in (
+        (first, first_names, second_names),
+        (second, second_names, first_names),
+    ):
+        options = (
+            *named_options("--judge", judged.values()),
+            *named_options("--label", labeled.values()),
+            *("--key", ALL_CRITERIA),
+        )
+        answers.append(
+            Answer(f"'{judge}' is the judge, the other one the label", options)
+        )
+    options = (
+        *named_options("--judge", names),
+        "--key",
+        ALL_CRITERIA,
+        "--label",
+        "NONE",
+    )
+    answers.append(
+        Answer("all are criteria of one judge, and there are no labels", options)
+    )
+    problem = f"each criterion has a column with '{first}' and one with '{second}': who are they?"
+    raise OpenTableError(problem, where, answers)
+
+
 def without_siblings(names: Iterable[str], labels: Iterable[str]) -> list[str]:
     """Return columns without those under the same path as a label whose name names nobody,
     such as `scores.style` next to `scores.tone`: they are of the same rater.
@@ -249,6 +299,15 @@ def without_siblings(names: Iterable[str], labels: Iterable[str]) -> list[str]:
     unnamed = [label for label in labels if strength(label)[1] < 2]
     paths = {_above(label) for label in unnamed} - {""}
     return [name for name in names if _above(name) not in paths]
+
+
+def are_of_one_source(names: Sequence[str]) -> bool:
+    """Return whether columns may be of one rater: below one path, or parts of one name, as
+    `tone.score` and `style.score`; `feedback.rating` and `metrics.tone` are of two.
+    """
+    paths = {_above(name) for name in names}
+    last_parts = {PATH.split(name)[-1] for name in names}
+    return len(paths) == 1 or "" in paths or len(last_parts) == 1
 
 
 def _above(name: str) -> str:

@@ -41,6 +41,7 @@ OF_PEOPLE: Final = ("label", 4)
 _FAILED_CALLS: Final = word_group("failed_call")
 _MOST_NAMED: Final = 8
 """The most columns that a refusal names."""
+_RAW: Final = "raw"
 _MARKS: Final = word_group("mark")
 _MOST_RATERS: Final = 12
 """The most columns that differ only in their number and may be raters."""
@@ -198,6 +199,8 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
         OpenTableError: If there are several.
         DatasetError: If there are so many by number that they are cases.
     """
+    # The text that a judge wrote is the source of its own verdict.
+    names = [name for name in names if _RAW not in tokens(name)] or names
     if len(names) < 2:
         return
     # Votes of people alone: none of them is a judge's, and their answers can be judged.
@@ -248,15 +251,20 @@ def nobody_judges(names: Sequence[str]) -> list[Answer]:
 def as_judge_and_label(
     options: Sequence[str], typed: Mapping[str, TypedColumn]
 ) -> list[Answer]:
-    """Return an answer for each of two columns with the same words: it is the judge,
-    and the other the label.
+    """Return an answer for each of two columns with the same words or scores: it is the
+    judge, and the other the label.
     """
     first, second = options
     flags = [
         column.is_binary or column.kind == "flag"
         for column in map(typed.__getitem__, options)
     ]
-    if not all(flags) and not same_words(typed[first], typed[second]):
+    scores = [{*typed[name].distinct_numbers} for name in options]
+    # The scores of one rater may be some of the other's.
+    smaller, larger = sorted(scores, key=len)
+    share_scores = len(smaller) > 2 and smaller <= larger
+    alike = share_scores or same_words(typed[first], typed[second])
+    if not all(flags) and not alike:
         return []
     return [
         Answer(

@@ -41,6 +41,7 @@ from evalkit.interop.tables.likely_raters import (
     is_score,
     is_true_class,
     judges_like,
+    names_one_person,
     same_words,
     tells_a_fault,
     verdict_like,
@@ -60,6 +61,7 @@ from evalkit.interop.tables.rater_columns import (
 from evalkit.interop.tables.rater_criteria import (
     HUMAN,
     MACHINE,
+    are_of_one_source,
     ask_for_criteria,
     ask_for_judge_by_criterion,
     ask_whose_criteria,
@@ -189,7 +191,9 @@ def _assign(
     # Clearness: 4 and 3 name a rater, 2 is a general word, 1 a weak one, 0 none.
     for name in names:
         role, clear = strength_of_column(typed[name])
-        if clear > 1:
+        if names_one_person(typed[name]):
+            raters.unused[name] = "has one word in all rows"
+        elif clear > 1:
             by_role[role].append((clear, name))
         elif clear == 1 or has_twin(name, typed) or is_true_class(name, names):
             weak.append(name)
@@ -464,7 +468,8 @@ def _weak_judges(
         about_criteria = len(names) > _PAIR or any(
             begins(name, "criteria") for name in names
         )
-        if not raters.labels and scored and about_criteria:
+        one_source = are_of_one_source(names)
+        if not raters.labels and scored and about_criteria and one_source:
             ask_whose_criteria(names, free, typed, where)
             raters.set_criteria(names)
         return

@@ -24,12 +24,7 @@ def join_repeated(columns: Columns, choices: Choices, where: str) -> Columns:
         return columns
     cells = dict(columns.cells)
     notes = [*columns.notes]
-    chosen = {
-        *choices.judges,
-        *choices.labels,
-        *choices.keys,
-        *choices.columns.values(),
-    }
+    chosen = choices.named_columns()
     for header, names in columns.repeated.items():
         unused = [name for name in names if name not in chosen]
         are_equal = all(cells[name] == cells[names[0]] for name in names)

@@ -40,6 +40,7 @@ from evalkit.interop.tables.label_origins import check_chosen, check_copies
 from evalkit.interop.tables.long_tables import (
     with_columns_of_people,
 )
+from evalkit.interop.tables.merged_cells import fill_merged
 from evalkit.interop.tables.mixed_scales import check_scales
 from evalkit.interop.tables.named_sides import named_sides
 from evalkit.interop.tables.other_readings import check_other_readings
@@ -77,6 +78,7 @@ from evalkit.interop.tables.stacked import (
     stacked_again,
 )
 from evalkit.interop.tables.summaries import check_counts, check_results
+from evalkit.interop.tables.system_columns import rows_by_system
 from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
@@ -146,6 +148,8 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
     if choices.reading is not None and choices.reading.stacked:
         columns = stacked_again(columns, choices.reading, choices.labels, where)
     columns = join_repeated(columns, choices, where)
+    columns = fill_merged(columns)
+    columns = rows_by_system(columns, choices.named_columns())
     # From here on, `parts` holds the state of the reading: each step narrows it.
     parts = Parts(columns, typed_columns(columns), [])
     # A column that is really named NONE is a column, not the word for no labels.
