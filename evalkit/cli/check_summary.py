@@ -299,19 +299,20 @@ def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
     return None
 
 
+def _share_right(metrics: Metrics) -> float | None:
+    """Return the share of labeled units with a right verdict, missing ones included if known."""
+    share = metrics.get(RIGHT) or metrics.get("agreement/accuracy")
+    return None if share is None else share.value
+
+
 def _share_line(panel: Metrics, best: Metrics, judge: str) -> Text | None:
     """Return the line on a panel if it or the best judge has no verdict on some labeled units;
     `None` unless the panel is better.
 
     Both are compared on all units with a label: a verdict that is missing or split is not right.
     """
-    of_panel, of_judge = (
-        share.value if share is not None else None
-        for share in (
-            metrics.get(RIGHT) or metrics.get("agreement/accuracy")
-            for metrics in (panel, best)
-        )
-    )
+    of_panel = _share_right(panel)
+    of_judge = _share_right(best)
     if of_panel is None or of_judge is None or of_panel <= of_judge:
         return None
     return gettext(

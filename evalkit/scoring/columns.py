@@ -186,12 +186,12 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
     # number of responses -> indices of its pairs
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
-    i, j = (
-        np.concatenate(
-            [np.zeros(0, np.int64), *(triangles[int(n)][axis] for n in sizes)]
-        ).astype(np.int64)
-        for axis in (0, 1)
-    )
+    nothing = np.zeros(0, np.int64)
+    # (pairs,) the position of each pair's first response in its case, and of its second.
+    of_first = [triangles[int(n)][0] for n in sizes]
+    of_second = [triangles[int(n)][1] for n in sizes]
+    i = np.concatenate([nothing, *of_first]).astype(np.int64)
+    j = np.concatenate([nothing, *of_second]).astype(np.int64)
     # (pairs,) the case of each pair.
     case = np.repeat(np.arange(len(cases)), counts)
     # pair -> row of its first response, and of its second

@@ -309,15 +309,12 @@ class PairedVerdicts:
         right = self.right[labeled]
         rival_right = rival.right[labeled]
         # The bounds: a missing verdict is wrong here and right there, and the reverse.
-        low, high = (
-            float(
-                (
-                    np.where(right == NONE, end, right)
-                    - np.where(rival_right == NONE, 1 - end, rival_right)
-                ).mean()
-            )
-            for end in (0, 1)
-        )
+        worst = []
+        for end in (0, 1):
+            here = np.where(right == NONE, end, right)
+            there = np.where(rival_right == NONE, 1 - end, rival_right)
+            worst.append(float((here - there).mean()))
+        low, high = worst
         why = "no labeled pair has a verdict in both"
         unread = labeled & ~lead.read
         return lead, lead.mean(

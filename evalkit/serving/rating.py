@@ -92,45 +92,30 @@ class AdaptedJudge:
         validation found slices.
         """
         # Frameworks pass objects of their own, such as pydantic models.
-        inputs, output, expected = (
-            to_jsonable_python(value, fallback=str)
-            for value in (inputs, output, expected)
-        )
+        inputs = to_jsonable_python(inputs, fallback=str)
+        output = to_jsonable_python(output, fallback=str)
+        expected = to_jsonable_python(expected, fallback=str)
         pairs = self.judge.config.mode.name == "pairwise"
-        input_fields, answered, expected_fields = (
-            (
-                {
-                    name: value
-                    for name, value in part.items()
-                    if name in names and value is not None
-                }
-                if isinstance(part, Mapping)
-                else {}
-            )
-            for part, names in (
-                (inputs, ASKED),
-                (output, ANSWERED),
-                # `response_b`, the last of WANTED, is for pairs only.
-                (expected, WANTED[: 3 + pairs]),
-            )
-        )
-        # What is no field of its own is the prompt: all of the input, or the rest of it.
+        input_fields = _fields_in(inputs, ASKED)
+        output_fields = _fields_in(output, ANSWERED)
+        # `response_b`, the last of WANTED, is for pairs only.
+        expected_fields = _fields_in(expected, WANTED if pairs else WANTED[:-1])
+        # Without a prompt among the fields, it is the rest of the input, or all of it.
         if "prompt" not in input_fields:
-            input_fields["prompt"] = (
-                {
+            prompt = inputs
+            if input_fields:
+                prompt = {
                     name: value
                     for name, value in inputs.items()
                     if name not in input_fields
                 }
-                if input_fields
-                else inputs
-            )
-        if not answered and output is not None:
-            answered = {"response_a" if pairs else "response": output}
+            input_fields["prompt"] = prompt
+        if not output_fields and output is not None:
+            output_fields = {"response_a" if pairs else "response": output}
         if not expected_fields and expected is not None:
             expected_fields = {"response_b" if pairs else "reference": expected}
         # the input wins if several parts name a field
-        case = answered | expected_fields | input_fields
+        case = output_fields | expected_fields | input_fields
         columns = _columns(metadata)
         if columns:
             case["metadata"] = columns
@@ -237,3 +222,12 @@ def needed_share(rating: Rating) -> float:
             remedy="name the classes that pass",
         )
     return rating.share
+
+
+def _fields_in(value: Any, names: Collection[str]) -> JsonObject:
+    """Return the fields of a case that an object names; empty for any other value."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {
+        name: part for name, part in value.items() if name in names and part is not None
+    }

@@ -158,12 +158,10 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
             before = deepcopy(case)
             # The number of responses that a case of each mode keeps; 2 for pairs.
             kept = {"pointwise": 1, "listwise": len(case.responses)}
-            first, second = (
-                # Twice: a rerun must make the same edits, or none of the stored answers would be
-                # found.
-                edited_case(case, probe, run, "A paraphrase.")
-                for _ in range(2)
-            )
+            # Twice: a rerun must make the same edits, or none of the stored answers would be
+            # found.
+            first = edited_case(case, probe, run, "A paraphrase.")
+            second = edited_case(case, probe, run, "A paraphrase.")
             if first != second:
                 broken.append(
                     f"mode {mode}, case {case.id}: two edits differ: use no random numbers"

@@ -192,13 +192,13 @@ def _of(finding: Finding, dataset: str) -> Finding:
         return finding
     # A finding is text in each language already, so the name is added in each.
     texts = zip(LANGUAGES, (finding.text, finding.text_zh), strict=True)
-    english, chinese = (
+    named = [
         gettext("{dataset}: {text}", dataset=dataset, text=text).render(
             translator(language)
         )
         for language, text in texts
-    )
-    return Finding(finding.metric, finding.tone, english, chinese)
+    ]
+    return Finding(finding.metric, finding.tone, *named)
 
 
 def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Text:

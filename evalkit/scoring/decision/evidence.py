@@ -181,28 +181,23 @@ def deciding_agreement(kind: VerdictKind, metrics: Metrics) -> Metric | None:
     return metric
 
 
+def _from_half(share: float | None) -> float | None:
+    """Return a share on a scale from -1 to 1, on which one half is 0."""
+    return None if share is None else 2 * share - 1
+
+
 def beyond_chance(metric: Metric) -> Metric:
     """Return a metric of agreement on a scale on which chance is 0."""
     if metric.name != DECIDED:
         return metric
     # Chance is right on half of the decided pairs: 0.5 becomes 0, and 1 stays 1.
-    value, low, high, worst_low, worst_high = (
-        None if end is None else 2 * end - 1
-        for end in (
-            metric.value,
-            metric.low,
-            metric.high,
-            metric.worst_low,
-            metric.worst_high,
-        )
-    )
     return replace(
         metric,
-        value=value,
-        low=low,
-        high=high,
-        worst_low=worst_low,
-        worst_high=worst_high,
+        value=_from_half(metric.value),
+        low=_from_half(metric.low),
+        high=_from_half(metric.high),
+        worst_low=_from_half(metric.worst_low),
+        worst_high=_from_half(metric.worst_high),
     )
 
 

@@ -167,14 +167,8 @@ class LabeledClasses:
         ]
         labels = unread.table.sum(axis=1)
         occur = unread.table.sum(axis=1) + unread.table.sum(axis=0)
-        unlabeled, absent = (
-            [
-                f"'{name}'"
-                for name, count in zip(self._columns.names, counts, strict=True)
-                if not count
-            ]
-            for counts in (labels, occur)
-        )
+        unlabeled = self._without(labels)
+        absent = self._without(occur)
 
         def f1_mean(totals: Floats) -> Floats:
             return agreement_formulas.mean_defined(
@@ -236,6 +230,14 @@ class LabeledClasses:
             for name, coefficient in every.items()
         ]
         return [accuracy, *agreements]
+
+    def _without(self, counts: Floats) -> list[str]:
+        """Return the names of the classes, of counts (classes,), that have none."""
+        return [
+            f"'{name}'"
+            for name, count in zip(self._columns.names, counts, strict=True)
+            if not count
+        ]
 
     def _class_statistic(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
