@@ -341,3 +341,60 @@ def test_forms_of_one_word_are_one_criterion(label, judge, tmp_path):
     ]
     found = import_judgments("score_columns", jsonl(tmp_path / "t.jsonl", rows), Options())
     assert f"read as judges: {judge}" in found.notes
+
+
+@pytest.mark.parametrize("name", ["feedback", "comment", "explanation", "score", "result_label"])
+@pytest.mark.parametrize("words", [("NO", "YES"), (0.0, 1.0), ("bad", "good")])
+def test_what_a_judge_says_of_its_verdict_is_no_topic(name, words):
+    cells = {"response": TEXTS, "passing": FLAGS, "human_passing": OTHER_FLAGS}
+    table = read({**cells, name: [words[flag] for flag in FLAGS]})
+    assert of_role(table, "judge") == ["passing"]
+    record = next(iter(table.parsed.records))
+    assert name not in record.metadata
+
+
+def test_a_topic_that_decides_the_verdict_is_kept():
+    cells = {"response": TEXTS, "passing": FLAGS, "human_passing": OTHER_FLAGS}
+    table = read({**cells, "topic": [("cars", "boats")[flag] for flag in FLAGS]})
+    assert "topic" in next(iter(table.parsed.records)).metadata
+
+
+@pytest.mark.parametrize("topic", ["similarity", "sentiment", "tone"])
+@pytest.mark.parametrize("other", ["coherence", "fluency"])
+@pytest.mark.parametrize("paths", [("inputs.", "outputs."), ("", "")])
+def test_labels_are_compared_with_the_judge_of_their_criterion(topic, other, paths):
+    first, second = paths
+    cells = {"response": TEXTS, f"{first}human_{topic}": SCORES}
+    cells |= {f"{second}gpt_{other}": SCORES[::-1], f"{second}gpt_{topic}": NEAR}
+    table = read(cells)
+    assert of_role(table, "judge") == [f"{second}gpt_{topic}"]
+    [why] = [role.why for role in table.roles if role.column == f"{second}gpt_{other}"]
+    assert why == "about another criterion than the labels"
+
+
+@pytest.mark.parametrize("bottom", [5, 10, 20])
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("form", ["{}/{}", "{} / {}", "{}/{},0"])
+def test_fractions_of_one_denominator_have_one_scale(bottom, steps, form):
+    judged = [min(bottom, max(0, score - (i % 5) / steps)) for i, score in enumerate(NEAR)]
+    written = [form.format(f"{value:g}".replace(".", ","), bottom) for value in judged]
+    people = [form.format(score, bottom) for score in SCORES]
+    table = read({"response": TEXTS, "judge": written, "human": people})
+    assert table.space.scale is not None
+    assert table.space.scale[1] == bottom
+    assert not any("different scales" in note for note in table.warnings)
+
+
+@pytest.mark.parametrize("worst", [-25, -10, -3])
+def test_penalties_are_compared_by_order(worst):
+    penalties = [-(i % (1 - worst)) for i in range(N)]
+    scores = [100 + 3 * penalty for penalty in penalties]
+    table = read({"response": TEXTS, "llm_score": scores, "mqm_human": penalties})
+    assert (of_role(table, "judge"), of_role(table, "label")) == (["llm_score"], ["mqm_human"])
+    assert table.space.rubric == {"real": True}
+
+
+def test_a_history_is_no_response():
+    cells = {"question": TEXTS, "conversation_history": [[] for _ in range(N)]}
+    cells |= {"agent_answer": TEXTS[::-1], "judge": FLAGS, "human": OTHER_FLAGS}
+    assert of_role(read(cells), "response") == ["agent_answer"]

@@ -67,7 +67,7 @@ _PERCENT: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _FRACTION: Final = lazy_pattern(
-    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|of|von|sur|de|su|van|av|aus|из|分の)\s*(\d+)"
+    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|of|von|sur|de|su|van|av|aus|из|分の)\s*(\d+)(?:[.,]0+)?"
     r"(?:\s*(?:stars?|sternen?|étoiles?|estrellas?|points?|punkten?|puntos?|pts?\.?|星|分|点))?",
     re.IGNORECASE,
 )

@@ -60,6 +60,7 @@ NO_LABELS: Final = "NONE"
 NO_JUDGES: Final = "NONE"
 """The word for no judges in `--judge NONE`."""
 _ROLES_OF_OPTIONS: Final = ("id", "prompt", "order", "sample")
+_BEFORE: Final = "history"
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
 
@@ -560,6 +561,9 @@ def _names_texts(name: str, group: str) -> bool:
     parts = tokens(name)
     # `conversation_id` has no conversations.
     if len(parts) > 1 and parts[-1] in _IDS:
+        return False
+    # `conversation_history` is what was before the response.
+    if parts[-1:] == (_BEFORE,) and group == "response":
         return False
     # What a user writes is a prompt, and what an assistant writes is a response.
     if not _MESSAGES.isdisjoint(parts) and not _SPEAKERS.isdisjoint(parts):

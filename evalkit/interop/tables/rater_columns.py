@@ -498,12 +498,12 @@ def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether people give what a name says, as `human_sentiment` next to
     `judge_sentiment`.
     """
-    about = _what(name)
-    if any(
-        matches(twin, "human") and _what(twin) == about and column.may_be_verdict
-        for twin, column in typed.items()
-    ):
-        return True
+    about = {_what(name), _what(_last_part(name))}
+    for twin, column in typed.items():
+        # `outputs.gpt_similarity` next to `inputs.human_similarity` is of another path.
+        about_twin = {_what(twin), _what(_last_part(twin))}
+        if matches(twin, "human") and column.may_be_verdict and about & about_twin:
+            return True
     # `true_sentiment` next to `gpt_sentiment`, of which either is the name.
     twins = [twin for twin, column in typed.items() if column.may_be_verdict]
     if _names_truth(name):
@@ -511,6 +511,10 @@ def _is_rated(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     return any(
         judges_what(name, tokens(twin)[1:]) for twin in filter(_names_truth, twins)
     )
+
+
+def _last_part(name: str) -> str:
+    return PATH.split(name)[-1]
 
 
 def _names_truth(name: str) -> bool:

@@ -79,6 +79,7 @@ def check_criteria(
     check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
     check_code(list(raters.judges), raters.labels, typed, where)
     check_constant(list(raters.judges), raters.labels, raters.unused, typed, where)
+    _drop_other_criteria(raters)
     _check_same_criterion(raters, where)
     # {words of the criterion: columns}; () is a name without a criterion.
     judged = _by_criterion(raters.judges)
@@ -375,6 +376,27 @@ def _by_other_words(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
         rest = tuple(part for part in parts if part not in common)
         groups.setdefault(rest, []).append(name)
     return groups
+
+
+def _drop_other_criteria(raters: Raters) -> None:
+    """Drop judges of another criterion than all labels, as `gpt_coherence` next to
+    `human_similarity`, if a judge of theirs is there.
+    """
+    labeled = {_topic(name) for name in raters.labels}
+    judged = {name: _topic(name) for name in raters.judges}
+    if len(labeled) != 1 or () in labeled or labeled.isdisjoint(judged.values()):
+        return
+    for name, topic in judged.items():
+        names_criterion = any(begins(part, "criteria") for part in topic)
+        if topic not in labeled and names_criterion:
+            del raters.judges[name]
+            raters.unused[name] = "about another criterion than the labels"
+
+
+def _topic(name: str) -> Key:
+    """Return the words of the last part of a name that do not say who judged."""
+    words = rest_of(PATH.split(name)[-1], (*HUMAN, *MACHINE))
+    return tuple(word for word in words if not is_model(word))
 
 
 def _check_same_criterion(raters: Raters, where: str) -> None:

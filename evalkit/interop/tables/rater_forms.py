@@ -216,8 +216,12 @@ def drop_copies(
             continue
         # A judge that gives a topic's usual verdict is one to one with the topic, so that a
         # column of another name stays: it shows what the judge knows.
+        # A comment or a score says what the judge's own verdict is, whatever its name.
+        is_of_judge = matches(name, "text") or matches(name, "value")
         named_alike = [
-            judge for judge in raters.judges if set(tokens(judge)) & set(tokens(name))
+            judge
+            for judge in raters.judges
+            if is_of_judge or set(tokens(judge)) & set(tokens(name))
         ]
         for rater in (*raters.labels, *named_alike):
             if _is_copy(column, typed[rater]):

@@ -181,6 +181,11 @@ def _set_scale(
     """Set the scale that all raters use; without one, only order is compared."""
     ends = {name: _ends(space.values[name].values()) for name in raws}
     scales = {name: _scale(space.values[name].values(), raws[name]) for name in raws}
+    bottoms_of_fractions = [_denominators(raw) for raw in raws.values()]
+    if bottoms_of_fractions[0] and len({*bottoms_of_fractions}) == 1:
+        # `0,5/5` next to `4/5`: the file states the scale.
+        lowest = min(scale[0] for scale in scales.values())
+        scales = {name: (lowest, *scale[1:]) for name, scale in scales.items()}
     # Stars are numbers on the same scale; percentages and fractions are not.
     units = {
         (raw.column.unit if raw.column.unit in ("percent", "fraction") else "number")
@@ -251,7 +256,9 @@ def _mapping(
     # By ends: the lowest level is the lowest of the other scale, the highest its highest.
     by_ends = {text: bottom + slope * (level - low) for text, level in levels.items()}
     # By ratio: 2 of 5 is 4 of 10, and 0 stays 0.
-    by_ratio = {text: top * level / high for text, level in levels.items()}
+    by_ratio = by_ends
+    if high:
+        by_ratio = {text: top * level / high for text, level in levels.items()}
     meets = [len(other_values & {*mapped.values()}) for mapped in (by_ends, by_ratio)]
     # The mapping that meets more of the values that the other raters give.
     best = by_ratio if meets[1] > meets[0] else by_ends
@@ -277,6 +284,13 @@ def _ends(values: Iterable[float]) -> tuple[float, float]:
     return min(present), max(present)
 
 
+def _denominators(raw: Raw) -> frozenset[float]:
+    """Return the denominators of a rater's fractions; nothing for other numbers."""
+    if raw.column.unit != "fraction":
+        return frozenset()
+    return frozenset(denominators(raw.words))
+
+
 def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
     present = list(values)
     low, high, step = guessed_scale(present)
@@ -284,7 +298,7 @@ def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
         # Stars go from 1, and to 5 unless there are more.
         low = 1.0
         high = max(5.0, high)
-    if raw.column.unit == "fraction" and (bottoms := denominators(raw.words)):
+    if bottoms := _denominators(raw):
         high = max(bottoms)
         # A fraction such as 4/5 has the end in its denominator.
         low = min(low, 1.0)
