@@ -366,11 +366,12 @@ def _read_tables(
 
 def _rows_of(paths: Sequence[Path], names: Sequence[str]) -> Rows:
     """Return the rows of all tables; of several, each says which one it is from."""
-    several = len(paths) > 1
+    if len(paths) == 1:
+        return _rows(paths[0], names[0], several=False)
     return [
         row
         for path, name in zip(paths, names, strict=True)
-        for row in _rows(path, name, several=several)
+        for row in _rows(path, name, several=True)
     ]
 
 
@@ -454,7 +455,7 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
     """
     from evalkit.datasets.file_parts import file_of
     from evalkit.datasets.formats import is_readable
-    from evalkit.interop.layouts.judgment_files import rows_of
+    from evalkit.interop.layouts.judgment_files import table_rows
 
     if path.is_dir():
         files = sorted(
@@ -469,7 +470,7 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
         raise DatasetError(
             "is empty", where=name, remedy="use a file with a row for each verdict"
         )
-    rows = list(rows_of(path))
+    rows = table_rows(path)
     if several:
         return [
             (location, {**row, "file": row.get("file", Path(name).stem)})

@@ -72,11 +72,10 @@ def read_judgments(
 
 def _read_table(path: Path, choices: Choices) -> ImportedJudgments:
     """Return the judgments of a table, with a note on the columns of judge, labels and label."""
-    from evalkit.interop.layouts.judgment_files import rows_of
+    from evalkit.interop.layouts.judgment_files import table_rows
     from evalkit.interop.tables.reading import import_table, merged_settings
 
-    rows = list(rows_of(path))
-    imported, table = import_table(rows, str(path), path, choices)
+    imported, table = import_table(table_rows(path), str(path), path, choices)
     used = [
         f"{role.column}: {role.role}" for role in table.roles if role.role in _RATERS
     ]

@@ -6,9 +6,8 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from inspect import isclass
 from itertools import chain, islice
 from math import nan
 from pathlib import Path
@@ -16,16 +15,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from evalkit.core.errors import (
-    ConfigError,
-    DatasetError,
-    EvalkitError,
-    PluginError,
-    did_you_mean,
-)
-from evalkit.core.plugins import DATASETS, construct, entry_points_in, find, is_offered
+from evalkit.core.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.core.resources import optional
-from evalkit.core.values import JsonObject
+from evalkit.core.values import frozen
 from evalkit.datasets.arrow_files import read_arrow, read_parquet
 from evalkit.datasets.compression import (
     LONGEST_ROW,
@@ -49,6 +41,7 @@ from evalkit.datasets.located_rows import (
     too_wide,
     unique_columns,
 )
+from evalkit.datasets.plugin_formats import other_formats, other_reader
 from evalkit.datasets.sheets import (
     SAMPLE,
     are_quoted,
@@ -61,6 +54,7 @@ from evalkit.datasets.sheets import (
     named_columns,
     names_in,
 )
+from evalkit.datasets.table_rows import Lines, SharedCells, TableRows, add_block
 from evalkit.datasets.text_tables import (
     DOCUMENTS,
     SAVED_AS_TABLE,
@@ -76,69 +70,12 @@ from evalkit.datasets.workbooks import check_bounds
 _BETWEEN = re.compile(r"\s*,?\s*")
 
 
-WHERE = "dataset.format"
-Rows = Iterable[tuple[str, JsonObject]]
-
-
-def other_formats() -> list[str]:
-    """Return the names of third-party formats."""
-    return [point.name for point in entry_points_in(DATASETS)]
-
-
-def other_reader(name: str) -> Callable[[Path], Rows] | None:
-    """Return the reader of a third-party format; `None` if the format is built in.
-
-    Raises:
-        PluginError: If it cannot be imported or called.
-    """
-    # A name of a plug-in that is not installed falls through to the error about formats.
-    if not name or not is_offered(DATASETS, name):
-        return None
-    offered = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
-    # A class is constructed first; its instance must be callable.
-    reader = construct(offered, name=name, where=WHERE) if isclass(offered) else offered
-    if not callable(reader):
-        raise PluginError(
-            f"'{name}' is not a reader",
-            where=WHERE,
-            remedy="use a function that yields (place, row) for a path",
-        )
-    return partial(_plugin_rows, name, reader)
-
-
-def _plugin_rows(
-    name: str, reader: Callable[[Path], Rows], path: Path
-) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the location and the content of each row that a plug-in's reader reads.
-
-    Args:
-        name: The name of the plug-in, for errors.
-        reader: Its reader.
-        path: The file.
-
-    Raises:
-        PluginError: If the reader fails, or a row is not a mapping.
-    """
-    try:
-        for location, row in reader(path):
-            # A row of a wrong type would fail much later, without its location.
-            if not isinstance(row, Mapping):
-                raise TypeError(f"{location}: the row is not a mapping")
-            yield str(location), dict(row)
-    # Errors of this package have a location; the end of a generator is not an error.
-    except (EvalkitError, OSError, GeneratorExit):
-        raise
-    except Exception as error:  # third-party code can raise anything
-        problem = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
-        raise PluginError(
-            problem, where=WHERE, remedy="fix the file or the plug-in"
-        ) from error
-
-
 Reader = Callable[[Path], Iterable[Placed]]
 
 # A cell may be as long as the longest row.
 _LONGEST_CELL = LONGEST_ROW
+# Rows of a delimited table that become columns together.
+_BLOCK = 4096
 # JSON in one value must be read into memory at once; so many bytes at most.
 _LARGEST_OBJECT = 500_000_000
 
@@ -414,8 +351,63 @@ def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
         yield location, row
 
 
+@frozen
+class _CellRows:
+    """The rows of a delimited table, each a line and its cells; blank rows are dropped."""
+
+    header: Sequence[str]
+    rows: Iterator[tuple[int, list[str]]]
+
+
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
-    """Yield the rows of a table with their lines.
+    """Yield the rows of a table with their lines; see `_delimited`."""
+    table = _delimited(path, delimiter)
+    if not isinstance(table, _CellRows):
+        yield from table
+        return
+    for line, cells in table.rows:
+        location = f"{path}:{line}"
+        yield location, named_cells(table.header, cells, location)
+
+
+def read_columns(path: Path) -> TableRows | None:
+    """Return the rows of a delimited table by column, with equal cells of a column of few
+    different ones held once; `None` for a file in another format.
+
+    Raises:
+        DatasetError: If the file is not a table, or two columns have one name.
+    """
+    delimiter = _DELIMITERS.get(inner_suffix(path))
+    if delimiter is None:
+        return None
+    table = _delimited(path, delimiter)
+    if not isinstance(table, _CellRows):
+        return None
+    width = len(table.header)
+    unnamed = [index for index, name in enumerate(table.header) if not name]
+    columns = [SharedCells() for _ in table.header]
+    lines: list[int] = []
+    block: list[list[str]] = []
+    for line, cells in table.rows:
+        if len(cells) != width or (unnamed and not is_blank(cells[unnamed[-1]])):
+            # Only blank cells may be added, or the row is refused.
+            named_cells(table.header, cells, f"{path}:{line}")
+            del cells[width:]
+        lines.append(line)
+        block.append(cells)
+        if len(block) == _BLOCK:
+            add_block(columns, block)
+    add_block(columns, block)
+    named = {
+        name: column.cells
+        for name, column in zip(table.header, columns, strict=True)
+        if name
+    }
+    return TableRows(named, Lines(str(path), lines))
+
+
+def _delimited(path: Path, delimiter: str) -> _CellRows | Iterator[Placed]:
+    """Return the rows of a table: their cells, or of a text in another format the rows.
 
     Blank rows and lines above the header are dropped.
 
@@ -432,13 +424,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     first = list(islice(texts, SAMPLE))
     if first and first[0].lstrip().startswith(("[{", '{"')):
         # JSON with the suffix of a table.
-        yield from _read_json(path)
-        return
+        return _read_json(path)
     _refuse_document(path, first)
     if has_rules(first):
         # Markdown with the suffix of a table.
-        yield from _rows_of_text(path, _rows_in_text(path, [*first, *texts]))
-        return
+        return _rows_of_text(path, _rows_in_text(path, [*first, *texts]))
     if len(first) == 1 and "\r" in first[0].rstrip("\r\n"):
         # Lines of an old Mac end so, and the file is one line.
         texts = iter(first[0].splitlines(keepends=True))
@@ -452,7 +442,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     rows = csv.reader(chain(first, texts), delimiter=layout.delimiter, strict=True)
     # The line where the next row begins: a quoted cell may have line breaks.
     line = 1
-    try:
+    with _table_errors(path, rows):
         # Lines above the header, such as a title, and the header.
         header, above = header_of(layout.rows, layout.above)
         for _ in range(above):
@@ -460,18 +450,33 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
             next(rows, None)
         # Columns without a name are dropped, so they may be several.
         header = distinct_columns(header, f"{path}:{line}")
-        line = rows.line_num + 1
+    return _CellRows(header, _filled_rows(path, rows, is_wide=len(header) > 1))
+
+
+def _filled_rows(
+    path: Path, rows: Any, *, is_wide: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a `csv.reader` that are not blank with their lines, up to a footer."""
+    with _table_errors(path, rows):
+        next_line = rows.line_num + 1
         is_after_blank = False
         for cells in rows:
-            location = f"{path}:{line}"
-            line = rows.line_num + 1
+            line = next_line
+            next_line = rows.line_num + 1
             # Rows of blank cells are common at the end of exports.
-            is_filled = any(not is_blank(cell) for cell in cells)
-            if is_after_blank and len(header) > 1 and is_footer(cells, rows):
+            is_filled = any(map(str.strip, cells))
+            if is_after_blank and is_wide and is_footer(cells, rows):
                 return
             is_after_blank = not is_filled
             if is_filled:
-                yield location, named_cells(header, cells, location)
+                yield line, cells
+
+
+@contextmanager
+def _table_errors(path: Path, rows: Any) -> Iterator[None]:
+    """Raise an error of a `csv.reader` as one about a row of a file."""
+    try:
+        yield
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
         raise DatasetError(
@@ -633,14 +638,17 @@ def _json_cell(cell: Any) -> Any:
 
 RECORDED = "cases"
 """The format of a run's `cases.jsonl`, whose rows are cases as they were judged."""
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _TEXTS = frozenset({"txt", "text", "md", "markdown", "tab", "psv", "dat"})
 """Suffixes of texts that may be a table; in a folder, they are not looked for."""
 _READERS: dict[str, Reader] = {
     "jsonl": _read_jsonl,
     "ndjson": _read_jsonl,
     "json": _read_json,
-    "csv": partial(_read_delimited, delimiter=","),
-    "tsv": partial(_read_delimited, delimiter="\t"),
+    **{
+        name: partial(_read_delimited, delimiter=delimiter)
+        for name, delimiter in _DELIMITERS.items()
+    },
     "parquet": read_parquet,
     "arrow": read_arrow,
     "feather": read_arrow,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from itertools import repeat
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ from evalkit.datasets.compression import (
     reading,
 )
 from evalkit.datasets.file_parts import file_of
-from evalkit.datasets.formats import reader_for
+from evalkit.datasets.formats import read_columns, reader_for
 from evalkit.datasets.json_arrays import reason
 from evalkit.datasets.json_tables import rows_in
+from evalkit.datasets.located_rows import Placed
+from evalkit.datasets.table_rows import TableRows
 from evalkit.datasets.text import (
     are_calls,
     as_messages,
@@ -229,6 +232,29 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
             )
         except OSError as bad:
             raise _unreadable(file, bad) from None
+
+
+def table_rows(path: Path) -> Sequence[Placed]:
+    """Return the rows of a table; those of a delimited file by column. See `rows_of`."""
+    if path.is_dir():
+        return [*rows_of(path)]
+    try:
+        table = read_columns(path)
+    except OSError as bad:
+        raise _unreadable(path, bad) from None
+    if table is None:
+        return [*rows_of(path)]
+    columns = {
+        unescaped(name): _unescaped_cells(cells)
+        for name, cells in table.columns.items()
+    }
+    return TableRows(columns, table.locations)
+
+
+def _unescaped_cells(cells: list[str]) -> list[str]:
+    if any(map(str.startswith, cells, repeat("'"))):
+        return [unescaped(cell) for cell in cells]
+    return cells
 
 
 def _as_exported(row: JsonObject) -> JsonObject:

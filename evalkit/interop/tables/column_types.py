@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from evalkit.core.display import one_line
 from evalkit.core.patterns import lazy_pattern
@@ -183,7 +183,7 @@ class TypedColumn:
             self.texts = [None if cell is None else cell_text(cell) for cell in cells]
         self._has_objects = any(issubclass(kind, list | dict) for kind in kinds)
         # {text: rows}; each distinct text is read once.
-        self.counts = Counter(text for text in self.texts if text is not None)
+        self.counts = _counts(self.texts)
         if len(self.counts) <= MOST_CLASSES and not all(
             map(str.isprintable, self.counts)
         ):
@@ -191,7 +191,7 @@ class TypedColumn:
             self.texts = [
                 None if text is None else one_line(text) for text in self.texts
             ]
-            self.counts = Counter(text for text in self.texts if text is not None)
+            self.counts = _counts(self.texts)
 
     @cached_property
     def missing(self) -> Mapping[str, str]:
@@ -493,6 +493,13 @@ class TypedColumn:
     def may_be_verdict(self) -> bool:
         """Whether the values can be verdicts."""
         return self.kind not in ("empty", "list", "time", "id", "text")
+
+
+def _counts(texts: Sequence[str | None]) -> Counter[str]:
+    """Return how often each text occurs; without the cells that have none."""
+    counts = Counter(texts)
+    del counts[None]
+    return cast(Counter[str], counts)
 
 
 def _qualifies(stated: Mapping[str, Any]) -> bool:

@@ -9,12 +9,15 @@ import re
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import contains
 from typing import Any, Final, TypeAlias
 
 from evalkit.core.display import one_line, visible_names
 from evalkit.core.errors import DatasetError
 from evalkit.core.ids import id_text
 from evalkit.datasets.located_rows import MOST_COLUMNS, Placed, RepeatedColumn, too_wide
+from evalkit.datasets.table_rows import TableRows
 from evalkit.datasets.text import written_value
 from evalkit.interop.tables.named_lists import (
     by_name,
@@ -24,7 +27,11 @@ from evalkit.interop.tables.named_lists import (
 )
 from evalkit.interop.tables.turned_tables import TURNED, turned
 from evalkit.interop.tables.words import fold, known_words, polarity, word_group
-from evalkit.interop.tables.written_objects import may_be_object, object_in
+from evalkit.interop.tables.written_objects import (
+    may_be_object,
+    may_have_objects,
+    object_in,
+)
 from evalkit.interop.tables.written_votes import listed_votes
 
 Rows: TypeAlias = Sequence[Placed]
@@ -55,7 +62,7 @@ class Columns:
     """
 
     cells: dict[str, list[Any]]
-    places: list[str]
+    places: Sequence[str]
     notes: list[str] = field(default_factory=list)
     repeated: dict[str, list[str]] = field(default_factory=dict)
     """The columns of each header that several columns have."""
@@ -99,13 +106,9 @@ def columns_of(rows: Rows) -> Columns:
         DatasetError: If a cell is too long.
     """
     by_case = turned(rows)
-    rows = by_case or rows
-    names = dict.fromkeys(name for _, row in rows for name in row)
-    # A row without this column has an empty cell.
-    cells: dict[str, list[Any]] = {
-        name: [_value(row.get(name)) for _, row in rows] for name in names
-    }
-    locations = [location for location, _ in rows]
+    table = TableRows.of(by_case or rows)
+    cells = {name: _values(column) for name, column in table.columns.items()}
+    locations = table.locations
     where = next(iter(locations), "").rpartition(":")[0]
     _check_lengths(cells, locations)
     columns = Columns(cells, locations)
@@ -122,7 +125,7 @@ def columns_of(rows: Rows) -> Columns:
     if units is not None:
         opened, sources = rows_by_item(opened, units)
         opened = _all_opened(opened, where)
-        columns.places[:] = [columns.places[row] for row in sources]
+        columns.places = [columns.places[row] for row in sources]
         columns.notes.append(f"read as a row for each object in '{units}'")
     # A header may have a line break, which would begin a line of its own in what is printed.
     names_on_a_line = visible_names(opened, one_line)
@@ -152,8 +155,30 @@ def _value(cell: Any) -> Any:
     return cell
 
 
+def _values(column: list[Any]) -> list[Any]:
+    """Return the cells of a column, `None` for blank ones."""
+    if _are_texts(column) and not any(map(str.isspace, column)) and "" not in column:
+        return column
+    return [_value(cell) for cell in column]
+
+
+def _are_texts(column: Sequence[Any]) -> bool:
+    """Return whether all cells are texts: their types are compared without a look at each
+    in Python.
+    """
+    return {*map(type, column)} == {str}
+
+
+def _texts_in(column: Sequence[Any]) -> Sequence[str]:
+    if _are_texts(column):
+        return column
+    return [cell for cell in column if isinstance(cell, str)]
+
+
 def _check_lengths(cells: Mapping[str, list[Any]], locations: Sequence[str]) -> None:
     for name, column in cells.items():
+        if max(map(len, _texts_in(column)), default=0) <= _LONGEST_CELL:
+            continue
         for location, cell in zip(locations, column, strict=True):
             if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
                 problem = (
@@ -213,7 +238,7 @@ def _drop_rows(columns: Columns, rows: Collection[int]) -> None:
         columns.cells[name] = [
             cell for row, cell in enumerate(column) if row not in rows
         ]
-    columns.places[:] = [
+    columns.places = [
         location for row, location in enumerate(columns.places) if row not in rows
     ]
 
@@ -225,7 +250,7 @@ def _drop_sums_between(columns: Columns) -> None:
     totals = {fold(word) for word in known_words()["names"]["total"]}
     rows = set()
     for column in [*columns.cells.values()][:_FIRST_COLUMNS]:
-        texts = {*filter(_is_text, column)}
+        texts = {*_texts_in(column)}
         words = {cell for cell in texts if cell.strip()[:1].isalpha()}
         # Only where each other cell is a number may such a word be no id.
         if not words or not all(fold(word).rstrip(":") in totals for word in words):
@@ -233,7 +258,9 @@ def _drop_sums_between(columns: Columns) -> None:
         if not words:
             continue
         found = {
-            row for row, cell in enumerate(column) if _is_text(cell) and cell in words
+            row
+            for row, cell in enumerate(column)
+            if isinstance(cell, str) and cell in words
         }
         if len(found) <= len(columns) / _FEW_SUMS:
             rows |= found
@@ -245,7 +272,12 @@ def _drop_sums_between(columns: Columns) -> None:
 def _sums_of_groups(texts: Collection[str], totals: Collection[str]) -> set[str]:
     """Return the texts that name the sum of a group of rows, as `Berlin Total` below `Berlin`."""
     edges = tuple(totals)
-    candidates = [text for text in texts if _may_name_sum(text, edges)]
+    # One word is no sum of a group.
+    candidates = [
+        text
+        for text in texts
+        if not (text.isalnum() and text.isascii()) and _may_name_sum(text, edges)
+    ]
     # The names of groups are needed only where a text may be that of a sum.
     groups = {fold(text) for text in texts} if candidates else set()
     sums = set()
@@ -265,15 +297,8 @@ def _may_name_sum(text: str, totals: tuple[str, ...]) -> bool:
     """
     if not text.isascii():
         return True
-    # One word is no sum of a group.
-    if text.isalnum():
-        return False
     bare = text.casefold().strip(_AROUND_WORDS)
     return bare.startswith(totals) or bare.endswith(totals)
-
-
-def _is_text(cell: Any) -> bool:
-    return isinstance(cell, str)
 
 
 def _drop_totals(columns: Columns) -> None:
@@ -305,7 +330,7 @@ def _drop_totals(columns: Columns) -> None:
         columns.notes.append(f"rows with totals at the end, not read: {dropped}")
         for name, column in columns.cells.items():
             columns.cells[name] = column[:last]
-        del columns.places[last:]
+        columns.places = columns.places[:last]
 
 
 def _first_words(columns: Columns, row: int) -> str:
@@ -353,13 +378,11 @@ def _keep_first_lines(columns: Columns) -> None:
     """
     meanings, _ = polarity()
     for name, column in columns.cells.items():
-        filled = [cell for cell in column if cell is not None]
-        has_lines = any(
-            isinstance(cell, str) and "\n" in cell and "\n" in cell.strip()
-            for cell in filled
-        )
-        if not has_lines:
+        texts = _texts_in(column)
+        has_breaks = any(map(contains, texts, repeat("\n")))
+        if not has_breaks or not any("\n" in text.strip() for text in texts):
             continue
+        filled = [cell for cell in column if cell is not None]
         first_lines = [
             cell.strip().partition("\n")[0] if isinstance(cell, str) else ""
             for cell in filled
@@ -428,11 +451,9 @@ def _opened(
         if depth < _DEPTH:
             lists = _all_lists(column)
             named = column if lists is None else by_name(name, column, lists)
-            objects = [
-                object_in(cell) if may_be_object(cell) else None for cell in named
-            ]
+            objects = _objects_in(named)
             # Cells with a value; empty ones say nothing about the type.
-            filled = sum(cell is not None for cell in column)
+            filled = len(column) - column.count(None)
             object_count = sum(value is not None for value in objects)
             # Most cells are objects: each key becomes a column, as deep as they go.
             if object_count and object_count >= _MOSTLY * filled:
@@ -447,6 +468,13 @@ def _opened(
                 yield from positions.items()
                 continue
         yield name, column
+
+
+def _objects_in(column: Sequence[Any]) -> list[dict[str, Any] | None]:
+    """Return the object in each cell of a column."""
+    if _are_texts(column) and not may_have_objects(column):
+        return [None] * len(column)
+    return [object_in(cell) if may_be_object(cell) else None for cell in column]
 
 
 def _paths(

@@ -29,7 +29,7 @@ from evalkit.datasets import Source
 from evalkit.datasets.sources import CASE
 from evalkit.interop.import_cases import to_cases
 from evalkit.interop.import_file import imported
-from evalkit.interop.layouts.judgment_files import rows_of
+from evalkit.interop.layouts.judgment_files import table_rows
 from evalkit.interop.layouts.records import NONE, ImportedJudgments
 from evalkit.interop.tables.columns import Rows, columns_of_table
 from evalkit.interop.tables.fixed_roles import Choices
@@ -205,7 +205,7 @@ def table_source(paths: Sequence[Path], name: str, reading: TableReading) -> Sou
     Raises:
         DatasetError: If a column that is used is missing or has other values.
     """
-    rows = [row for path in paths for row in rows_of(path)]
+    rows = [row for path in paths for row in table_rows(path)]
     table = read_table(rows, name, choices_of(reading, answers=True))
     check_same(reading, table, name, answers=True)
     cases, _, notes = to_cases(table.parsed, "table")

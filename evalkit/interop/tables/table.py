@@ -485,6 +485,8 @@ def _columns_without_keys(parts: Parts) -> list[str]:
 def _read_missing_ids(parts: Parts, name: str) -> None:
     """Empty the cells of ids such as `n/a`, which are missing: their rows are not one unit."""
     column = parts.typed[name]
+    if not column.missing:
+        return
     cells = list(column.cells)
     for row, text in enumerate(column.texts):
         if text is not None and text in column.missing:

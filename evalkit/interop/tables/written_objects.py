@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
+from itertools import repeat
+from operator import contains
 from typing import Any, Final
 
 from evalkit.datasets.text import is_conversation, written_value
@@ -17,6 +20,13 @@ _MEMBER: Final = re.compile(r"<([A-Za-z_]\w*\.\w+): [^<>]*>")
 def may_be_object(cell: Any) -> bool:
     """Return whether a cell has the marks of an object: hardly any text has."""
     return type(cell) is not str or "{" in cell or cell.endswith(")")
+
+
+def may_have_objects(texts: Sequence[str]) -> bool:
+    """Return whether one of several texts may be an object; see `may_be_object`."""
+    if any(map(contains, texts, repeat("{"))):
+        return True
+    return any(map(str.endswith, texts, repeat(")")))
 
 
 def object_in(cell: Any) -> dict[str, Any] | None:

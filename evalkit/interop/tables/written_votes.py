@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from evalkit.interop.tables.words import fold
@@ -26,14 +27,18 @@ def listed_votes(column: Sequence[Any]) -> Sequence[Any]:
 
     A column of anything else stays as it is.
     """
+    filled = (cell for cell in column if cell is not None)
+    first = [*islice(filled, _FEWEST_ROWS)]
+    if len(first) < _FEWEST_ROWS:
+        return column
+    # The first cells usually show that there is no mark.
+    if not all(isinstance(cell, str) for cell in first):
+        return column
+    marks = [mark for mark in _MARKS if all(mark in cell for cell in first)]
+    if not marks or not {*map(type, column)} <= {str, type(None)}:
+        return column
     cells = [cell for cell in column if cell is not None]
-    if len(cells) < _FEWEST_ROWS:
-        return column
-    if not all(isinstance(cell, str) for cell in cells):
-        return column
-    for mark in _MARKS:
-        if not all(mark in cell for cell in cells[:_FEWEST_ROWS]):
-            continue
+    for mark in marks:
         lists = [_parts(cell, mark) for cell in cells]
         if _are_votes(lists, mark):
             return [None if cell is None else _parts(cell, mark) for cell in column]
