@@ -221,6 +221,8 @@ def _name_criterion(
     for name, column in typed.items():
         if name in used and name not in keys.unit:
             continue
+        if not matches(name, "criterion") or matches(name, "text"):
+            continue
         few = 2 <= len(column.words) <= _MOST_VALUES and column.kind in (
             "class",
             "pair",
@@ -229,9 +231,8 @@ def _name_criterion(
         )
         # A column with the cells of a rater is its verdict again.
         copies = any(column.texts == typed[rater].texts for rater in raters)
-        named = matches(name, "criterion") and not matches(name, "text")
-        exact = named and not copies
-        if few and exact and (name in keys.unit or name.casefold() != "name"):
+        is_key = name in keys.unit or name.casefold() != "name"
+        if few and is_key and not copies:
             keys.criterion = name
             return
 

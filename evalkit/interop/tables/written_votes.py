@@ -34,14 +34,24 @@ def listed_votes(column: Sequence[Any]) -> Sequence[Any]:
     # The first cells usually show that there is no mark.
     if not all(isinstance(cell, str) for cell in first):
         return column
-    marks = [mark for mark in _MARKS if all(mark in cell for cell in first)]
-    if not marks or not {*map(type, column)} <= {str, type(None)}:
+    marks = []
+    for mark in _MARKS:
+        if all(mark in cell for cell in first):
+            marks.append(mark)
+    if not marks:
+        return column
+    kinds = {*map(type, column)}
+    if not kinds <= {str, type(None)}:
         return column
     cells = [cell for cell in column if cell is not None]
     for mark in marks:
         lists = [_parts(cell, mark) for cell in cells]
         if _are_votes(lists, mark):
-            return [None if cell is None else _parts(cell, mark) for cell in column]
+            return [
+                None if cell is None else _parts(cell, mark)
+                # a row without votes stays empty
+                for cell in column
+            ]
     return column
 
 
