@@ -22,8 +22,10 @@ class Lines(Sequence[str]):
     def __getitem__(self, index: slice) -> Lines: ...
     def __getitem__(self, index: int | slice) -> str | Lines:
         if isinstance(index, slice):
-            return Lines(self._path, self._lines[index])
-        return f"{self._path}:{self._lines[index]}"
+            lines = self._lines[index]
+            return Lines(self._path, lines)
+        line = self._lines[index]
+        return f"{self._path}:{line}"
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -47,19 +49,26 @@ class TableRows(Sequence[Placed]):
         if isinstance(rows, TableRows):
             return rows
         names = dict.fromkeys(name for _, row in rows for name in row)
-        columns = {name: [row.get(name) for _, row in rows] for name in names}
-        return cls(columns, [location for location, _ in rows])
+        columns = {}
+        for name in names:
+            # A row without this column has an empty cell.
+            columns[name] = [row.get(name) for _, row in rows]
+        locations = [location for location, _ in rows]
+        return cls(columns, locations)
 
     @overload
     def __getitem__(self, index: int) -> Placed: ...
     @overload
     def __getitem__(self, index: slice) -> TableRows: ...
     def __getitem__(self, index: int | slice) -> Placed | TableRows:
-        if isinstance(index, slice):
-            columns = {name: column[index] for name, column in self.columns.items()}
-            return TableRows(columns, self.locations[index])
-        row = {name: column[index] for name, column in self.columns.items()}
-        return self.locations[index], row
+        # The cell of each column, or its cells.
+        cells = {}
+        for name, column in self.columns.items():
+            cells[name] = column[index]
+        locations = self.locations[index]
+        if isinstance(locations, str):
+            return locations, cells
+        return TableRows(cells, locations)
 
     def __len__(self) -> int:
         return len(self.locations)
@@ -80,15 +89,18 @@ class SharedCells:
 
     def add(self, cells: Sequence[Any]) -> None:
         """Add cells at the end."""
-        if self._known is not None:
-            cells = [*map(self._known.setdefault, cells, cells)]
-            if len(self._known) > _MOST_SHARED:
+        known = self._known
+        if known is not None:
+            cells = [*map(known.setdefault, cells, cells)]
+            if len(known) > _MOST_SHARED:
                 self._known = None
         self.cells += cells
 
 
 def add_block(columns: Sequence[SharedCells], rows: list[list[Any]]) -> None:
     """Move rows of cells to their columns."""
-    for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
+    by_column = zip(*rows, strict=True)
+    # Not strict: without rows there are no cells.
+    for column, cells in zip(columns, by_column, strict=False):
         column.add(cells)
     rows.clear()

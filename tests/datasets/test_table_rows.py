@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.core.errors import DatasetError
-from evalkit.datasets.rows import TableRows
+from evalkit.datasets.table_rows import TableRows
 from evalkit.interop.layouts.judgment_files import rows_of, table_rows
 
 TABLES = {
@@ -19,6 +19,7 @@ TABLES = {
     "blank cells beyond the header": "id,text\n1,a,\n2,b, \n",
     "a column without a name": "id,,text\n1,,a\n2, ,b\n",
     "lines of an old Mac": "id,text\r1,a\r2,b\r",
+    "two columns of one name": "id,id\n1,a\n2,b\n",
     "another delimiter": "id;text\n1;a\n2;b\n",
     "rules between cells": "| id | text |\n|---|---|\n| 1 | a |\n| 2 | b |\n",
     "JSON": '[{"id": 1}, {"id": 2, "text": "a"}]',
@@ -30,7 +31,7 @@ REFUSED = {
     "a long row": "id,text\n1,a\n2,b,c\n",
     "a value without a name": "id,,text\n1,,a\n2,x,b\n",
     "an open quote": 'id,text\n1,a\n2,"b\n',
-    "two columns of one name": "id,id\n1,a\n2,b\n",
+    "a NUL in a name": "id,te\0xt\n1,a\n2,b\n",
 }
 
 

@@ -130,7 +130,7 @@ def columns_of(rows: Rows) -> Columns:
     # A header may have a line break, which would begin a line of its own in what is printed.
     names_on_a_line = visible_names(opened, one_line)
     columns.cells = {names_on_a_line[name]: column for name, column in opened.items()}
-    for name in names:
+    for name in table.columns:
         if isinstance(name, RepeatedColumn) and name in names_on_a_line:
             same = columns.repeated.setdefault(one_line(name.header), [])
             same.append(names_on_a_line[name])

@@ -34,10 +34,12 @@ def listed_votes(column: Sequence[Any]) -> Sequence[Any]:
     # The first cells usually show that there is no mark.
     if not all(isinstance(cell, str) for cell in first):
         return column
-    marks = []
-    for mark in _MARKS:
-        if all(mark in cell for cell in first):
-            marks.append(mark)
+    marks = [
+        mark
+        for mark in _MARKS
+        # as the first cells show
+        if all(mark in cell for cell in first)
+    ]
     if not marks:
         return column
     kinds = {*map(type, column)}
