@@ -213,12 +213,15 @@ def explain(error: sqlite3.DatabaseError) -> str:
 _HEADER = b"SQLite format 3\0"
 _log = logging.getLogger("evalkit.store")
 
-_ADD = f"INSERT OR IGNORE INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?)"
+_ADD = f"INSERT OR IGNORE INTO completions ({COLUMNS}) VALUES {{rows}}"
 _REPLACE = (
-    f"INSERT INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    f"INSERT INTO completions ({COLUMNS}) VALUES {{rows}} ON CONFLICT (key) DO UPDATE SET"
     " model = excluded.model, created = excluded.created, value = excluded.value, digest ="
     " excluded.digest"
 )
+_ROW = "(?, ?, ?, ?, ?)"
+_ROWS_AT_ONCE = 100
+"""The most rows of one statement."""
 T = TypeVar("T")
 
 
@@ -525,8 +528,15 @@ def _refuse_foreign(path: Path) -> None:
 def _insert(
     db: sqlite3.Connection, rows: Sequence[Sequence[Any]], statement: str
 ) -> int:
-    with _transaction(db):
-        return db.executemany(statement, rows).rowcount
+    """Write rows in one commit, and return their number."""
+    if not rows or len(rows) > _ROWS_AT_ONCE:
+        with _transaction(db):
+            return db.executemany(statement.format(rows=_ROW), rows).rowcount
+    # One statement is a transaction by itself. Each statement, and each row of `executemany`,
+    # gives up Python's lock, and waits for it until a busy event loop lets it go.
+    marks = ", ".join([_ROW] * len(rows))
+    values = [value for row in rows for value in row]
+    return db.execute(statement.format(rows=marks), values).rowcount
 
 
 try:

@@ -76,15 +76,18 @@ def test_a_look_up_does_not_wait_for_what_is_being_written(path):
     store.close()
 
 
-def test_many_are_kept_in_one_commit_or_none_is(path):
+@pytest.mark.parametrize(
+    ("count", "first", "last"), [(50, "INSERT", "INSERT"), (250, "BEGIN", "COMMIT")]
+)
+def test_many_are_kept_in_one_commit_or_none_is(path, count, first, last):
     store = SqliteStore(path)
-    commits: list[str] = []
-    store._db.set_trace_callback(
-        lambda statement: commits.append(statement) if statement == "COMMIT" else None
-    )
-    store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
-    assert len(commits) == 1
-    assert len(store.get_many([str(n) for n in range(50)])) == 50
+    statements: list[str] = []
+    store._db.set_trace_callback(lambda statement: statements.append(statement.split()[0]))
+    store.put_many([(str(n), "m", Completion(str(n))) for n in range(count)])
+    # One statement is a transaction by itself.
+    assert (statements[0], statements[-1]) == (first, last)
+    assert statements.count("INSERT") == (1 if first == "INSERT" else count)
+    assert len(store.get_many([str(n) for n in range(count)])) == count
     store._db.set_trace_callback(None)
     with pytest.raises(StoreError):
         store._insert(
