@@ -1,7 +1,8 @@
 """Score questions that end at about the same time in one pass.
 
 One pass over 50 questions takes about as long as a pass over one. Questions are scored together
-only if each gets the verdict that it gets alone.
+only if each gets the verdict that it gets alone. Small ones are scored in the event loop: their
+pass takes about a millisecond, and a thread may wait longer for a busy loop before it begins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from evalkit.serving.side_threads import aside
 
 _MODES: Final = ("pairwise", "pointwise")
 """The modes whose verdicts depend on nothing but the judgments of their own case."""
+SHORT: Final = 20_000
+"""The most characters of a small question."""
+_FEW: Final = 64
+"""The most values in the judgments of a small question, and the most small questions of a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,19 @@ class _Question:
     verdicts: asyncio.Future[Sequence[Verdict]]
 
 
+class _Queue:
+    """Questions that wait, and the task that scores them.
+
+    Attributes:
+        waiting: The questions, by the form of their judgments.
+        passes: The task, while there is one.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: defaultdict[Hashable, list[_Question]] = defaultdict(list)
+        self.passes: asyncio.Task[None] | None = None
+
+
 class ScoringQueue:
     """Scores the questions of one config; those that end during a pass share the next one.
 
@@ -39,9 +57,8 @@ class ScoringQueue:
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._independent = scores_each_case_alone(config)
-        # form of a question's judgments -> questions that wait
-        self._waiting: defaultdict[Hashable, list[_Question]] = defaultdict(list)
-        self._passes: asyncio.Task[None] | None = None
+        self._small = _Queue()
+        self._large = _Queue()
 
     async def verdicts(
         self, cases: Sequence[Case], judgments: Sequence[Judgment]
@@ -55,23 +72,41 @@ class ScoringQueue:
         # Scoring takes as long as the cases are large; other calls of the event loop continue.
         if not self._independent or len(cases) != 1 or form is None:
             return await aside(verdicts_of, self._config, cases, judgments)
-        loop = asyncio.get_running_loop()
-        question = _Question(cases[0], judgments, loop.create_future())
-        self._waiting[form].append(question)
-        if self._passes is None:
-            self._passes = loop.create_task(self._score_waiting())
+        question = _Question(
+            cases[0], judgments, asyncio.get_running_loop().create_future()
+        )
+        # Small questions do not wait until large ones are scored.
+        is_small = _is_small(question)
+        queue = self._small if is_small else self._large
+        queue.waiting[form].append(question)
+        if queue.passes is None:
+            # It begins after the other questions whose answers were stored together.
+            score = self._score_small() if is_small else self._score_large()
+            queue.passes = asyncio.create_task(score)
         return await question.verdicts
 
-    async def _score_waiting(self) -> None:
-        """Score what waits, pass by pass, until nothing waits."""
+    async def _score_small(self) -> None:
+        """Score small questions in the event loop, pass by pass, until none waits."""
+        queue = self._small
         try:
-            while self._waiting:
-                _, questions = self._waiting.popitem()
-                scored = await aside(self._score, questions)
-                for question, verdicts in zip(questions, scored, strict=True):
-                    _deliver(question, verdicts)
+            while queue.waiting:
+                form, questions = queue.waiting.popitem()
+                if len(questions) > _FEW:
+                    queue.waiting[form] = questions[_FEW:]
+                _deliver(questions[:_FEW], self._score(questions[:_FEW]))
+                await asyncio.sleep(0)  # other calls of the event loop continue
         finally:
-            self._passes = None
+            queue.passes = None
+
+    async def _score_large(self) -> None:
+        """Score large questions in a thread, pass by pass, until none waits."""
+        queue = self._large
+        try:
+            while queue.waiting:
+                _, questions = queue.waiting.popitem()
+                _deliver(questions, await aside(self._score, questions))
+        finally:
+            queue.passes = None
 
     def _score(
         self, questions: Sequence[_Question]
@@ -161,10 +196,23 @@ def _score_alone(
         return error
 
 
-def _deliver(question: _Question, verdicts: Sequence[Verdict] | Exception) -> None:
-    if question.verdicts.done():  # canceled
-        return
-    if isinstance(verdicts, Exception):
-        question.verdicts.set_exception(verdicts)
-    else:
-        question.verdicts.set_result(verdicts)
+def _is_small(question: _Question) -> bool:
+    """Return whether a question takes almost no time to score."""
+    case = question.case
+    texts = [case.prompt, case.context or "", case.reference or ""]
+    texts += [response.text for response in case.responses]
+    values = sum(1 + len(judgment.criteria) for judgment in question.judgments)
+    return values <= _FEW and sum(map(len, texts)) <= SHORT
+
+
+def _deliver(
+    questions: Sequence[_Question], scored: Sequence[Sequence[Verdict] | Exception]
+) -> None:
+    """Give each question its verdicts, or the error of scoring it."""
+    for question, verdicts in zip(questions, scored, strict=True):
+        if question.verdicts.done():  # canceled
+            continue
+        if isinstance(verdicts, Exception):
+            question.verdicts.set_exception(verdicts)
+        else:
+            question.verdicts.set_result(verdicts)

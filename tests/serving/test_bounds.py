@@ -117,8 +117,9 @@ def test_a_stop_does_not_wait_for_a_computation(judge, monkeypatch):
         over.wait()
 
     monkeypatch.setattr("evalkit.serving.scoring_queue.verdicts_of", endless)
+    long = {**NEW, "prompt": "Write a line. " * 2000}
     with served(*judge) as server, ThreadPoolExecutor(1) as clients:
-        clients.submit(server.post, "/judge", NEW)
+        clients.submit(server.post, "/judge", long)
         assert computing.wait(PATIENCE)
         assert server.ended() == 0
     over.set()

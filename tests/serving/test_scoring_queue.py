@@ -1,6 +1,7 @@
 """Questions that are scored in one pass get the verdicts that each gets alone."""
 
 import asyncio
+import threading
 from collections import Counter
 from dataclasses import replace
 from unittest.mock import patch
@@ -84,3 +85,32 @@ async def test_a_question_that_cannot_be_scored_fails_alone(here):
     verdicts, _ = await scored(config, questions)
     ends = Counter(type(each) is ConfigError for each in verdicts)
     assert (type(verdicts[3]), ends[True]) == (ConfigError, 1)
+
+
+async def test_small_questions_are_scored_in_the_event_loop_and_do_not_wait_for_large_ones(here):
+    config, questions = judged(here, [], PAIR)
+    (case, judgments), *small = questions
+    large = replace(case, prompt="Write a line. " * 2000)
+    computing, over = threading.Event(), threading.Event()
+
+    def slow(settings, cases, answers):
+        if threading.current_thread() is not threading.main_thread():
+            computing.set()
+            over.wait()
+        return verdicts_of(settings, cases, answers)
+
+    queue = ScoringQueue(config)
+    with patch("evalkit.serving.scoring_queue.verdicts_of", slow):
+        waits = asyncio.create_task(queue.verdicts([large], judgments))
+        await asyncio.to_thread(computing.wait)
+        done = await asyncio.gather(*(queue.verdicts([case], given) for case, given in small))
+        assert (len(done), waits.done()) == (len(small), False)
+        over.set()
+        await waits
+
+
+async def test_a_pass_in_the_event_loop_is_short(here):
+    config, questions = judged(here, [], PAIR)
+    _, passes = await scored(config, questions * 20)
+    assert max(passes) == 64
+    assert sum(passes) == len(questions) * 20
