@@ -20,6 +20,7 @@ from evalkit.engine.judging_run import JudgingRun
 from evalkit.engine.progress import JudgingResult, Observe, RunCounts, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.requests import (
+    BATCH,
     PlannedCall,
     PlannedCalls,
 )
@@ -164,11 +165,13 @@ class Session:
         """
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, RunCounts(), evaluator=evaluator)
-        # not more workers than the requests of these cases
-        workers = self._planners_of(evaluator).count(cases)
         # The budget is held before any worker starts: a worker that reserves alone could spend
         # the last dollar on half of a question.
         async with self._whole_question(cases, evaluator):
+            workers = run.first_calls()
+            if workers >= BATCH:
+                # not more workers than the requests of these cases
+                workers = self._planners_of(evaluator).count(cases)
             await run.workers(workers)
         return run.result().judgments
 

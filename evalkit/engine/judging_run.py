@@ -6,12 +6,13 @@ import asyncio
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import AccessError
-from evalkit.core.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
+from evalkit.core.protocols import CompletionCache, Evaluator, Judge
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
 from evalkit.core.types import Case, Completion, Failure, JudgeRequest, Judgment
@@ -50,6 +51,10 @@ SETTLED = "no more cases are needed"
 
 AHEAD = 4
 """Calls per concurrent call ahead of the first unanswered one, where a run may end early."""
+
+
+Follow: TypeAlias = Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]]
+"""Returns the follow-up requests for the judgments of a unit."""
 
 
 @dataclass
@@ -96,11 +101,19 @@ class JudgingRun:
     """The number of answers so far, stored ones included."""
 
     def __post_init__(self) -> None:
-        self.follow = (
-            self.evaluator.follow
-            if isinstance(self.evaluator, FollowUpEvaluator)
-            else None
-        )
+        # Not by its protocol: that check takes longer than planning a question.
+        self.follow: Follow | None = getattr(self.evaluator, "follow", None)
+
+    def first_calls(self) -> int:
+        """Plan the first calls now, before any worker needs them, and return their number.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        try:
+            return self._plan_batch()
+        except Exception as error:
+            raise self.sender.explained(error) from error.__cause__
 
     async def workers(self, planned: int = MAX_FOLLOW_UPS) -> None:
         """Run workers until every call is done, one fails, or the run is stopped.
@@ -114,9 +127,7 @@ class JudgingRun:
         try:
             # Wait for the first error, not for all: a setup error in one worker means that every
             # other call of the run would fail, too.
-            _, pending = await asyncio.wait(
-                self.tasks, return_when=asyncio.FIRST_EXCEPTION
-            )
+            pending = await _first_end(self.tasks)
             if (first := self.tally.first_sent) is not None:
                 self.sending = time.monotonic() - first
             # one worker failed: the others finish their calls, for a while
@@ -130,7 +141,9 @@ class JudgingRun:
             # Collect all ends before raising: a task whose exception nobody reads is reported by
             # asyncio as lost. `CancelledError` is no `Exception`, so canceled workers are not
             # errors.
-            ends = await asyncio.gather(*self.tasks, return_exceptions=True)
+            if unfinished := [task for task in self.tasks if not task.done()]:
+                await asyncio.gather(*unfinished, return_exceptions=True)
+            ends = [task.exception() for task in self.tasks if not task.cancelled()]
         for end in ends:
             if isinstance(end, Exception):
                 raise self.sender.explained(end)
@@ -298,7 +311,7 @@ class JudgingRun:
         self,
         call: PlannedCall,
         judgment: Judgment,
-        follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]],
+        follow: Follow,
     ) -> list[PlannedCall]:
         """Return the follow-up calls of a unit; none before all of its judgments are there.
 
@@ -352,10 +365,8 @@ class JudgingRun:
         if self.sender.stopping:
             return None
         while not self.queue:
-            if self.over or not (batch := self.calls.batch()):
+            if self.over or not self._plan_batch():
                 return None
-            self.queue.extend(batch)
-            self.tally.planned += len(batch)
             # Stored answers never wait: let signals and other tasks run once per batch.
             await asyncio.sleep(0)
         call = self.queue.popleft()
@@ -369,6 +380,13 @@ class JudgingRun:
                 return None
         self.begun.add((call.position, call.after))
         return call
+
+    def _plan_batch(self) -> int:
+        """Queue the next planned calls, and return their number."""
+        batch = self.calls.batch()
+        self.queue.extend(batch)
+        self.tally.planned += len(batch)
+        return len(batch)
 
     def _is_ahead(self, call: PlannedCall) -> bool:
         """Return whether a slow call may turn out to be the last one that is needed,
@@ -501,3 +519,23 @@ class JudgingRun:
             self.observe(
                 self.tally.progress(None if total is None else total + self.followed)
             )
+
+
+async def _first_end(
+    tasks: Sequence[asyncio.Task[None]],
+) -> Collection[asyncio.Task[None]]:
+    """Wait until every task is done, or one fails; return those that are not done."""
+    if len(tasks) > 1:
+        _, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        return pending
+    # Awaited by itself, one task is noticed a step of the event loop earlier.
+    try:
+        await tasks[0]
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        # not only the worker was canceled
+        if current is not None and current.cancelling():
+            raise
+    except Exception:
+        pass  # the caller looks at how each task has ended
+    return ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,9 +21,40 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 
+class QueuedValue(Generic[V, R]):
+    """A value that waits for its result.
+
+    Attributes:
+        value: The value.
+        result: The result for whoever awaits it; canceling it cancels no work.
+        ended: The end of the work, canceled or not.
+    """
+
+    def __init__(self, value: V, loop: asyncio.AbstractEventLoop) -> None:
+        self.value = value
+        self.result: asyncio.Future[R] = loop.create_future()
+        self.ended: asyncio.Future[R] = loop.create_future()
+
+    def succeed(self, result: R) -> None:
+        """Give the result."""
+        self.ended.set_result(result)
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Give an error instead of a result."""
+        for future in (self.ended, self.result):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # mark it as retrieved, so that asyncio does not warn
+
+
 class ThreadQueue(Generic[V, R]):
     """Hands values to a function in a thread, all that wait at a time, and returns the
     result of each.
+
+    Whoever waits for a result continues in the second step of the event loop after the work: a
+    busy loop takes milliseconds for a step.
 
     Attributes:
         error: The last error of the function; the values of that call get it, too.
@@ -29,47 +62,71 @@ class ThreadQueue(Generic[V, R]):
 
     def __init__(self, work: Callable[[list[V]], Sequence[R]]) -> None:
         self._work = work
-        self._waiting: list[tuple[V, asyncio.Future[R]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._waiting: list[QueuedValue[V, R]] = []
+        # done once no value waits for its result; `None` if none does
+        self._empty: asyncio.Future[None] | None = None
         self.error: BaseException | None = None
 
-    def put(self, value: V) -> asyncio.Future[R]:
-        """Return the future result of a value."""
-        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((value, result))
+    def put(self, value: V) -> QueuedValue[V, R]:
+        """Return a value with its future result."""
+        loop = asyncio.get_running_loop()
+        queued = QueuedValue[V, R](value, loop)
+        self._waiting.append(queued)
         # While one batch is in the thread, new values wait and form the next batch. So the store
         # is never used by two threads at a time, and many values share one round trip.
-        if self._task is None:
-            self._task = asyncio.create_task(self._work_until_empty())
-        return result
+        if self._empty is None:
+            self._empty = loop.create_future()
+            loop.call_soon(self._begin, loop)
+        return queued
 
     async def settle(self) -> None:
         """Wait until no value waits for its result."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        while self._empty is not None:
+            await asyncio.wait([self._empty])
 
-    async def _work_until_empty(self) -> None:
-        """Work on all waiting values in a thread, batch by batch, and set their results."""
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Work on all waiting values in a thread."""
+        batch = self._waiting
+        self._waiting = []  # values that arrive meanwhile are of the next batch
+        work = partial(copy_context().run, self._work_on, batch, loop)
         try:
-            while self._waiting:
-                batch = self._waiting
-                # A new list before the `await`: values that arrive meanwhile are of the next
-                # batch.
-                self._waiting = []
-                try:
-                    results = await asyncio.to_thread(
-                        self._work, [value for value, _ in batch]
-                    )
-                except BaseException as error:
-                    self.error = error
-                    for _, future in batch:
-                        future.set_exception(error)
-                        future.exception()  # mark it as retrieved, so that asyncio does not warn
-                else:
-                    for (_, future), result in zip(batch, results, strict=True):
-                        future.set_result(result)
-        finally:
-            self._task = None
+            loop.run_in_executor(None, work)
+        except RuntimeError as error:  # no thread can be had
+            self._end(batch, (), error, loop)
+
+    def _work_on(
+        self, batch: list[QueuedValue[V, R]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Work on a batch, and set its results in the event loop."""
+        results: Sequence[R] = ()
+        error: BaseException | None = None
+        try:
+            results = self._work([queued.value for queued in batch])
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._end, batch, results, error, loop)
+
+    def _end(
+        self,
+        batch: list[QueuedValue[V, R]],
+        results: Sequence[R],
+        error: BaseException | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Set the results of a batch, and begin the next one."""
+        if error is None:
+            for queued, result in zip(batch, results, strict=True):
+                queued.succeed(result)
+        else:
+            self.error = error
+            for queued in batch:
+                queued.fail(error)
+        if self._waiting:
+            self._begin(loop)
+        elif self._empty is not None:
+            self._empty.set_result(None)
+            self._empty = None
 
 
 class StoreWriter:
@@ -104,9 +161,9 @@ class StoreWriter:
         """
         kept = self._queue.put((key, model, completion))
         try:
-            await asyncio.shield(kept)
+            await kept.result
         except asyncio.CancelledError:
-            await asyncio.wait([kept])
+            await asyncio.wait([kept.ended])
             raise
 
     def _put(self, answers: list[tuple[str, str, Completion]]) -> list[None]:
@@ -138,10 +195,10 @@ class ClaimQueue:
             raise self._queue.error
         claimed = self._queue.put((key, True))
         try:
-            return await asyncio.shield(claimed)
+            return await claimed.result
         except asyncio.CancelledError:
             # The claim may be granted after its caller is gone; others would wait for it in vain.
-            claimed.add_done_callback(partial(self._give_back, key))
+            claimed.ended.add_done_callback(partial(self._give_back, key))
             raise
 
     def release(self, key: str) -> None:

@@ -445,16 +445,19 @@ class Service:
         self._rate.take(size.questions)
         # A task of its own: a client that gives up does not cancel a call that is already paid
         # for.
-        task = self._start(question([case]))
-        done, _ = await asyncio.wait([task], timeout=self._seconds)
-        if not done:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._start(_answer(answer, question([case])))
+        try:
+            async with asyncio.timeout(self._seconds) as deadline:
+                return await answer
+        except TimeoutError:
+            if not deadline.expired():
+                raise
             raise Refusal(
                 503,
                 f"no answer within {self._seconds:g} s; it will be stored, so repeat the request"
                 " later",
-            )
-        try:
-            return task.result()
+            ) from None
         except EvalkitError as error:
             raise Refusal(503, str(error)) from None
 
@@ -490,6 +493,25 @@ class Service:
             lines += [] if kind in lines else [kind]
             lines.append(f"evalkit_{name}{labels and f'{{{labels}}}'} {value}")
         return "\n".join([*lines, ""])
+
+
+async def _answer(answer: asyncio.Future[T], question: Coroutine[Any, Any, T]) -> None:
+    """Give a question's answer, or its error, to a future that may be canceled.
+
+    Whoever waits for it continues in the next step of the event loop; after the end of a task it
+    is the step after that.
+    """
+    try:
+        result = await question
+    except Exception as error:
+        if not answer.done():
+            answer.set_exception(error)
+    except BaseException:
+        answer.cancel()
+        raise
+    else:
+        if not answer.done():
+            answer.set_result(result)
 
 
 def _config_of_request(judge: Judge, arguments: Any) -> Any:
