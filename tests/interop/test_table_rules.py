@@ -826,6 +826,14 @@ def test_no_labels_may_be_said_without_a_judge():
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
+    "criteria on two scales": (
+        {"id": [f"c{i // 2}" for i in range(ROWS)], "metric": ["ok", "quality"] * (ROWS // 2)}
+        | {
+            name: [0 if i % by else 1 if i % 2 == 0 else 5 for i in range(ROWS)]
+            for name, by in (("judge", 3), ("human", 5))
+        },
+        "have different scales",
+    ),
     "scores of code": (
         {"name": ["Levenshtein"] * ROWS, "score": SCORE, "human_score": GRADE},
         "'score' has scores of Levenshtein, which is code: are they a judge's?",
@@ -1450,14 +1458,6 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
     "rankings": (
         {name: _words(("A>B>C", "B>A>C"), seed) for name, seed in (("judge", 44), ("human", 45))},
         "rankings",
-    ),
-    "criteria on two scales": (
-        {"id": [f"c{i // 2}" for i in range(ROWS)], "metric": ["ok", "quality"] * (ROWS // 2)}
-        | {
-            name: [0 if i % by else 1 if i % 2 == 0 else 5 for i in range(ROWS)]
-            for name, by in (("judge", 3), ("human", 5))
-        },
-        "have different scales",
     ),
     "rows of people without units": (
         {"id": None, "text": TEXTS, "rater": ["human", "gpt-4o"] * (ROWS // 2), "verdict": JUDGE},

@@ -48,15 +48,19 @@ WHATS = [
     ("response", "judge", "human"),
     ("output", "llm_verdict", "expert_verdict"),
 ]
-FORMS = ["{what} ({system})", "{what} [{system}]", "{system}: {what}"]
+FORMS = [
+    *("{what} ({system})", "{what} [{system}]"),
+    *("{system}: {what}", "{system} - {what}", "{what} / {system}"),
+]
 
 
 @pytest.mark.parametrize(
     ("systems", "whats", "form"), some_of([*product(SYSTEMS, WHATS, FORMS)], 12, rows=True)
 )
 def test_columns_by_system_are_rows_by_system(systems, whats, form):
-    if form.startswith("{system}") and systems[0] != "gpt-4o-mini":
-        pytest.skip("a name before a colon is of a system only if it is a model's")
+    if "(" not in form and "[" not in form:
+        # Without brackets, only the name of a model is that of a system.
+        systems = SYSTEMS[0]
     response, judge, person = whats
     cells: dict[str, list[Any]] = {"id": [f"c{i}" for i in range(N)], "question": TEXTS}
     for shift, system in enumerate(systems):
@@ -398,3 +402,60 @@ def test_a_history_is_no_response():
     cells = {"question": TEXTS, "conversation_history": [[] for _ in range(N)]}
     cells |= {"agent_answer": TEXTS[::-1], "judge": FLAGS, "human": OTHER_FLAGS}
     assert of_role(read(cells), "response") == ["agent_answer"]
+
+
+SCALES = {"helpfulness": (1, 5), "correct": (0, 1), "score": (0, 100)}
+
+
+@pytest.mark.parametrize("column", ["metric", "criterion", "维度"])
+@pytest.mark.parametrize("names", [("helpfulness", "correct"), ("correct", "score")])
+def test_criteria_of_different_scales_are_read_one_at_a_time(column, names):
+    cells: dict[str, list[Any]] = {"id": [], column: [], "judge_score": [], "human_score": []}
+    for name in names:
+        low, high = SCALES[name]
+        cells["id"] += [f"c{i}" for i in range(N)]
+        cells[column] += [name] * N
+        cells["judge_score"] += [low + (high - low) * (i % 3) / 2 for i in range(N)]
+        cells["human_score"] += [
+            low + (high - low) * ((i + (i % 5 == 0)) % 3) / 2 for i in range(N)
+        ]
+    if "correct" in names:
+        cells["judge_score"] = [float(round(score)) for score in cells["judge_score"]]
+        cells["human_score"] = [float(round(score)) for score in cells["human_score"]]
+    with pytest.raises(OpenTableError, match="have different scales") as asked:
+        read(cells)
+    assert asked.value.readings == [["--key", f"{column}={name}"] for name in names]
+    for name, answer in zip(names, asked.value.readings, strict=True):
+        table = read(cells, Choices().with_options(answer))
+        assert len(table.parsed.records) == N
+        assert f"rows in which '{column}' is '{name}': {N} of {2 * N}" in table.warnings
+
+
+def test_a_value_that_no_row_has_is_an_error():
+    cells = {"id": TEXTS, "metric": ["tone"] * N, "judge": FLAGS, "human": OTHER_FLAGS}
+    with pytest.raises(EvalkitError, match="did you mean 'tone'"):
+        read(cells, Choices(keys=("metric=tonne",)))
+
+
+@pytest.mark.parametrize("form", ["{model} - Human", "{model} human", "{model}_human"])
+@pytest.mark.parametrize("model", ["GPT-4o", "claude-3-opus", "gemini-pro"])
+def test_what_people_said_of_a_model_is_a_label(form, model):
+    cells = {"output": TEXTS, form.format(model=model): FLAGS, "llm_judge": OTHER_FLAGS}
+    table = read(cells)
+    assert of_role(table, "label") == [form.format(model=model)]
+
+
+@pytest.mark.parametrize("name", ["conv", "dialog", "会话"])
+@pytest.mark.parametrize("turn", ["turn", "turn_id"])
+def test_numbered_turns_are_units_of_their_conversation(name, turn):
+    cells = {name: [f"c{i // 3}" for i in range(N)], turn: [1 + i % 3 for i in range(N)]}
+    cells |= {"user": TEXTS, "assistant": TEXTS[::-1], "human": SCORES, "judge": NEAR}
+    table = read(cells)
+    assert table.settings["scoring"]["cluster"] == name
+
+
+@pytest.mark.parametrize("mean", ["mean", "avg", "score"])
+def test_the_number_of_ratings_is_no_label(mean):
+    cells = {"id": TEXTS, "judge_overall": NEAR, f"annotator_overall_{mean}": SCORES}
+    table = read({**cells, "annotator_overall_n": [2 + i % 4 for i in range(N)]})
+    assert of_role(table, "label") == [f"annotator_overall_{mean}"]

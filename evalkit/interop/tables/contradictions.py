@@ -10,7 +10,6 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any, Final
 
-from evalkit.core.errors import DatasetError
 from evalkit.interop.layouts.judgment_files import Peek, number
 from evalkit.interop.layouts.records import ImportedJudgments
 from evalkit.interop.tables.associations import (
@@ -324,7 +323,7 @@ def check_criteria(
     """Check that criteria have one scale, or classes in common.
 
     Raises:
-        DatasetError: If they do not, because figures of all rows would mean nothing.
+        OpenTableError: If they do not, because figures of all rows would mean nothing.
     """
     if criterion is None or space.unit == "pair":
         return
@@ -348,10 +347,13 @@ def check_criteria(
             problem = (
                 f"the criteria '{first}' ({_range(levels[first])}) and '{second}'"
                 f" ({_range(levels[second])}) have different scales, so that figures of all rows"
-                " mean nothing"
+                " mean nothing: which one is to be checked?"
             )
-            remedy = "write a table for each criterion, and check them one at a time"
-            raise DatasetError(problem, where=where, remedy=remedy)
+            answers = [
+                Answer(f"'{name}'", ("--key", f"{criterion.name}={name}"))
+                for name in values
+            ]
+            raise OpenTableError(problem, where, answers)
 
 
 def _differ(low: set[Any], high: set[Any], space: Space) -> bool:

@@ -148,6 +148,9 @@ def strength(name: str) -> tuple[str, int]:
     if says_agreement(name):
         return "", 0
     # In order of clearness: the first rule that fits counts.
+    # `GPT-4o - Human`: people judged what the model wrote.
+    if is_model(name) and matches(" ".join(tokens(name)[-1:]), "human"):
+        return "label", 3
     if is_model(name):
         return "judge", 4
     if _is_machine_in_role(name):
@@ -497,11 +500,15 @@ def _names_conversations(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     # Names, and not the conversations themselves.
     if max(map(len, typed[name].counts), default=0) > _LONGEST_ID:
         return False
-    return any(
-        _PARTS_OF_UNITS.intersection(tokens(twin)) and _IDS.intersection(tokens(twin))
-        for twin in typed
-        if twin != name
-    )
+    for twin, column in typed.items():
+        words = tokens(twin)
+        if twin == name or _PARTS_OF_UNITS.isdisjoint(words):
+            continue
+        # `turn_id`, or `turn` with numbers.
+        is_number = len(words) == 1 and column.is_numeric
+        if is_number or not _IDS.isdisjoint(words):
+            return True
+    return False
 
 
 def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:

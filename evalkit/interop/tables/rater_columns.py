@@ -57,6 +57,8 @@ _OF_LABELS: Final = word_group("about_labels")
 _TRUE_CLASSES: Final = word_group("true_class")
 _VOTES: Final = word_group("vote")
 _PREFERS: Final = word_group("prefers")
+_HOW_MANY: Final = "n"
+_MEANS: Final = ("mean", "avg", "average", "median", "score", "rating")
 _COUNTED: Final = word_group("counted")
 _CHOICES: Final = word_group("choice")
 _INDEXES: Final = word_group("index")
@@ -230,6 +232,16 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     return words and bool(unnamed if column.is_numeric else judging)
 
 
+def _counts_twins(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a name such as `rating_n` is next to the mean of what is counted."""
+    *about, last = tokens(name) or ("",)
+    if last != _HOW_MANY or not about:
+        return False
+    return any(
+        tokens(twin)[:-1] == (*about,) and tokens(twin)[-1] in _MEANS for twin in typed
+    )
+
+
 def _counts_people(name: str) -> bool:
     """Return whether a name is the plural of a word for raters, as `annotators`."""
     parts = tokens(name)
@@ -284,6 +296,8 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
         return False
     # Numbers of votes are counts, and not the verdict.
     if column.is_numeric and not _COUNTED.isdisjoint(tokens(name)):
+        return False
+    if column.is_numeric and _counts_twins(name, typed):
         return False
     if computed:
         return False

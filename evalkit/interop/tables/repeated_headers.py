@@ -81,8 +81,8 @@ def _check_unused(
 def _answers(rater: str, clearness: int, names: Sequence[str]) -> list[Answer]:
     """Return an answer for each column that may be the rater, and one for all of them."""
     answers = []
-    if clearness < 2 and len(names) == 2:
-        # `score` and `score` may be of a judge and of a person.
+    if rater == "judge" and clearness <= 2 and len(names) == 2:
+        # `verdict` and `verdict` may be of a judge and of a person.
         first, second = names
         for judge, label in ((first, second), (second, first)):
             meaning = f"'{judge}' is the judge, and '{label}' the label"

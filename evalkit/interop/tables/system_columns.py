@@ -20,7 +20,9 @@ from evalkit.interop.tables.words import (
 )
 
 _LAST: Final = re.compile(r"(?P<what>.+?)\s*[(\[](?P<system>[^()\[\]]+)[)\]]")
-_FIRST: Final = re.compile(r"(?P<system>[^:|]+?)\s*[:|]\s*(?P<what>.+)")
+_BETWEEN: Final = r"(?:\s*[:|/]\s*|\s+[-–—]\s+)"
+_FIRST: Final = re.compile(rf"(?P<system>.+?){_BETWEEN}(?P<what>.+)")
+_SECOND: Final = re.compile(rf"(?P<what>.+?){_BETWEEN}(?P<system>.+)")
 _SYSTEM: Final = "system"
 
 ByWhat = dict[str, str]
@@ -84,12 +86,9 @@ def _systems(cells: Mapping[str, list[Any]]) -> dict[str, ByWhat]:
     """Return the columns of each system that has a response and a verdict about it."""
     systems: dict[str, ByWhat] = {}
     for name in cells:
-        parts = _LAST.fullmatch(name)
+        parts = _parts_of(name)
         if parts is None:
-            parts = _FIRST.fullmatch(name)
-            # `Judge: verdict` is of no system; a name in brackets may be any.
-            if parts is None or not is_model(parts["system"]):
-                continue
+            continue
         system = parts["system"].strip()
         what = parts["what"].strip()
         systems.setdefault(system, {})[what] = name
@@ -100,6 +99,19 @@ def _systems(cells: Mapping[str, list[Any]]) -> dict[str, ByWhat]:
         if _has_verdicts(by_what, cells):
             judged[system] = by_what
     return judged
+
+
+def _parts_of(name: str) -> re.Match[str] | None:
+    """Return what a column has and the system that it is about, if its name says both."""
+    in_brackets = _LAST.fullmatch(name)
+    if in_brackets is not None:
+        return in_brackets
+    # `Judge: verdict` is of no system; only a name in brackets may be any.
+    for form in (_FIRST, _SECOND):
+        parts = form.fullmatch(name)
+        if parts is not None and is_model(parts["system"]):
+            return parts
+    return None
 
 
 def _is_side(system: str) -> bool:

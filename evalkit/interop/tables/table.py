@@ -67,6 +67,7 @@ from evalkit.interop.tables.repeated_columns import stack_of_repeats, sums_of
 from evalkit.interop.tables.repeated_headers import join_repeated
 from evalkit.interop.tables.role_list import listed_roles
 from evalkit.interop.tables.row_verdicts import systems_of, verdicts_by_row
+from evalkit.interop.tables.selected_rows import select_rows
 from evalkit.interop.tables.stacked import (
     ALL_CRITERIA,
     ALL_ORDERS,
@@ -148,6 +149,7 @@ def read_columns(columns: Columns, where: str, choices: Choices) -> Table:
     if choices.reading is not None and choices.reading.stacked:
         columns = stacked_again(columns, choices.reading, choices.labels, where)
     columns = join_repeated(columns, choices, where)
+    columns, choices = select_rows(columns, choices, where)
     columns = fill_merged(columns)
     columns = rows_by_system(columns, choices.named_columns())
     # From here on, `parts` holds the state of the reading: each step narrows it.
@@ -531,14 +533,15 @@ def _check_contradictions(
     what they are.
 
     Raises:
-        OpenTableError: If verdicts are opposite.
-        DatasetError: If criteria have different scales.
+        OpenTableError: If verdicts are opposite, or criteria have different scales.
     """
-    if choices.answers or choices.reading is not None:
+    if choices.answers:
         return
     name = parts.keys.criterion
     criterion = None if name is None else parts.typed[name]
     check_criteria(criterion, verdicts, space, where)
+    if choices.reading is not None:
+        return
     judges = judge_columns(parts.raters)
     labels = [*parts.raters.labels]
     # The user chose all raters, so their directions are settled.
