@@ -386,7 +386,10 @@ BAD: dict[str, tuple[str, bytes]] = {
     "one_row": ("t.csv", b"id,human,judge\n1,pass,fail\n"),
     "long_cell": ("t.csv", b"id,human,judge\n1,pass,fail\n2,pass," + b"x" * 10_000_000 + b"\n"),
     "broken_utf8": ("t.csv", b"id,human,judge\n1,pass,fail\n2,\xff\x81\x98\xfe,pass\n"),
-    "duplicate_columns": ("t.csv", b"id,judge,judge\n1,pass,fail\n2,pass,fail\n"),
+    "duplicate_columns": (
+        "t.csv",
+        b"id,answer,answer,human,judge\n1,a,b,pass,fail\n2,c,d,fail,pass\n",
+    ),
     "wrong_suffix": ("t.jsonl", b"id,human,judge\n1,pass,fail\n2,pass,fail\n"),
     "nul_in_header": ("t.csv", b"id,hu\0man,judge\n1,pass,fail\n2,fail,fail\n"),
     "damaged_log": ("t.eval", b"PK\x03\x04 and no more"),
