@@ -826,7 +826,7 @@ def test_no_labels_may_be_said_without_a_judge():
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
-    "criteria on two scales": (
+    "criteria on two scales in rows": (
         {"id": [f"c{i // 2}" for i in range(ROWS)], "metric": ["ok", "quality"] * (ROWS // 2)}
         | {
             name: [0 if i % by else 1 if i % 2 == 0 else 5 for i in range(ROWS)]
