@@ -103,7 +103,8 @@ def test_a_stop_does_not_wait_for_a_provider_that_hangs_and_counts_its_calls(
         assert reached.wait(PATIENCE)
         started = time.perf_counter()
         assert server.ended() == 0
-        assert time.perf_counter() - started < 2
+        # The provider hangs until it is released, so this holds on a busy machine, too.
+        assert time.perf_counter() - started < PATIENCE / 10
         released.set()
         assert answer.exception() is not None or answer.result()[0] == 503
     assert "2 calls were sent and are unanswered after 0.8 s" in capsys.readouterr().err
