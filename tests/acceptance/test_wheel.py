@@ -1,11 +1,16 @@
 """Installed from the wheel, in an empty folder, far from the checkout."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import tomllib
 import zipfile
+from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +52,42 @@ def install(interpreter: Path, *wanted: str | Path) -> None:
     uv("pip", "install", "--quiet", "--python", interpreter, *pinned, *wanted)
 
 
+def link_compiled(packages: Path) -> None:
+    """Link what is compiled of the same files where the tests run: to compile them takes seconds."""
+    known = Path(sysconfig.get_path("purelib"))
+    for source in packages.rglob("*.py"):
+        same = known / source.relative_to(packages)
+        compiled = Path(cache_from_source(str(same)))
+        if not (compiled.is_file() and is_unchanged(source, same)):
+            continue
+        folder = source.parent / "__pycache__"
+        folder.mkdir(exist_ok=True)
+        with suppress(OSError):  # on another disk
+            os.link(compiled, folder / compiled.name)
+
+
+def is_unchanged(file: Path, known: Path) -> bool:
+    """Return whether what is compiled of a known file is valid for another one."""
+    if not known.is_file():
+        return False
+    status = file.stat()
+    of_known = known.stat()
+    return (status.st_mtime_ns, status.st_size) == (of_known.st_mtime_ns, of_known.st_size)
+
+
 @pytest.fixture(scope="module")
-def python(wheel, tmp_path_factory):
+def python(wheel):
     """An interpreter with nothing but the wheel and what it needs, without extras."""
-    folder = tmp_path_factory.mktemp("venv") / "venv"
-    uv("venv", "--quiet", "--python", sys.executable, folder)
-    interpreter = folder / "bin" / "python"
-    install(interpreter, wheel)
-    return interpreter
+    # On the disk of the packages that uv keeps, which it links; it would copy them to another one.
+    kept = ROOT / ".pytest_cache"
+    kept.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept) as folder:
+        interpreter = Path(folder) / "venv" / "bin" / "python"
+        uv("venv", "--quiet", "--python", sys.executable, interpreter.parents[1])
+        install(interpreter, wheel)
+        [packages] = interpreter.parents[1].glob("lib/python*/site-packages")
+        link_compiled(packages)
+        yield interpreter
 
 
 @pytest.fixture
