@@ -76,6 +76,17 @@ QUICK = frozenset(
     }
 )
 """The folders of tests that `--quick` runs."""
+OF_THE_USER = (
+    *("EVALKIT_ALLOW_CODE", "EVALKIT_CONF", "EVALKIT_ENTERED_PROJECT", "EVALKIT_LANGUAGE"),
+    *("EVALKIT_PLUGINS", "EVALKIT_PROJECT", "EVALKIT_SERVE_KEY"),
+    *("EVALKIT_TRUST", "MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_NAME"),
+    *("MLFLOW_RUN_ID", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"),
+    *("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"),
+    *("OLLAMA_API_BASE", "RAY_ADDRESS", "HYDRA_FULL_ERROR"),
+    # How wide and colored what a command prints is.
+    *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"),
+)
+"""Variables of the environment that no test gets from the user."""
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -188,18 +199,7 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
     # Most tests need no folder, and making one takes longer than many of them.
     own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     folder = own or tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}"
-    for name in (
-        "EVALKIT_CONF",
-        "EVALKIT_ENTERED_PROJECT",
-        "EVALKIT_PROJECT",
-        "EVALKIT_TRUST",
-        "MLFLOW_TRACKING_URI",
-        "MLFLOW_REGISTRY_URI",
-        "MLFLOW_EXPERIMENT_NAME",
-        "MLFLOW_RUN_ID",
-        "OPENAI_API_KEY",
-        "ANTHROPIC_API_KEY",
-    ):
+    for name in OF_THE_USER:
         monkeypatch.setenv(name, "")  # so that what a test or MLflow itself sets ends with the test
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
