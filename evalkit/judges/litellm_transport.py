@@ -343,8 +343,9 @@ class LiteLLMTransport:
         # The record is created before the wait and read after the call: it carries what LiteLLM
         # hides, such as the provider's own error and end.
         await self._wait_for_turn()
+        reader = _ResponseReader(target, call_record)
         if target.provider in _PRICED_BY_LIST:
-            price = partial(self._price, target, call.get("service_tier"), call_record)
+            price = partial(self._price, target, call.get("service_tier"), reader)
             settings |= account(target.model, call["messages"], price)
         if not own_handler:
             settings["max_retries"] = 0  # the retries of OpenAI's client
@@ -366,7 +367,7 @@ class LiteLLMTransport:
         hidden = getattr(response, "_hidden_params", None) or {}
         headers = hidden.get("additional_headers") or {}
         return ProviderReply(
-            _answer(response, target, call_record),
+            reader.answer(response),
             # LiteLLM's price list has zeros for models with an unknown price.
             amount(hidden.get("response_cost")) or None,
             {
@@ -417,7 +418,7 @@ class LiteLLMTransport:
         self,
         target: setup.Target,
         requested: object,
-        call_record: CapturedCall,
+        reader: _ResponseReader,
         response: object,
     ) -> float | None:
         """Return the cost of an answer in USD from LiteLLM's list; `None` if it has none, or the
@@ -426,14 +427,14 @@ class LiteLLMTransport:
         Args:
             target: The model and its provider.
             requested: The service tier of the call.
-            call_record: What was read from the provider itself.
+            reader: Reads the response.
             response: LiteLLM's response.
 
         Raises:
             LookupError: If LiteLLM should work it out.
         """
         try:
-            answer = _answer(response, target, call_record)
+            answer = reader.answer(response)
         except CallError:  # `send` reads the answer again and raises it
             return None
         names = (answer.model, target.name)
@@ -469,6 +470,34 @@ class LiteLLMTransport:
         if self._litellm is not None:
             self._litellm = None
             await leave()
+
+
+class _ResponseReader:
+    """Reads LiteLLM's response once, for its price and for the reply.
+
+    LiteLLM asks for the price last, when the response is complete.
+
+    Args:
+        target: The model and its provider.
+        call_record: What was read from the provider itself.
+    """
+
+    def __init__(self, target: setup.Target, call_record: CapturedCall) -> None:
+        self._target = target
+        self._call_record = call_record
+        self._last: tuple[object, Answer] | None = None
+
+    def answer(self, response: object) -> Answer:
+        """Return the answer in a response.
+
+        Raises:
+            CallError: As `_answer`.
+        """
+        if self._last is not None and self._last[0] is response:
+            return self._last[1]
+        answer = _answer(response, self._target, self._call_record)
+        self._last = (response, answer)
+        return answer
 
 
 def _answer(

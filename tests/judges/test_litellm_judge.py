@@ -188,3 +188,18 @@ def test_each_event_loop_closes_its_own_connections(provider, monkeypatch):
     del users, loop, judge
     gc.collect()
     assert unclosed == []
+
+
+async def test_a_response_is_read_once_for_its_price_and_the_reply(provider, monkeypatch):
+    read = litellm_transport._answer
+    responses = []
+
+    def counted(response, *known):
+        responses.append(response)
+        return read(response, *known)
+
+    monkeypatch.setattr(litellm_transport, "_answer", counted)
+    answers = await ask(made(provider), TEXT, JSON)
+    assert len(answers) == len(responses) == 2
+    assert responses[0] is not responses[1]
+    assert all(answer.cost_usd for answer in answers)
