@@ -227,13 +227,26 @@ def lacks_images(case: Case) -> bool:
 
 def lacking_images(cases: Sequence[Case]) -> list[Case]:
     """Return the cases of which pictures were omitted."""
-    lacking: list[Case] = []
+    return [*filter(lacks_images, cases_with(OMITTED, cases))]
+
+
+def cases_with_images(cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield the cases that may have pictures."""
+    return cases_with(_START, cases)
+
+
+def cases_with(mark: str, cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield the cases of each block in which a text has a mark: no text of most runs has it, so
+    that those of many cases are searched at once.
+    """
     for start in range(0, len(cases), _SEARCHED_TOGETHER):
         block = cases[start : start + _SEARCHED_TOGETHER]
-        # No text of most runs has the mark: those of many cases are searched at once.
-        if OMITTED in "\n".join([text for case in block for text in texts_of(case)]):
-            lacking += filter(lacks_images, block)
-    return lacking
+        texts = [case.prompt for case in block]
+        texts += [case.context for case in block if case.context]
+        texts += [case.reference for case in block if case.reference]
+        texts += [response.text for case in block for response in case.responses]
+        if mark in "\n".join(texts):
+            yield from block
 
 
 def without_images(case: Case) -> Case:

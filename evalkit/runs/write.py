@@ -11,7 +11,7 @@ from evalkit.core import atomic_files
 from evalkit.core.atomic_files import drop_empty, file_errors, remove_leftovers
 from evalkit.core.errors import EvalkitError
 from evalkit.core.image_files import FOLDER, IMAGES, is_image_file
-from evalkit.core.images import Image, images_in, texts_of
+from evalkit.core.images import Image, cases_with_images, images_in, texts_of
 from evalkit.core.values import Json, JsonObject
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
@@ -145,7 +145,8 @@ def _images(folder: Path, result: RunResult) -> dict[str, Iterable[bytes]]:
 
 
 def _pictures(result: RunResult) -> Iterator[Image]:
-    return images_in(text for case in result.cases for text in texts_of(case))
+    cases = cases_with_images(result.cases)
+    return images_in(text for case in cases for text in texts_of(case))
 
 
 def _clear_images(images: Path, result: RunResult) -> None:
