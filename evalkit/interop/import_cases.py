@@ -177,8 +177,13 @@ def _cases_of_rows(
     """Return what `to_cases` does for records that are apart: nothing is merged or counted."""
     cases = []
     judgments = _Judgments(source)
+    # One empty mapping for all cases: there are millions.
+    nobody: dict[str, Annotation] = {}
     for record in records:
         [answer] = record.shown
+        metadata = record.metadata
+        if answer.messages:
+            metadata = {**metadata, MESSAGES: answer.messages}
         cases.append(
             Case(
                 record.question,
@@ -186,7 +191,8 @@ def _cases_of_rows(
                 (Response(answer.text, answer.model, answer.grade, answer.class_name),),
                 record.context or None,
                 record.reference or None,
-                metadata={**record.metadata, **_messages(record.shown)},
+                metadata=metadata,
+                labels=nobody,
                 checklist=record.checklist,
             )
         )

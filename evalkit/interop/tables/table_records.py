@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from evalkit.core.errors import DatasetError
@@ -123,10 +123,17 @@ def _records_of_responses(
     columns = {name: verdicts[name] for name in parts.raters.labels}
     only = next(iter(columns.values())) if len(columns) == 1 else None
     of_people = {} if only is not None else columns
+    # One empty mapping for all rows: there are millions.
+    nobody: dict[str, Any] = {}
+
+    # {cell: its class}; each is read once.
+    classes: dict[Any, str | None] = {}
 
     def label(cell: Any, row: int) -> Any:
         if by_class:
-            return read_class(cell, options)
+            if cell not in classes:
+                classes[cell] = read_class(cell, options)
+            return classes[cell]
         return read_grade(cell, parts.columns.places[row])
 
     for row, case_id, metadata, (first, *others) in rows:
@@ -140,11 +147,13 @@ def _records_of_responses(
             answer = Answer(key, response, name, class_name=own)
         else:
             answer = Answer(key, response, name, own)
-        people = {
-            person: value
-            for person, column in of_people.items()
-            if (value := label(column[row], row)) is not None
-        }
+        people = nobody
+        if of_people:
+            people = {
+                person: value
+                for person, column in of_people.items()
+                if (value := label(column[row], row)) is not None
+            }
         yield Record(
             case_id,
             prompts[row],
@@ -153,8 +162,9 @@ def _records_of_responses(
             context=contexts[row] or None,
             reference=references[row] or None,
             metadata=metadata,
-            grades={} if by_class else people,
-            classes=people if by_class else {},
+            labels=nobody,
+            grades=nobody if by_class else people,
+            classes=people if by_class else nobody,
             others=tuple(others),
         )
 
@@ -234,15 +244,15 @@ def _judged_rows(
     # {id: its prompt}: an id with two prompts is an error.
     known: dict[str, str] = {}
     # Not strict: without columns there is no end of metadata.
-    rows = zip(columns.places, _ids(parts), prompts, metadata, strict=False)
-    for row, (location, case_id, prompt, cells) in enumerate(rows):
+    rows = zip(_ids(parts), prompts, metadata, strict=False)
+    for row, (case_id, prompt, cells) in enumerate(rows):
         if known.setdefault(case_id, prompt) != prompt:
             raise DatasetError(
                 f"id '{case_id[:60]}' is already used for another prompt",
-                where=location,
+                where=columns.places[row],
                 remedy="use a unique id for each question, or name its column: --id COLUMN",
             )
-        found = judgments.of_row(row, location)
+        found = judgments.of_row(row)
         if found:
             yield row, case_id, cells, found
 
@@ -250,7 +260,7 @@ def _judged_rows(
 def _rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[JsonObject]:
     """Yield the cells of each row by name, without empty ones; without columns, forever."""
     if not columns:
-        yield from ({} for _ in count())
+        yield from repeat({})
     for row in zip(*columns.values(), strict=True):
         # Not each cell of a column by its index: there are millions.
         yield {
@@ -291,6 +301,7 @@ class _Judgments:
         self._space = space
         self._criteria = parts.raters.criteria
         self._answers = answers
+        self._places = parts.columns.places
         self._said = {role: cells[role] for role in _OF_JUDGMENTS if role in cells}
         # Only a table with a column of judges' names has another judge in each row.
         self._raters: Sequence[str | None] | None = None
@@ -311,7 +322,7 @@ class _Judgments:
             space.unit
         ]
 
-    def of_row(self, row: int, location: str) -> list[RecordedJudgment]:
+    def of_row(self, row: int) -> list[RecordedJudgment]:
         """Return the judgments of a row."""
         if self._answers:
             return [UNJUDGED]
@@ -322,14 +333,12 @@ class _Judgments:
             if self._raters is not None and self._raters[row] is not None:
                 judge = str(self._raters[row])
             if self._criteria:
-                judgments.append(self._by_criterion(judge, row, cells, location))
+                judgments.append(self._by_criterion(judge, row, cells))
             else:
-                judgments.append(self._of_judge(judge, name, row, cells, location))
+                judgments.append(self._of_judge(judge, name, row, cells))
         return judgments
 
-    def _by_criterion(
-        self, judge: str, row: int, cells: Json, location: str
-    ) -> RecordedJudgment:
+    def _by_criterion(self, judge: str, row: int, cells: Json) -> RecordedJudgment:
         scores = {
             f"score.{criterion}": self._verdicts[column][row]
             for column, criterion in self._criteria.items()
@@ -340,12 +349,12 @@ class _Judgments:
         return judgment_of(
             {**cells, "judge": judge, **scores},
             self._space.unit,
-            location,
+            self._places[row],
             self.options,
         )
 
     def _of_judge(
-        self, judge: str, name: str, row: int, cells: Json, location: str
+        self, judge: str, name: str, row: int, cells: Json
     ) -> RecordedJudgment:
         level = self._texts[name][row]
         value = self._verdicts[name][row]
@@ -364,7 +373,10 @@ class _Judgments:
                 f"{cause}: {str(level)[:80]}"
             )
         judgment = judgment_of(
-            {**cells, **judged_cells}, self._space.unit, location, self.options
+            {**cells, **judged_cells},
+            self._space.unit,
+            self._places[row],
+            self.options,
         )
         if not cells:
             self._known[key] = judgment
