@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -340,9 +341,9 @@ class _ColumnBuilder:
         for statement in judgments.statements:
             self._add_row(statement, STATED)
         self._source.extend(judgments.indices)
-        for number, (case_id, statement) in enumerate(judgments.by_case()):
-            self._case.append(self._index_of(case_id))
-            self._answer.append(_answer_number(statement, number))
+        self._case.extend(map(self._index_of, judgments.case_ids))
+        stated = map(judgments.statements.__getitem__, judgments.indices)
+        self._answer.extend(map(_answer_number, stated, count()))
 
     def add(self, judgment: Judgment, origin: int) -> None:
         """Add a judgment as a row; one that says the same of another case is stored once."""
