@@ -275,7 +275,14 @@ def _propose_criteria(
     """
     train, dev = (labels.side(name, labeled=True) for name in ("train", "dev"))
     search = Proposals(
-        labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell
+        result=labels.result,
+        kind=labels.kind,
+        metric=labels.metric,
+        asking=asking,
+        settings=settings,
+        train=train,
+        dev=dev,
+        tell=tell,
     )
     chosen = search.search()
     tried = search.tried
@@ -467,13 +474,13 @@ class _Search:
         settings = self.settings
         goal = settings.goal
         trials = Trials(
-            labels.result,
-            labels.kind,
-            self.asking,
-            Instruction.of(labels.result),
-            train,
-            self.dev,
-            labels.clusters("test"),
+            result=labels.result,
+            kind=labels.kind,
+            asking=self.asking,
+            instruction=Instruction.of(labels.result),
+            train=train,
+            dev=self.dev,
+            reserve=labels.clusters("test"),
             prompts=settings.prompts,
             size=settings.cases,
             seed=labels.split.seed,

@@ -26,7 +26,7 @@ from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, sign_flip, smallest_detectable
 from evalkit.scoring.stats.statistic import Statistic, Tally
-from evalkit.scoring.verdict_kinds import calibrated
+from evalkit.scoring.verdict_rules import calibrated
 
 EXACT_UP_TO = 500
 """Clusters that differ; with more, the normal approximation of the sign-flip test is used."""
@@ -160,18 +160,18 @@ def contrast(
         noise = _differ(repeat.verdict, base.verdict, step)
         tested = passed - noise
     return Contrast(
-        probe,
-        shift,
-        flip,
-        passed,
-        tested,
-        edited.missing,
-        repeat.missing,
-        edited.applies,
-        before,
-        after,
-        span,
-        change,
+        probe=probe,
+        shift=shift,
+        flip=flip,
+        passed=passed,
+        tested=tested,
+        missing=edited.missing,
+        silent=repeat.missing,
+        applies=edited.applies,
+        before=before,
+        after=after,
+        span=span,
+        change=change,
     )
 
 
@@ -538,15 +538,15 @@ def outcomes(
         )
         results.append(
             Outcome(
-                contrast,
-                of_effects[index],
-                adjusted_p,
-                mean,
-                falls,
-                is_silent,
-                detectable,
-                len(finite),
-                is_unstable and not falls,
+                contrast=contrast,
+                p=of_effects[index],
+                adjusted=adjusted_p,
+                mean=mean,
+                found=falls,
+                silenced=is_silent,
+                detectable=detectable,
+                n=len(finite),
+                unstable=is_unstable and not falls,
             )
         )
     return results

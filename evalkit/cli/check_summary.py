@@ -73,13 +73,13 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     verdicts = verdicts_by_judge(result)
     contenders = [
         Contender(
-            part,
-            judge,
-            "",
-            metrics_of(result.metrics, part),
-            judge_verdicts,
-            cluster,
-            config.mode.name,
+            job=part,
+            name=judge,
+            dataset="",
+            metrics=metrics_of(result.metrics, part),
+            verdicts=judge_verdicts,
+            cluster=cluster,
+            mode=config.mode.name,
         )
         for judge, judge_verdicts in verdicts.items()
         if (part := metric_part(judge)) in decisions

@@ -304,14 +304,14 @@ class Driver:
         recordings = None if searched else self.recordings
         return self.work(
             Job(
-                config,
-                folder,
-                sweep,
-                recordings,
-                self.overwrite,
-                self.spent,
-                self.noted,
-                self.asked_keys,
+                config=config,
+                folder=folder,
+                sweep=sweep,
+                recordings=recordings,
+                overwrite=self.overwrite,
+                spent=self.spent,
+                noted=self.noted,
+                asked_keys=self.asked_keys,
             )
         )
 

@@ -94,13 +94,13 @@ def _separate_fields(arguments: Namespace) -> _Import:
     check_overrides(overrides)
     overrides, reading = reading_option(overrides, arguments.reading)
     return _Import(
-        arguments.format,
-        Path(arguments.path).expanduser(),
-        arguments,
-        fields,
-        overrides,
-        folder,
-        reading,
+        format=arguments.format,
+        path=Path(arguments.path).expanduser(),
+        arguments=arguments,
+        fields=fields,
+        overrides=overrides,
+        folder=folder,
+        reading=reading,
     )
 
 

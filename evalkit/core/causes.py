@@ -81,12 +81,12 @@ def _cause_of(judgment: Judgment) -> Cause:
     answers = [*judgment.earlier, *filter(None, [judgment.completion])]
     text = answers[-1].refusal or answers[-1].text if answers else ""
     return Cause(
-        judgment.status,
-        judgment.error_kind or "",
-        (judgment.error or "")[:_LONGEST],
-        0,
-        0,
-        judgment.case_id,
-        judgment.judge,
-        text[:_LONGEST],
+        status=judgment.status,
+        kind=judgment.error_kind or "",
+        reason=(judgment.error or "")[:_LONGEST],
+        count=0,
+        stored=0,
+        case=judgment.case_id,
+        judge=judgment.judge,
+        example=text[:_LONGEST],
     )

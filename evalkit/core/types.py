@@ -342,7 +342,7 @@ class WeightedJudgment:
 
 @frozen
 class Judgment:
-    """One completion after parsing.
+    """What one request came to: a value, or why there is none.
 
     Attributes:
         case_id: The case's id.

@@ -19,8 +19,8 @@ from evalkit.config import RunnerConfig
 from evalkit.core.display import dollars
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Completion, JudgeRequest
+from evalkit.engine.answer_estimates import expected_tokens
 from evalkit.engine.rate_limits import SharedBudget
-from evalkit.engine.requests import expected_tokens
 from evalkit.runs.results import Spent
 
 AMPLE = 2

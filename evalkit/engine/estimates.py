@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias, get_args
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.types import Completion
 from evalkit.core.values import frozen
+from evalkit.engine.answer_estimates import AnswerEstimate, sample_fits
 from evalkit.engine.plan import Plan
-from evalkit.engine.requests import AnswerLengths, sample_fits
 from evalkit.judges import max_concurrency
 from evalkit.judges.pricing import price_of
 
@@ -138,7 +138,7 @@ def estimate_length(
 
 
 def _length_of_kind(
-    kind: AnswerLengths, recent: Callable[[], Sequence[Completion]], limit: int | None
+    kind: AnswerEstimate, recent: Callable[[], Sequence[Completion]], limit: int | None
 ) -> Length:
     """Return how long answers of a kind are: by stored ones, by recent ones like them, or guessed.
 
@@ -151,7 +151,7 @@ def _length_of_kind(
     origin = get_args(Origin)[0]
     # No answer to these prompts: recent answers of the judge in the same format stand for them.
     if not kind.stored:
-        sample = AnswerLengths(kind.answer)
+        sample = AnswerEstimate(kind.answer)
         origin = "alike"
         for completion in recent():
             if sample_fits(kind.answer, completion):

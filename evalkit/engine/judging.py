@@ -131,15 +131,15 @@ class Session:
         calls = PlannedCalls(cases, self._planners_of(evaluator), specs, self._reads)
         judgments = Spool[Judgment](folder=self._spool)
         run = JudgingRun(
-            evaluator,
-            self._everyone,
-            self._runner,
-            observe,
-            self._reads,
-            calls,
-            tally,
-            self._sender,
-            judgments,
+            evaluator=evaluator,
+            judges=self._everyone,
+            runner=self._runner,
+            observe=observe,
+            reads=self._reads,
+            calls=calls,
+            tally=tally,
+            sender=self._sender,
+            judgments=judgments,
         )
         run.arbiter = self._arbiter
         run.retries = self.mode == "retry"
@@ -161,7 +161,7 @@ class Session:
         follow-up request.
 
         Raises:
-            ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
+            ConfigError, JudgeSetupError, StoreError: As `judge_cases`; the session is then stopped.
         """
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, RunCounts(), evaluator=evaluator)
@@ -172,7 +172,7 @@ class Session:
             if workers >= BATCH:
                 # not more workers than the requests of these cases
                 workers = self._planners_of(evaluator).count(cases)
-            await run.workers(workers)
+            await run.run_workers(workers)
         return run.result().judgments
 
     @asynccontextmanager
@@ -234,7 +234,7 @@ class Session:
         await self._sender.close()
 
 
-async def judge(
+async def judge_cases(
     cases: Iterable[Case],
     evaluator: Evaluator,
     judges: Sequence[Judge],
@@ -288,7 +288,7 @@ async def judge(
     run.sender.has_answers = run.has_answers
     try:
         with on_interrupt(run.interrupt), freeze_imports():
-            await run.workers()
+            await run.run_workers()
             await session.settle()
     finally:
         await session.close()

@@ -115,12 +115,14 @@ class JudgingRun:
         except Exception as error:
             raise self.sender.explained(error) from error.__cause__
 
-    async def workers(self, planned: int = MAX_FOLLOW_UPS) -> None:
+    async def run_workers(self, planned: int | None = None) -> None:
         """Run workers until every call is done, one fails, or the run is stopped.
 
-        There is at most one per planned call.
+        There is at most one for each of `planned` calls, whose number may be unknown.
         """
-        most = max(1, min(WORKERS * self.runner.concurrency, planned))
+        most = WORKERS * self.runner.concurrency
+        if planned is not None:
+            most = max(1, min(most, planned))
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
         # Without an observer there is nobody to report to.
         ticker = None if self.observe is None else asyncio.create_task(self._tick())
@@ -150,7 +152,6 @@ class JudgingRun:
 
     def interrupt(self, number: int) -> None:
         """Handle a signal: the first lets calls in flight finish, the second ends them."""
-        # the second signal
         if self.signal is not None:
             self._end()
             return
@@ -179,25 +180,25 @@ class JudgingRun:
         elif self.over:
             stopped = self.why
         return JudgingResult(
-            self.judgments.arrange(array("q", order)),
-            self.tally.spend,
-            interrupted,
-            stopped,
-            {
+            judgments=self.judgments.arrange(array("q", order)),
+            spend=self.tally.spend,
+            interrupted=interrupted,
+            stopped=stopped,
+            dropped={
                 judge.spec.name: names
                 for judge in self.judges
                 if (names := getattr(judge, "dropped", ()))
             },
-            {
+            adapted={
                 judge.spec.name: tuple(notes)
                 for judge in self.judges
                 if (notes := getattr(judge, "notes", ()))
             },
-            self.sending,
-            self.signal,
-            None if whole is None else whole + self.followed,
-            answers,
-            self.tally.again,
+            sending=self.sending,
+            signal=self.signal,
+            whole=None if whole is None else whole + self.followed,
+            answers=answers,
+            again=self.tally.again,
         )
 
     def _end(self) -> None:
@@ -351,13 +352,13 @@ class JudgingRun:
         answers = self.reads.get_many([key]) if self.reads is not None else {}
         at = group.positions[-1] if position is None else position
         return PlannedCall(
-            at,
-            judge,
-            replace(request, judge=spec.name),
-            key,
-            group,
-            answers.get(key),
-            after,
+            position=at,
+            judge=judge,
+            request=replace(request, judge=spec.name),
+            key=key,
+            group=group,
+            stored=answers.get(key),
+            after=after,
         )
 
     async def _next_call(self) -> PlannedCall | None:
@@ -447,7 +448,7 @@ class JudgingRun:
                 return replace(
                     failed, error_kind=outcome.kind, keys=keys, earlier=earlier
                 )
-            self.answer_count += call.stored is None
+            self.answer_count += 1
             keys = (*keys, call.key)
             stored = stored and is_stored
             read = read_answer(self.evaluator, call.request, outcome)
@@ -490,7 +491,6 @@ class JudgingRun:
                 if self.sender.empty or not self.sender.aborted:
                     raise
                 return Failure(error.kind, str(error), attempts=1), False
-        self.answer_count += 1
         self.tally.stored += 1
         self.tally.keep(call.key)
         self.sender.lengths.observe(call.judge, call.stored)

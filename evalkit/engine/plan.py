@@ -14,14 +14,12 @@ from evalkit.core.protocols import CompletionCache, Evaluator
 from evalkit.core.spool import HashSet, find_new
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 from evalkit.core.values import frozen
-from evalkit.engine.requests import (
-    AnswerLengths,
-    PlannedCall,
-    PlannedCalls,
-    call_key,
+from evalkit.engine.answer_estimates import (
+    AnswerEstimate,
     prompt_tokens,
     response_tokens,
 )
+from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key
 
 
 class PilotSample:
@@ -111,7 +109,7 @@ class Plan:
     unique: int = 0
     prompt_tokens: int = 0
     to_send: HashSet = field(default_factory=HashSet)
-    kinds: tuple[AnswerLengths, ...] = ()
+    kinds: tuple[AnswerEstimate, ...] = ()
     token_ratio: float = 1.0
 
     def after(self, earlier_plans: Sequence[Plan]) -> Plan:
@@ -150,7 +148,7 @@ def plan(
     calls = PlannedCalls(cases, planners, specs, store)
     requests = stored = counted = reported = 0
     to_send = HashSet()
-    kinds = dict[str | None, AnswerLengths]()
+    kinds = dict[str | None, AnswerEstimate]()
     while batch := calls.batch():
         if sample is not None:
             sample.offer(batch)
@@ -167,7 +165,7 @@ def plan(
                 name = _OWN
             # Answers of one format are about as long as each other, so lengths are estimated by
             # format.
-            kind = kinds.get(name) or kinds.setdefault(name, AnswerLengths(answer))
+            kind = kinds.get(name) or kinds.setdefault(name, AnswerEstimate(answer))
             if step.stored is None:
                 kind.to_request += 1
                 kind.likely += response_tokens(step.group.case) if is_free_text else 0.0
@@ -181,7 +179,15 @@ def plan(
                 reported += step.stored.usage.prompt_tokens
     # How the provider counts, over prompts of which both counts are known.
     ratio = reported / counted if reported and counted else 1.0
-    return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
+    return Plan(
+        requests=requests,
+        stored=stored,
+        unique=0,
+        prompt_tokens=0,
+        to_send=to_send,
+        kinds=tuple(kinds.values()),
+        token_ratio=ratio,
+    ).after(())
 
 
 def _calls_needed(

@@ -24,8 +24,8 @@ from evalkit.core.errors import StoreError
 from evalkit.core.protocols import Judge, SharedState
 from evalkit.core.types import JudgeRequest, Usage
 from evalkit.core.values import frozen
+from evalkit.engine.answer_estimates import prompt_tokens
 from evalkit.engine.event_loop import Clock
-from evalkit.engine.requests import prompt_tokens
 from evalkit.judges.adaptations import LIMITS
 from evalkit.store.codec import REPAIR
 

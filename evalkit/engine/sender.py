@@ -58,7 +58,7 @@ FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5
 
 
 class Sender:
-    """Sends a run's requests.
+    """Sends requests, of one run or of the many runs of a session.
 
     Attributes:
         out: The tasks with a call in flight, to the provider or to the disk.
@@ -88,6 +88,7 @@ class Sender:
         remembers: Whether an equal request later gets the outcome of an earlier one that is not in
             the store.
         asked_keys: Where to note the content keys of requests that are answered and stored.
+        rescue: What keeps the answers that the store does not take.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Sender:
         self._asked = asked_keys
         self._unstored: set[str] = set()  # answered, but not stored, such as refusals
         self._unclaimed: set[str] = set()
-        self._judges, self._runner, self._tally, self._clock, self._calls = (
+        self._judges, self._runner, self._tally, self._clock, self._may_send = (
             judges,
             runner,
             tally,
@@ -210,7 +211,7 @@ class Sender:
             RunStopped: If the run is stopping.
         """
         key = call.key
-        if not self._calls:
+        if not self._may_send:
             return (
                 Failure(
                     "not_stored",

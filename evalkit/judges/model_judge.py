@@ -347,7 +347,7 @@ class ModelJudge:
         """Send one request in a shape and return its completion, with its price if it is known.
 
         Latency is in seconds. What the answer shows about the key, the format and the prompt is
-        remembered for later calls. `open` must have been called before.
+        remembered for later calls. `prepare` must have been called before.
 
         Raises:
             CallError: If the call fails, or the answer shows that the prompt was cut off.

@@ -574,13 +574,13 @@ class PageBudget:
         cases = ",".join(rows[position] for position in sorted(rows))
         text = f'{{"parts":{encode(shared.parts)},"cases":[{cases}]}}'
         return CaseData(
-            text,
-            dict(self._counts),
-            total,
-            whole,
-            listed - whole,
-            total - listed,
-            unlike,
+            json=text,
+            flags=dict(self._counts),
+            total=total,
+            whole=whole,
+            short=listed - whole,
+            left_out=total - listed,
+            unlike=unlike,
         )
 
     def _page_row(

@@ -244,14 +244,15 @@ def read_status(folder: Path) -> RunStatus:
         for name in layout.FILES
     )
     return RunStatus(
-        str(manifest.get("config_hash") or ""),
-        _fingerprint(manifest),
-        manifest.get("prompt_hashes") or {},
-        str(manifest.get("evalkit") or ""),
-        whole and not manifest.get("stopped") and calls.get("failed") == 0,
-        manifest.get("mlflow_run_id") or (manifest.get("tracked") or {}).get("id"),
-        (manifest.get("gate") or {}).get("state"),
-        not (folder / f"{layout.CAUSES}.json").exists(),
+        config_hash=str(manifest.get("config_hash") or ""),
+        fingerprint=_fingerprint(manifest),
+        prompts=manifest.get("prompt_hashes") or {},
+        evalkit=str(manifest.get("evalkit") or ""),
+        complete=whole and not manifest.get("stopped") and calls.get("failed") == 0,
+        recorded=manifest.get("mlflow_run_id")
+        or (manifest.get("tracked") or {}).get("id"),
+        gate=(manifest.get("gate") or {}).get("state"),
+        usable=not (folder / f"{layout.CAUSES}.json").exists(),
     )
 
 

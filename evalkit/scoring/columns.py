@@ -207,7 +207,13 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     has_choice = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[has_choice] = choice[case[has_choice]]
     pairs = PairColumns(
-        case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes
+        case=case,
+        i=i,
+        j=j,
+        label=label,
+        longer=sign(lengths[first] - lengths[second]),
+        start=start,
+        sizes=sizes,
     )
     for number, labels in annotator_labels.items():
         _label_pairs(pairs, number, labels)
@@ -406,7 +412,10 @@ class ScoreColumns:
 
 @frozen
 class VerdictColumns(Units):
-    """The verdicts of one judge or a panel, one row for each pair; metrics are computed from them.
+    """The verdicts of one judge or a panel; metrics are computed from them.
+
+    There is one row for each pair of responses of a case. Cases with one response have none: their
+    scores are in `scores`.
 
     Attributes:
         pairs: every pair of responses of every case, with its label.

@@ -364,15 +364,15 @@ def judge_decision(
 def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:
     """Return the ruling of a rule on a metric, with the metric's numbers."""
     return Ruling(
-        metric.name,
-        rule,
-        state,
-        why,
-        metric.value,
-        metric.low,
-        metric.high,
-        metric.n,
-        metric.missing,
+        metric=metric.name,
+        rule=rule,
+        state=state,
+        why=why,
+        value=metric.value,
+        low=metric.low,
+        high=metric.high,
+        n=metric.n,
+        missing=metric.missing,
     )
 
 

@@ -36,7 +36,7 @@ STATED, RANKING, IMPLIED = range(3)
 a ranking."""
 
 
-def kind_of(judgment: Judgment) -> str:
+def answer_kind(judgment: Judgment) -> str:
     """Return the reason why a judgment has no value, or its status if it has one."""
     cut_off = judgment.status == "failed" and judgment.error_kind == "budget"
     if cut_off:
@@ -419,7 +419,7 @@ class _ColumnBuilder:
             # -1: no arbiter.
             -1 if arbiter is None else judges.setdefault(arbiter, len(judges))
         )
-        rows["kind"].append(_KIND_CODES[kind_of(judgment)])
+        rows["kind"].append(_KIND_CODES[answer_kind(judgment)])
         rows["origin"].append(origin)
         rows["value"].append(_number(judgment.value))
         rows["confidence"].append(_number(judgment.confidence))

@@ -329,14 +329,14 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
         row for group in groups for row in group.standings(columns, differ, repeated)
     )
     return Leaderboard(
-        by,
-        columns,
-        scoring.confidence,
-        rows,
-        contrasts,
-        scoring.margin,
-        contradicting,
-        _twins(twins, rows),
+        by=by,
+        columns=columns,
+        confidence=scoring.confidence,
+        rows=rows,
+        contrasts=contrasts,
+        margin=scoring.margin,
+        contradictions=contradicting,
+        twins=_twins(twins, rows),
     )
 
 

@@ -22,7 +22,7 @@ from evalkit.scoring.stats.arrays import Floats, Ints, group_mean
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import Lead
 from evalkit.scoring.stats.statistic import Statistic, Tally
-from evalkit.scoring.verdict_kinds import cascade_of
+from evalkit.scoring.verdict_rules import cascade_of
 
 T = TypeVar("T")
 

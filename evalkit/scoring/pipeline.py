@@ -50,11 +50,11 @@ from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.statistic import Measures, Statistic
 from evalkit.scoring.stopping import OTHERS, with_sequences
-from evalkit.scoring.verdict_kinds import (
-    VerdictKind,
+from evalkit.scoring.verdict_rules import (
+    VerdictRules,
     cascade_of,
     judgment_columns,
-    kind_of,
+    rules_of,
 )
 from evalkit.scoring.verdicts.cascade import (
     Cascade,
@@ -189,7 +189,7 @@ def score_without_intervals(
     """
     clusters = clusters or Clusters.of(config, cases)
     run = _resolve_run(config, cases, judgments, clusters)
-    kind = run.kind
+    rules = run.rules
     judges = [*run.judge_verdicts.values()]
     weights = known_weights(run.labels)
     # Metrics of all judges together, then those of each.
@@ -207,26 +207,26 @@ def score_without_intervals(
     # A cascade has no vote, so neither a refit nor subsets.
     if (panel := run.panel) is not None and run.cascade is None:
         # Weights from Dawid and Skene depend on the data: their intervals need a refit.
-        if kind.refit and panel.vote == DAWID_SKENE:
-            fitted = kind.refit(panel, run.verdicts, judges)
+        if rules.refit and panel.vote == DAWID_SKENE:
+            fitted = rules.refit(panel, run.verdicts, judges)
         best, subsets, table = _subset_metrics(run, panel, clusters, weights)
         measures += best
         details |= {"panel": table} if table else {}
     # Verdicts as objects, which custom metrics read.
-    objects = kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
+    objects = rules.objects(run.verdicts, run.judge_verdicts, run.cascade)
     if custom := custom_metrics():
-        measures += custom_statistics(custom, config, kind.cases, objects)
+        measures += custom_statistics(custom, config, rules.cases, objects)
     points = _frontier(run)
     return ScoredRun(
-        objects,
-        run.finished(measures),
-        points,
-        details,
-        clusters,
-        run.notes,
-        fitted,
-        subsets,
-        run.items,
+        verdicts=objects,
+        measures=run.finished(measures),
+        frontier=points,
+        details=details,
+        clusters=clusters,
+        notes=run.notes,
+        fitted=fitted,
+        subsets=subsets,
+        items=run.items,
     )
 
 
@@ -270,7 +270,7 @@ def verdicts_of(
         ConfigError: as `score_run`.
     """
     run = _resolve_run(config, cases, judgments)
-    return run.kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
+    return run.rules.objects(run.verdicts, run.judge_verdicts, run.cascade)
 
 
 def verdicts_by_judge(run: FinishedRun) -> Mapping[str, Sequence[Verdict]]:
@@ -290,7 +290,7 @@ class _Run:
     """A run with its verdicts.
 
     Attributes:
-        kind: the kind of verdicts.
+        rules: how judgments become verdicts.
         judgments: the judgments that count.
         panel: the panel, if there are several judges.
         cascade: what decides each unit, if the judges are a cascade.
@@ -303,7 +303,7 @@ class _Run:
         labels: the weights of labeled cases, if something says how they were chosen.
     """
 
-    kind: VerdictKind
+    rules: VerdictRules
     judgments: JudgmentColumns
     panel: Panel | None
     cascade: Cascade | None
@@ -324,8 +324,8 @@ class _Run:
         judge_values: RunValues = {"judges": judges or None, "cascade": self.cascade}
         return (
             values_of(
-                self.kind.config,
-                self.kind.cases,
+                self.rules.config,
+                self.rules.cases,
                 self.judgments,
                 self.verdicts,
                 known_weights(self.labels),
@@ -340,8 +340,8 @@ class _Run:
         """Yield the same for each judge that was asked about every unit: in a cascade,
         the first one.
         """
-        config = self.kind.config
-        cases = self.kind.cases
+        config = self.rules.config
+        cases = self.rules.cases
         weights = known_weights(self.labels)
         for name, verdicts in [*self.judge_verdicts.items()][
             # The first stage of a cascade alone judged every unit.
@@ -411,35 +411,35 @@ def _resolve_run(
     counted = use_expectations(
         config, read if cascade is None else read.where(cascade.used)
     )
-    kind = kind_of(config, cases, counted, items)
+    rules = rules_of(config, cases, counted, items)
     panel = _panel(config, counted)
     names = () if panel is None else panel.names
     by_judge = {name: counted.select(name) for name in names}
-    judge_verdicts = {name: kind.resolve(judged) for name, judged in by_judge.items()}
+    judge_verdicts = {name: rules.resolve(judged) for name, judged in by_judge.items()}
     judges = [*judge_verdicts.values()]
-    notes = kind.notes
+    notes = rules.notes
     # In order of precedence: a cascade decides, a panel votes, one judge is read as it is.
     if cascade is not None:
-        verdicts = kind.decide(cascade, counted, judges)
+        verdicts = rules.decide(cascade, counted, judges)
     elif panel is not None:
         if config.mode.name == "pairwise" or config.rubric.classes:
             notes += unasked_notes(panel.names, counted)
-        verdicts = kind.vote(panel, counted, judges)
+        verdicts = rules.vote(panel, counted, judges)
     else:
-        verdicts = kind.resolve(counted)
+        verdicts = rules.resolve(counted)
     notes += _reward_notes(config, cases, judges or [verdicts])
     return _Run(
-        kind,
-        counted,
-        panel,
-        cascade,
-        by_judge,
-        judge_verdicts,
-        verdicts,
-        notes,
-        checklists,
-        items_by_judge,
-        label_weights(kind.cases),
+        rules=rules,
+        judgments=counted,
+        panel=panel,
+        cascade=cascade,
+        by_judge=by_judge,
+        judge_verdicts=judge_verdicts,
+        verdicts=verdicts,
+        notes=notes,
+        checklists=checklists,
+        items=items_by_judge,
+        labels=label_weights(rules.cases),
     )
 
 
@@ -501,7 +501,7 @@ def frontier_of(
 
 def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
     """Return the agreement at each threshold of ties; nothing for classes, which have no margin."""
-    config = run.kind.config
+    config = run.rules.config
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
     if config.rubric.classes:
@@ -540,13 +540,13 @@ def _subset_metrics(
     """Return the metrics of the best subset of a panel's judges, the accuracies of each
     subset, and their table.
     """
-    kind = run.kind
+    rules = run.rules
     judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
 
     def right(some: Panel, chosen: Sequence[int]) -> Bools:
         return np.asarray(
-            kind.vote(some, run.judgments, [judges[judge] for judge in chosen]).right
+            rules.vote(some, run.judgments, [judges[judge] for judge in chosen]).right
         )
 
     # (judges,) the mean cost of each.
@@ -554,17 +554,17 @@ def _subset_metrics(
     # (units,) by the case of each: only cases that every judge was asked about. A unit that a judge
     # was asked about and did not answer counts: it is not right.
     used = _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled
-    is_used = np.bincount(verdicts.tally.case[used], minlength=len(kind.cases)) > 0
+    is_used = np.bincount(verdicts.tally.case[used], minlength=len(rules.cases)) > 0
     return subset_results(
         panel,
         np.array(costs),
         right,
         used,
         verdicts.tally,
-        clusters.folds(kind.cases, is_used),
-        margin=kind.config.scoring.margin,
+        clusters.folds(rules.cases, is_used),
+        margin=rules.config.scoring.margin,
         weights=weights,
-        pseudo=kind.pseudo,
+        pseudo=rules.pseudo,
     )
 
 
@@ -576,7 +576,7 @@ def _mean_cost(judgments: JudgmentColumns) -> float:
 
 def _asked_of_all(run: _Run) -> Bools:
     """Return which cases every judge was asked about, (cases,)."""
-    cases = len(run.kind.cases)
+    cases = len(run.rules.cases)
     # [judge]: shape (cases,)
     was_asked = [
         np.bincount(judgments.case, minlength=cases) > 0

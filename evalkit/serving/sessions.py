@@ -13,7 +13,7 @@ from evalkit.engine.cascade import Escalated, Units
 from evalkit.engine.judging import Session
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
-from evalkit.scoring.verdict_kinds import escalated
+from evalkit.scoring.verdict_rules import escalated
 from evalkit.serving.scoring_queue import ScoringQueue
 from evalkit.store import open_store, rescue_for
 from evalkit.workflows.asking import shared_limits

@@ -70,14 +70,14 @@ def stats(store: Store) -> StoreStats:
         _add(models[row.model], row)
     description = store.describe()
     return StoreStats(
-        description.location,
-        description.version,
-        description.size,
-        completions,
-        damaged,
-        oldest,
-        newest,
-        dict(sorted(models.items())),
+        path=description.location,
+        version=description.version,
+        size=description.size,
+        completions=completions,
+        damaged=damaged,
+        oldest=oldest,
+        newest=newest,
+        models=dict(sorted(models.items())),
     )
 
 

@@ -202,7 +202,15 @@ class MlflowTracker:
             "judge": config.judge.label,
         }
         # An empty result: tags and params come from the config alone.
-        result = RunResult(None, config, manifest, (), (), (), {})
+        result = RunResult(
+            folder=None,
+            config=config,
+            manifest=manifest,
+            cases=(),
+            judgments=(),
+            verdicts=(),
+            metrics={},
+        )
         tags = contents.tags(result, self.config.tags)
         del tags[contents.DECISION]
         name = contents.run_name(result, self.config.run_name)

@@ -5,6 +5,7 @@ outside of one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,13 +16,13 @@ from evalkit.core.protocols import Evaluator, Judge, Store
 from evalkit.core.types import Case, Judgment
 from evalkit.core.values import frozen
 from evalkit.engine.cascade import Units, ask_in_turn
-from evalkit.engine.judging import judge as judge_cases
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult, Observe, Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.runner_kinds import runner_kind
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.runs.results import Spent
-from evalkit.scoring.verdict_kinds import calibrated, escalated
+from evalkit.scoring.verdict_rules import calibrated, escalated
 from evalkit.store import open_store, rescue_for, shared_state
 
 
@@ -110,11 +111,18 @@ async def _ask_together(
     A runner that collects answers first, such as a batch, may be stopped while it waits: then
     nothing is judged. The judges and the store are closed at the end.
     """
-    store = open_store(config.store)
-    judges = make_judges(config.judge, config.runner)
-    arbiter = make_arbiter(config)
     spent = shared.spent
-    try:
+    async with AsyncExitStack() as closing:
+        # Closed in the reverse order: the last answers of the judges are still written.
+        store = open_store(config.store)
+        if store is not None:
+            closing.callback(store.close)
+        judges = make_judges(config.judge, config.runner)
+        for judge in judges:
+            closing.push_async_callback(judge.close)
+        arbiter = make_arbiter(config)
+        if arbiter is not None:
+            closing.push_async_callback(arbiter.close)
         # Where answers are collected first, the engine below finds all of them in the store.
         collector = runner_kind(config).collector(
             config, cases, evaluator, store, shared.observe, spent
@@ -146,12 +154,6 @@ async def _ask_together(
         if collector is not None:
             judged = collector.counted(judged)
         return judged
-    finally:
-        for judge in judges:
-            await judge.close()
-        # Judges first: their last answers are still written.
-        if store:
-            store.close()
 
 
 def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None:

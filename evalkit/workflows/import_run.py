@@ -236,7 +236,15 @@ def import_run(
         imported=imported,
     )
     # Without verdicts and metrics: `rescore` adds them, as for any finished run.
-    result = RunResult(None, config, manifest, brought.cases, judgments, (), {})
+    result = RunResult(
+        folder=None,
+        config=config,
+        manifest=manifest,
+        cases=brought.cases,
+        judgments=judgments,
+        verdicts=(),
+        metrics={},
+    )
     written = rescore(config, result, folder, replace_run=True)
     return ImportedRun(written, reread.texts, reread.differences)
 

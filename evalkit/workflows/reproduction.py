@@ -24,7 +24,7 @@ from evalkit.datasets.sources import STDIN
 from evalkit.engine.answered_judge import AnsweredJudge
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.judging import judge as judge_cases
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import spec_of
@@ -32,7 +32,7 @@ from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.runs.read import read_templates
 from evalkit.runs.results import RunResult
 from evalkit.scoring.pipeline import score_run
-from evalkit.scoring.verdict_kinds import escalated
+from evalkit.scoring.verdict_rules import escalated
 from evalkit.workflows.asking import ask_judges
 from evalkit.workflows.design_registry import design_of
 from evalkit.workflows.finishing import run_manifest

@@ -254,7 +254,14 @@ def _prepare(
         rule = StopRule(settled, cases, materials.evaluator)
     in_memory = rows is not None
     return _PreparedRun(
-        settled, folder, materials, design, rule, in_memory, started, uuid4().hex
+        config=settled,
+        folder=folder,
+        materials=materials,
+        design=design,
+        rule=rule,
+        in_memory=in_memory,
+        started=started,
+        id=uuid4().hex,
     )
 
 

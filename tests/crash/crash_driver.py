@@ -28,7 +28,7 @@ from evalkit.config import (
     ScoringConfig,
 )
 from evalkit.core.types import Case, Completion, JudgeRequest, JudgeSpec, Response
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult
 from evalkit.engine.requests import call_key
 from evalkit.evaluators.factory import make_evaluator
@@ -139,7 +139,9 @@ def told(cases: list[Case], judged: JudgingResult) -> dict[str, object]:
 def run(port: int, cases: list[Case], store: str, acknowledged: str, result: str) -> None:
     kept = Acknowledging(store, acknowledged)
     evaluator = make_evaluator(CONFIG, prompt_folders=[])
-    judged = asyncio.run(judge(cases, evaluator, [PlainJudge(port, kept)], kept, CONFIG.runner))
+    judged = asyncio.run(
+        judge_cases(cases, evaluator, [PlainJudge(port, kept)], kept, CONFIG.runner)
+    )
     kept.close()
     partial = Path(f"{result}.partial")
     partial.write_text(json.dumps(told(cases, judged)))

@@ -12,7 +12,7 @@ from evalkit.config import RunnerConfig
 from evalkit.core import spool
 from evalkit.core.errors import AccessError, CallError, ConfigError, JudgeSetupError
 from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Judgment, Usage
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult, Progress
 from evalkit.runs.results import Calls
 from tests.support.counted_text import CountedText, most_texts
@@ -27,7 +27,9 @@ async def run(
 ) -> JudgingResult:
     judges = judges if judges is not None else [Scripted()]
     clock = (time or Time()).clock
-    return await judge(cases(n), evaluator or Both(), judges, store, runner, clock=clock, **more)
+    return await judge_cases(
+        cases(n), evaluator or Both(), judges, store, runner, clock=clock, **more
+    )
 
 
 def where(judged: JudgingResult) -> list[tuple[str, tuple[int, ...], str]]:
@@ -392,7 +394,9 @@ async def test_cases_are_read_lazily():
             yield case
 
     with pytest.raises(JudgeSetupError):
-        await judge(endless(), Both(), [Scripted(lambda r, n: JudgeSetupError("no"))], None, QUICK)
+        await judge_cases(
+            endless(), Both(), [Scripted(lambda r, n: JudgeSetupError("no"))], None, QUICK
+        )
     assert read < 1000
 
 
@@ -443,7 +447,7 @@ ARBITER = JudgeSpec("arbiter", "fake/arbiter")
 
 
 async def run_steps(n, evaluator, judges, store=None, **more) -> JudgingResult:
-    return await judge(
+    return await judge_cases(
         cases(n), evaluator, judges, store, RunnerConfig(retries=0), clock=Time().clock, **more
     )
 
@@ -577,7 +581,7 @@ class Wordy(Scripted):
 
 async def judged(n, evaluator=None, **more):
     runner = RunnerConfig(concurrency=8)
-    return await judge(
+    return await judge_cases(
         cases(n), evaluator or Both(), [Wordy()], None, runner, clock=Time().clock, **more
     )
 

@@ -27,19 +27,18 @@ from evalkit.core.types import (
     Response,
     Usage,
 )
-from evalkit.engine.backoff import LONGEST_WAIT, backoff
-from evalkit.engine.budget import Budget, BudgetReached
-from evalkit.engine.judging import judge
-from evalkit.engine.plan import plan
-from evalkit.engine.requests import (
+from evalkit.engine.answer_estimates import (
     FREE_TEXT,
-    AnswerLengths,
-    PlannedCalls,
-    call_key,
+    AnswerEstimate,
     expected_tokens,
     prompt_tokens,
     sample_fits,
 )
+from evalkit.engine.backoff import LONGEST_WAIT, backoff
+from evalkit.engine.budget import Budget, BudgetReached
+from evalkit.engine.judging import judge_cases
+from evalkit.engine.plan import plan
+from evalkit.engine.requests import PlannedCalls, call_key
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, cases
@@ -277,14 +276,14 @@ def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges():
 @pytest.mark.parametrize("found", [8, 20, 200])
 def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found):
     tokens = [100 + 7 * k % 31 for k in range(found)]
-    kind = AnswerLengths(None, to_request=80)
+    kind = AnswerEstimate(None, to_request=80)
     for count in tokens:
         kind.add(Completion("x", usage=Usage(1, count)))
     error = stats.sem(tokens) * (80 / (80 + found)) ** 0.5
     assert kind.half_width() == pytest.approx(stats.t.ppf(0.975, found - 1) * error, rel=0.01)
     kind.to_request = 0
     assert kind.half_width() == 0
-    assert AnswerLengths(None, to_request=9, stored=7, tokens=70).half_width() is None
+    assert AnswerEstimate(None, to_request=9, stored=7, tokens=70).half_width() is None
 
 
 def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
@@ -353,6 +352,8 @@ def test_a_run_asks_as_much_as_its_plan_says(way, cases):
     planned = plan(cases, EVALUATORS[way], [JudgeSpec("fake", "fake/model")], None)
     # What cannot be read is asked once more; what is refused is not.
     judge_ = Scripted(lambda request, nth: replace(DONE, refusal="no"))
-    judged = asyncio.run(judge(cases, EVALUATORS[way], [judge_], None, RunnerConfig(retries=0)))
+    judged = asyncio.run(
+        judge_cases(cases, EVALUATORS[way], [judge_], None, RunnerConfig(retries=0))
+    )
     assert (judged.calls.planned, judged.calls.sent) == (planned.requests, planned.unique)
     assert judged.calls.stored == planned.requests - planned.unique

@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import AccessError, CallError
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.outages import LOOK_EVERY
 from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
 
@@ -25,7 +25,7 @@ async def run(answer, time, **runner):
     settings = RunnerConfig(**{"concurrency": 2, "retries": 2, **runner})
     scripted = Scripted(answer)
     seen = []
-    judged = await judge(
+    judged = await judge_cases(
         cases(20),
         Both(orders=1),
         [scripted],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evalkit.config import RunnerConfig
 from evalkit.core.errors import CallError
 from evalkit.core.types import Completion, JudgeRequest, JudgeSpec, Usage
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.plan import PilotSample, SubsetEvaluator, plan
 from evalkit.engine.rate_limits import (
     GRAIN,
@@ -192,7 +192,9 @@ def throttling(capacity):
 def judged_by(judge_, n, **runner):
     async def work():
         config = RunnerConfig(max_failure_rate=1.0, **runner)
-        return await judge(cases(n), Both(orders=1), [judge_], None, config, clock=virtual_clock())
+        return await judge_cases(
+            cases(n), Both(orders=1), [judge_], None, config, clock=virtual_clock()
+        )
 
     return run_virtually(work())
 
@@ -243,7 +245,7 @@ def test_requests_of_one_run_count_in_the_next():
             return DONE
 
         for _ in range(2):
-            await judge(
+            await judge_cases(
                 cases(3),
                 Both(orders=1),
                 [Scripted(answer, rpm=4)],
@@ -274,7 +276,9 @@ def test_runs_in_several_threads_share_places():
 
     def work():
         judges = [Counting(spec=spec, concurrency=3)]
-        asyncio.run(judge(cases(40), Both(orders=1), judges, None, RunnerConfig(concurrency=8)))
+        asyncio.run(
+            judge_cases(cases(40), Both(orders=1), judges, None, RunnerConfig(concurrency=8))
+        )
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -297,7 +301,7 @@ def test_a_panels_judges_go_forward_together(slow):
 
     async def work():
         judges = [Slow(spec=JudgeSpec(f"j{i}", f"m/{i}")) for i in range(2)]
-        return await judge(
+        return await judge_cases(
             cases(100),
             Both(orders=1),
             judges,
@@ -325,7 +329,7 @@ def test_a_hold_asked_for_by_an_answer_is_kept():
             return DONE
 
     asyncio.run(
-        judge(
+        judge_cases(
             cases(2),
             Both(orders=1),
             [Resting()],
@@ -439,7 +443,7 @@ def test_workers_never_spend_more_than_their_budget_and_give_back_what_they_do_n
     async def run(store):
         limits = SharedLimits(store, "study")
         results.append(
-            await judge(cases(30), Both(orders=1), [Paid()], None, settings, shared=limits)
+            await judge_cases(cases(30), Both(orders=1), [Paid()], None, settings, shared=limits)
         )
 
     work(url, run)
@@ -473,7 +477,7 @@ async def test_a_run_asks_its_store_for_permits(tmp_path):
     store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
     one = Scripted()
     one.rpm = 1000
-    await judge(
+    await judge_cases(
         cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s")
     )
     [(name, text)] = store.states("limit/").items()

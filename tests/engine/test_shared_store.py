@@ -10,7 +10,7 @@ from evalkit.config import RunnerConfig
 from evalkit.core.errors import CallError, StoreError
 from evalkit.core.types import Completion
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
 from evalkit.store.sqlite import SqliteStore
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, cases
@@ -32,7 +32,7 @@ def test_two_runs_on_one_store_share_calls_and_what_fails_for_one_is_asked_by_th
         stores = [SqliteStore(tmp_path / "s.sqlite") for _ in judges]
         settings = RunnerConfig(concurrency=4, max_failure_rate=1.0)
         work = [
-            judge(cases(20), Both(orders=1), [j], s, settings)
+            judge_cases(cases(20), Both(orders=1), [j], s, settings)
             for j, s in zip(judges, stores, strict=True)
         ]
         try:
@@ -62,7 +62,9 @@ async def test_an_answer_is_kept_although_the_run_is_cancelled_while_it_is_writt
             super().put(key, model, completion)
 
     store = Slow()
-    task = asyncio.create_task(judge(cases(1), Both(orders=1), [Scripted()], store, RunnerConfig()))
+    task = asyncio.create_task(
+        judge_cases(cases(1), Both(orders=1), [Scripted()], store, RunnerConfig())
+    )
     await writing.wait()
     task.cancel()
     loop.call_later(0.05, release.set)
@@ -74,7 +76,7 @@ async def test_an_answer_is_kept_although_the_run_is_cancelled_while_it_is_writt
 async def test_texts_that_no_file_takes_are_mended_before_they_count():
     store = Memory()
     judge_ = Scripted(lambda r, n: Completion("half \ud83d", reasoning="\udc00"))
-    judged = await judge(cases(1), Both(orders=1), [judge_], store, RunnerConfig())
+    judged = await judge_cases(cases(1), Both(orders=1), [judge_], store, RunnerConfig())
     [kept] = store.kept.values()
     assert (kept.text, kept.reasoning) == ("half ?", "?")
     assert judged.judgments[0].completion == kept
@@ -97,7 +99,9 @@ async def test_a_request_whose_claim_was_lost_before_it_was_sent_is_claimed_and_
             return self.lost > 2
 
     store, judge_ = Losing(), Scripted()
-    judged = await judge(cases(3), Both(orders=1), [judge_], store, RunnerConfig(concurrency=1))
+    judged = await judge_cases(
+        cases(3), Both(orders=1), [judge_], store, RunnerConfig(concurrency=1)
+    )
     assert {one.status for one in judged.judgments} == {"ok"}
     assert (len(judge_.asked), judged.calls.sent, judged.calls.stored) == (2, 2, 1)
     assert store.claimed == 5
@@ -190,7 +194,9 @@ async def test_answers_that_come_while_one_is_written_share_the_next_commit_and_
         return DONE
 
     judge_ = Scripted(answer)
-    judged = await judge(cases(20), Both(orders=1), [judge_], store, RunnerConfig(concurrency=4))
+    judged = await judge_cases(
+        cases(20), Both(orders=1), [judge_], store, RunnerConfig(concurrency=4)
+    )
     assert judge_.most_at_once == 4
     assert len(store.kept) == len(judged.judgments) == sum(store.commits) == 20
     assert store.commits[1] >= 4
@@ -219,7 +225,7 @@ async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tri
 async def test_what_was_imported_is_left_out_of_collections_only_as_long_as_a_run_lasts():
     frozen: list[int] = []
     judge_ = Scripted(lambda request, nth: frozen.append(gc.get_freeze_count()) or DONE)
-    await judge(cases(1), Both(orders=1), [judge_], None, RunnerConfig())
+    await judge_cases(cases(1), Both(orders=1), [judge_], None, RunnerConfig())
     assert frozen[0] > 0
     assert gc.get_freeze_count() == 0
 

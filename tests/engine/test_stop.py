@@ -16,7 +16,7 @@ from evalkit.config import RunConfig, RunnerConfig
 from evalkit.core.errors import ConfigError
 from evalkit.core.types import Case, Completion, JudgeRequest, Judgment
 from evalkit.datasets import Dataset
-from evalkit.engine.judging import JudgingResult, judge
+from evalkit.engine.judging import JudgingResult, judge_cases
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stopping import is_settled
 from evalkit.serving.watch import look_config
@@ -47,7 +47,7 @@ def run(
     made = Scripted(answer or (lambda request, nth: DONE))  # type: ignore[arg-type]
     settings = RunnerConfig(**{"concurrency": 4, "retries": 0, **runner})
     judged = asyncio.run(
-        judge(
+        judge_cases(
             cases(count),
             evaluator or Both(),
             [made],

@@ -14,7 +14,7 @@ import pytest
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.errors import JudgeSetupError
 from evalkit.engine.event_loop import Clock
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult
 from evalkit.judges import make_judges
 from evalkit.store.sqlite import SqliteStore
@@ -82,7 +82,7 @@ def run(
         lambda: time.monotonic() * FASTER, lambda seconds: asyncio.sleep(seconds / FASTER)
     )
     judges = make_judges(config, settings)
-    return asyncio.run(judge(cases(n), Both(orders=1), judges, store, settings, clock=clock))
+    return asyncio.run(judge_cases(cases(n), Both(orders=1), judges, store, settings, clock=clock))
 
 
 def text_of(judgment) -> str:

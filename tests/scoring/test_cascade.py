@@ -23,7 +23,7 @@ from evalkit.scoring.drift import measure_drift
 from evalkit.scoring.paired_runs import RunEntry
 from evalkit.scoring.pipeline import Scores, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdict_kinds import calibrated, escalated
+from evalkit.scoring.verdict_rules import calibrated, escalated
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,
     START,

@@ -23,7 +23,7 @@ from evalkit.scoring.pipeline import (
     verdicts_of,
 )
 from evalkit.scoring.stats.statistic import Statistic
-from evalkit.scoring.verdict_kinds import resolve
+from evalkit.scoring.verdict_rules import resolve_comparisons
 from tests.support.thorough import examples
 
 NAMES = ("x", "y", "z")
@@ -377,7 +377,7 @@ def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
     with pytest.raises(
         ConfigError, match="expected the judgments of one judge, found several: x, y"
     ):
-        resolve(panel(), cases, judgments, all_pairs(cases))
+        resolve_comparisons(panel(), cases, judgments, all_pairs(cases))
 
 
 def test_statistics_of_verdicts_are_part_of_those_of_the_run():

@@ -22,7 +22,7 @@ from evalkit.config import RunConfig
 from evalkit.core.errors import EvalkitError
 from evalkit.core.types import Case, Response
 from evalkit.engine.event_loop import Clock
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult
 from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
@@ -359,7 +359,7 @@ async def perform(server: Server, name: str, play: Play) -> Seen:
     )
     judges = make_judges(config.judge, config.runner)
     try:
-        seen.judged = await judge(
+        seen.judged = await judge_cases(
             cases, make_evaluator(config), judges, Memory(), config.runner, clock=clock
         )
     except EvalkitError as error:

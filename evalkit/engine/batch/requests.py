@@ -26,10 +26,11 @@ from evalkit.core.regular_files import open_file
 from evalkit.core.spool import Spool
 from evalkit.core.types import Case, Completion, JudgeRequest, Rung
 from evalkit.core.values import Json, frozen
+from evalkit.engine.answer_estimates import prompt_tokens
 from evalkit.engine.answered_judge import AnsweredJudge, not_stored
-from evalkit.engine.judging import judge
+from evalkit.engine.judging import judge_cases
 from evalkit.engine.progress import JudgingResult
-from evalkit.engine.requests import call_key, prompt_tokens, steps_left
+from evalkit.engine.requests import call_key, steps_left
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.adaptations import RUNGS, Shape
 from evalkit.judges.model_judge import ModelJudge
@@ -160,7 +161,15 @@ class Round:
         prefix = (self._systems.setdefault(system, system), prompt)
         self.requests.append(
             # `position` is the index of the line in `lines`, before it is appended below.
-            BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling)
+            BatchRequest(
+                key=key,
+                target=target,
+                rung=rung,
+                prefix=prefix,
+                position=len(self.lines),
+                size=len(line),
+                ceiling=ceiling,
+            )
         )
         self.lines.append(line)
         self.tokens += prompt_tokens(request)
@@ -211,13 +220,13 @@ class RecordingJudge(ModelJudge):
         config = self.config
         price = self.config.price
         target = BatchTarget(
-            self.spec.model,
-            self._target.name,
-            self._target.provider,
-            config.api_base,
-            None if price is None else (price.input, price.output),
-            config.logprobs is True,
-            config.max_answer_bytes,
+            model=self.spec.model,
+            name=self._target.name,
+            provider=self._target.provider,
+            api_base=config.api_base,
+            price=None if price is None else (price.input, price.output),
+            logprobs=config.logprobs is True,
+            max_answer_bytes=config.max_answer_bytes,
         )
         body = transport.body(self._target, self._call(request, shape))
         rounds = (
@@ -289,7 +298,7 @@ async def record_round(
         return AnsweredJudge(judge.spec)
 
     arbiter = make_arbiter(config)
-    return await judge(
+    return await judge_cases(
         cases,
         evaluator,
         [recording(judge) for judge in make_judges(config.judge, config.runner)],

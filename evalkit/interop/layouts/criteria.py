@@ -143,14 +143,14 @@ def assessment(
     score, entry = _value(value)
     _, named = _value(word)
     return Assessment(
-        str(name),
-        str(rater),
-        source,
-        score,
+        name=str(name),
+        rater=str(rater),
+        source=source,
+        score=score,
         # The rater's word wins over the word of its value.
-        named or entry,
-        reason if isinstance(reason, str) else None,
-        failure if isinstance(failure, str) else str(failure or ""),
+        word=named or entry,
+        reason=reason if isinstance(reason, str) else None,
+        failure=failure if isinstance(failure, str) else str(failure or ""),
     )
 
 

@@ -103,15 +103,15 @@ def agreement_of_annotators(
         annotator_agreement(annotations), ScoringConfig(), Clusters.each(len(units))
     )
     return AnnotatorAgreement(
-        table.roles,
-        table.warnings,
-        names,
-        counts.total(),
-        sum(len(labels) > 1 for labels in units),
-        graded,
-        metrics[_ALPHA],
-        tuple(_pairs(units, names, graded=graded)),
-        judging_command(Parts(columns, {}, [*table.roles]), where),
+        roles=table.roles,
+        warnings=table.warnings,
+        names=names,
+        labels=counts.total(),
+        units=sum(len(labels) > 1 for labels in units),
+        graded=graded,
+        alpha=metrics[_ALPHA],
+        pairs=tuple(_pairs(units, names, graded=graded)),
+        judging_command=judging_command(Parts(columns, {}, [*table.roles]), where),
     )
 
 
@@ -126,14 +126,14 @@ def _annotations(
     ]
     item, annotator, value = np.array(rows, dtype=np.float64).T
     return Annotations(
-        item.astype(np.int64),
-        annotator.astype(np.int64),
-        value,
+        item=item.astype(np.int64),
+        annotator=annotator.astype(np.int64),
+        value=value,
         # No judge judged: its values are missing.
-        np.full(len(rows), np.nan),
-        np.arange(len(units)),
-        len(units),
-        tuple(names),
+        judge=np.full(len(rows), np.nan),
+        case=np.arange(len(units)),
+        cases=len(units),
+        names=tuple(names),
         chosen=not graded,
         classes=tuple(codes.values()),
     )

@@ -118,15 +118,15 @@ def _where(metric: Metric) -> Where | None:
     if allows not in USES:
         return None
     return Where(
-        column,
-        value,
-        allows,
-        metric,
-        str(content.get("metric", "")),
-        _end(content.get("from")),
-        _end(content.get("below")),
-        "from" in content,
-        content.get("computed") is True,
+        column=column,
+        value=value,
+        allows=allows,
+        metric=metric,
+        shown_by=str(content.get("metric", "")),
+        start=_end(content.get("from")),
+        below=_end(content.get("below")),
+        is_bin="from" in content,
+        computed=content.get("computed") is True,
     )
 
 

@@ -150,7 +150,14 @@ def read_annotations(
     annotator = annotator.astype(np.int64)
     chosen = scored is None or not graded
     return Annotations(
-        item, annotator, value, judge[item], case, len(cases), names, chosen
+        item=item,
+        annotator=annotator,
+        value=value,
+        judge=judge[item],
+        case=case,
+        cases=len(cases),
+        names=names,
+        chosen=chosen,
     )
 
 
@@ -167,17 +174,17 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     item = np.concatenate(rows_by_annotator)
     annotator = np.repeat(np.arange(len(names)), [*map(len, rows_by_annotator)])
     return Annotations(
-        item,
-        annotator,
+        item=item,
+        annotator=annotator,
         # [annotator, response] of a table of all annotators' classes.
-        np.stack([columns.annotators[name] for name in names])[annotator, item].astype(
-            np.float64
-        ),
+        value=np.stack([columns.annotators[name] for name in names])[
+            annotator, item
+        ].astype(np.float64),
         # Missing and withheld verdicts are NaN: the judge gave no class.
-        np.where(columns.present, columns.verdicts, np.nan)[item],
-        columns.case,
-        columns.cases,
-        names,
+        judge=np.where(columns.present, columns.verdicts, np.nan)[item],
+        case=columns.case,
+        cases=columns.cases,
+        names=names,
         chosen=True,
         classes=tuple(range(len(columns.names))),
     )

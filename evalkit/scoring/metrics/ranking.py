@@ -121,16 +121,16 @@ def games_of(
     low, high = codes.reshape(2, -1)
     kept = tuple(names[k] for k in compared.tolist())
     return Games(
-        kept,
-        clusters.of_rows(pairs.case[used]),
-        low,
-        high,
-        winner,
-        log_ratio,
-        used,
-        side,
-        clusters,
-        missing,
+        names=kept,
+        cluster=clusters.of_rows(pairs.case[used]),
+        i=low,
+        j=high,
+        winner=winner,
+        log_ratio=log_ratio,
+        pair=used,
+        side=side,
+        clusters=clusters,
+        missing=missing,
     )
 
 

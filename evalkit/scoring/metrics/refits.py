@@ -146,7 +146,15 @@ def fitted_pairs(
     cells = np.arange(16)
     alone = replace(
         verdicts,
-        pairs=PairColumns(cells, cells, cells, labels, labels, cells, cells),
+        pairs=PairColumns(
+            case=cells,
+            i=cells,
+            j=cells,
+            label=labels,
+            longer=labels,
+            start=cells,
+            sizes=cells,
+        ),
         winner=np.tile(possible, 4),
         reason=np.zeros(16, dtype=np.int8),
         passes=None,
@@ -225,7 +233,13 @@ def _fitted_vote(
     }
     quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
     return FittedVote(
-        patterns, panels.tally, label, decide, quorum, verdicts.astype(np.int64), cells
+        patterns=patterns,
+        tally=panels.tally,
+        labels=label,
+        decide=decide,
+        quorum=quorum,
+        verdicts=verdicts.astype(np.int64),
+        cells=cells,
     )
 
 

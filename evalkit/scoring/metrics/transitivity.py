@@ -281,7 +281,15 @@ def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures
             n = int(maximum[tournaments.complete].sum())
             missing = int(maximum[tournaments.incomplete].sum())
             zero = Metric(
-                f"conflict/{name}", 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE
+                name=f"conflict/{name}",
+                value=0.0,
+                low=0.0,
+                high=0.0,
+                n=n,
+                missing=missing,
+                worst_low=0.0,
+                worst_high=0.0,
+                note=BY_SCORE,
             )
             zeros.append(
                 zero

@@ -275,7 +275,15 @@ def _read_cells(cases: Iterable[Case], listed: Sequence[str]) -> _Cells:
     for cells in (*values.values(), *skipped.values()):
         # Nor have those after the last one.
         cells.extend([None] * (count - len(cells)))
-    return _Cells(values, skipped, computed, of_pairs, systems, longer, prompts)
+    return _Cells(
+        values=values,
+        skipped=skipped,
+        computed=computed,
+        of_pairs=of_pairs,
+        systems=systems,
+        longer=longer,
+        prompts=prompts,
+    )
 
 
 def _derived(cells: _Cells, names: Set[str]) -> Iterator[Slices]:

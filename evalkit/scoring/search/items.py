@@ -74,13 +74,13 @@ def by_item(
         )
 
     searched = SearchedColumns(
-        (*expanded(columns.slices), *of_items),
-        columns.omitted,
-        expanded(columns.strata),
-        expanded(columns.crossed),
-        (*expanded(columns.prompts), *responses),
-        expanded(columns.without),
-        expanded(columns.derived),
+        slices=(*expanded(columns.slices), *of_items),
+        omitted=columns.omitted,
+        strata=expanded(columns.strata),
+        crossed=expanded(columns.crossed),
+        prompts=(*expanded(columns.prompts), *responses),
+        without=expanded(columns.without),
+        derived=expanded(columns.derived),
     )
     rows = len(items.case)
     alone = replace(items, case=np.arange(rows), cases=rows)

@@ -46,13 +46,13 @@ class Outcomes:
         """Return the rows of some cases, given as a mask."""
         rows = cases[self.case]
         return Outcomes(
-            self.case[rows],
-            self.stratum[rows],
-            self.side[rows],
-            self.units[rows],
-            self.wrong[rows],
-            self.answer[rows],
-            self.counted,
+            case=self.case[rows],
+            stratum=self.stratum[rows],
+            side=self.side[rows],
+            units=self.units[rows],
+            wrong=self.wrong[rows],
+            answer=self.answer[rows],
+            counted=self.counted,
         )
 
     @property
@@ -106,7 +106,15 @@ def _of_confusion(cells: Floats) -> Outcomes:
     counts = units[case, label]
     wrong = counts - right[case, label]
     answer = tables[case, label].argmax(axis=1).astype(np.float64)
-    return Outcomes(case, label, label, counts, wrong, answer, True)
+    return Outcomes(
+        case=case,
+        stratum=label,
+        side=label,
+        units=counts,
+        wrong=wrong,
+        answer=answer,
+        counted=True,
+    )
 
 
 def _of_moments(sums: Floats) -> Outcomes:
@@ -145,4 +153,12 @@ def _of_moments(sums: Floats) -> Outcomes:
         # The median is the highest grade, and no grade is above it.
         above = grade >= middle
     side = above.astype(np.int64)
-    return Outcomes(case, level, side, n, error, x / n, False)
+    return Outcomes(
+        case=case,
+        stratum=level,
+        side=side,
+        units=n,
+        wrong=error,
+        answer=x / n,
+        counted=False,
+    )

@@ -388,15 +388,15 @@ def as_metric(
         None if bound is None else round_metric(bound) for bound in statistic.worst
     )
     return Metric(
-        statistic.name,
-        round_metric(value),
-        low,
-        high,
-        statistic.n,
-        statistic.missing,
-        worst_low,
-        worst_high,
-        "; ".join(note for note in notes if note) or None,
+        name=statistic.name,
+        value=round_metric(value),
+        low=low,
+        high=high,
+        n=statistic.n,
+        missing=statistic.missing,
+        worst_low=worst_low,
+        worst_high=worst_high,
+        note="; ".join(note for note in notes if note) or None,
     )
 
 

@@ -252,15 +252,14 @@ class Statistic:
         """Return the lowest and highest value if a `share` of the clusters were unlike
         those seen.
         """
-        low, high = (
-            self.reach(share)
-            if callable(self.reach)
-            else toward(value, self.possible)(share)
-        )
+        reach = self.reach if callable(self.reach) else toward(value, self.possible)
+        low, high = reach(share)
         # The observed value is always within its own bounds.
-        return None if low is None else min(low, value), None if high is None else max(
-            high, value
-        )
+        if low is not None:
+            low = min(low, value)
+        if high is not None:
+            high = max(high, value)
+        return low, high
 
     @property
     def possible(self) -> Bounds:

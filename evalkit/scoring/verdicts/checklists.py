@@ -35,7 +35,7 @@ from evalkit.core.types import (
 )
 from evalkit.core.values import frozen
 from evalkit.scoring.columns import Units
-from evalkit.scoring.judgments import KINDS, kind_of
+from evalkit.scoring.judgments import KINDS, answer_kind
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
 from evalkit.scoring.stats.statistic import Tally
 
@@ -349,7 +349,10 @@ def read_items(
         _add_votes(votes.setdefault(judgment.judge, {}), judgment, position)
         judge_statuses = statuses.setdefault(judgment.judge, {})
         unit = (position, judgment.unit[0])
-        status = KINDS.index(kind_of(judgment)), (judgment.status, judgment.error_kind)
+        status = (
+            KINDS.index(answer_kind(judgment)),
+            (judgment.status, judgment.error_kind),
+        )
         judge_statuses[unit] = min(
             status, judge_statuses.get(unit, status), key=itemgetter(0)
         )

@@ -50,9 +50,9 @@ def score_responses(
     Unreadable samples are ignored; a score is missing (NaN) without readable samples. A judgment
     without criteria counts with its overall value.
     """
-    scored = _over_samples(
-        cases, judgments, judgment_scores(config, judgments), config.scoring.combine
-    )
+    scores = judgment_scores(config, judgments)
+    rule = config.scoring.combine
+    scored = _over_samples(cases, judgments, scores, rule)
     return replace(scored, score=normalize(config, scored.raw, scored.case))
 
 
@@ -72,24 +72,23 @@ def _over_samples(
 ) -> ScoreColumns:
     """Combine each response's `scores`, one for each judgment, by `rule`."""
     sizes, offset = rows_of(cases)
-    # judgment -> its response
     # (judgments,) the row of each judgment's response.
     response = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
     # (responses,) samples combined; the same for the confidence of readable ones.
     raw = combine(rule, response, scores, len(case))
-    confidence = group_mean(
-        response, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case)
-    )
+    is_read = np.isfinite(scores)
+    confidences = np.where(is_read, judgments.confidence, np.nan)
+    confidence = group_mean(response, confidences, len(case))
     return ScoreColumns(
-        case,
+        case=case,
         # The index of the response in its case.
-        np.arange(len(case)) - offset[case],
-        raw,
-        raw,
-        confidence,
-        grades(cases),
-        offset,
+        index=np.arange(len(case)) - offset[case],
+        raw=raw,
+        score=raw,
+        confidence=confidence,
+        grade=grades(cases),
+        offset=offset,
     )
 
 
@@ -113,19 +112,19 @@ def compare_scores(
     confidence = np.full(len(pairs), np.nan)
     if config.rubric.real:
         margin, confidence, _ = reward_margins(config, cases, pairs, difference)
-    reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(
-        np.int8
-    )
+    is_missing = lean == NONE
+    is_equal = lean == TIE
+    reason = np.select([is_missing, is_equal], [MISSING, EQUAL], JUDGED)
     verdicts = VerdictColumns(
-        pairs,
-        lean,
-        lean,
-        reason,
-        margin,
-        confidence,
-        margin,
-        lean,
-        judgments,
+        pairs=pairs,
+        lean=lean,
+        winner=lean,
+        reason=reason.astype(np.int8),
+        margin=margin,
+        confidence=confidence,
+        settle=margin,
+        surer=lean,
+        judgments=judgments,
         scores=scored,
     )
     return apply_ties(verdicts, config.tie, cases)
@@ -151,7 +150,8 @@ def zscore(scores: Floats, case: Ints) -> Floats:
     size = int(case[-1]) + 1 if len(case) else 0
     centred = scores - group_mean(case, scores, size)[case]
     # (responses,) the standard deviation of each response's case.
-    deviation = np.sqrt(group_mean(case, centred**2, size))[case]
+    variance = group_mean(case, centred**2, size)
+    deviation = np.sqrt(variance)[case]
     flat = np.where(np.isnan(scores), np.nan, 0.0)
     return np.divide(centred, deviation, out=flat, where=deviation > FUZZ)
 
@@ -177,19 +177,26 @@ def rank(scores: Floats, case: Ints) -> Floats:
     cases = case[order]
     values = scores[order]
     # Where a new case begins, and below where a new score begins.
-    new_case = np.concatenate([[True], cases[1:] != cases[:-1]])[: len(order)]
-    new_value = (
-        new_case
-        | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
-    )
+    new_case = _begins(cases[1:] != cases[:-1], len(order))
+    new_value = new_case | _begins(np.abs(np.diff(values)) > FUZZ, len(order))
     # (n,) the number of the group of equal scores.
     group = np.cumsum(new_value) - 1
     position = np.arange(len(order), dtype=np.float64)
     # (n,) the position of the first score of the case.
-    first = position[new_case][np.cumsum(new_case) - 1]
+    case_number = np.cumsum(new_case) - 1
+    first = position[new_case][case_number]
     # Positions from 1 within the case, averaged over equal scores.
-    ranks[order] = group_mean(group, position - first + 1, len(order))[group]
+    means = group_mean(group, position - first + 1, len(order))
+    ranks[order] = means[group]
     return ranks
+
+
+def _begins(changes: Bools, rows: int) -> Bools:
+    """Return which rows begin something, of where neighbors differ (rows - 1,): the first row
+    always does.
+    """
+    first = [True] if rows else []
+    return np.concatenate([first, changes]).astype(bool)
 
 
 def log_length(characters: Floats) -> Floats:
@@ -286,7 +293,14 @@ def _linear_slope(
     tally = Tally(case, cases)
     k = len(columns)
     # Normal equations by case: k * k products of columns, then k products with the score.
-    moments = [tally(a * b) for a in x for b in x] + [tally(a * y) for a in x]
+    moments = [tally(a * b) for a in x for b in x]
+    moments += [tally(a * y) for a in x]
+    if len(y):
+        why = "lengths do not vary within case and grade"
+    elif k > 1:
+        why = "no graded response with a text has a score"
+    else:
+        why = "no response with a text has a score"
     return Statistic(
         name,
         np.stack(moments, axis=1),
@@ -296,11 +310,7 @@ def _linear_slope(
         covered=tally(np.ones(len(y))) > 0,
         limits=_steepest(x, span) if np.isfinite(span) else None,
         note="missing scores are omitted and not bounded" if missing else None,
-        why=(
-            "lengths do not vary within case and grade"
-            if len(y)
-            else f"no {'graded ' if k > 1 else ''}response with a text has a score"
-        ),
+        why=why,
     )
 
 
@@ -311,9 +321,11 @@ def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
     length = columns[0]
     controls = np.stack([*columns[1:], np.ones(len(length))], axis=1)
     # the part of the length that the other columns do not explain (Frisch-Waugh-Lovell)
-    length = length - controls @ np.linalg.lstsq(controls, length, rcond=None)[0]
+    coefficients = np.linalg.lstsq(controls, length, rcond=None)[0]
+    length = length - controls @ coefficients
     # Each score at the end that its length points to: half of the scale from the middle.
-    most = float(divide(np.abs(length).sum() * span / 2, length @ length))
+    farthest = np.abs(length).sum() * span / 2
+    most = float(divide(farthest, length @ length))
     return -most, most
 
 
@@ -324,9 +336,11 @@ def _first_coefficient(totals: Floats, k: int) -> Floats:
     right = totals[:, k * k :]
     # The determinant is compared with the product of the diagonal, so that units do not matter.
     diagonal = np.prod(np.diagonal(square, axis1=1, axis2=2), axis=1)
-    regular = (np.linalg.det(square) > 1e-9 * diagonal) & (diagonal > 1e-12)
+    is_large = np.linalg.det(square) > 1e-9 * diagonal
+    regular = is_large & (diagonal > 1e-12)
+    solved = np.linalg.solve(square[regular], right[regular][:, :, None])
     out = np.full(len(totals), np.nan)
-    out[regular] = np.linalg.solve(square[regular], right[regular][:, :, None])[:, 0, 0]
+    out[regular] = solved[:, 0, 0]
     return out
 
 

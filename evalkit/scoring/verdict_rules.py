@@ -1,4 +1,4 @@
-"""The kinds of verdicts: how judgments become winners, scores, classes or answers to items."""
+"""How judgments become verdicts: winners, scores, classes or answers to items."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ from evalkit.scoring.verdicts.verdict_objects import (
 
 
 @frozen
-class VerdictKind:
-    """How judgments become verdicts of some kind.
+class VerdictRules:
+    """How judgments become verdicts of one kind.
 
     Attributes:
         config: the config with its settled rules.
@@ -93,21 +93,21 @@ class VerdictKind:
     pseudo: PseudoCounts | None = None
 
 
-def _comparison_kind(
+def _score_and_pair_rules(
     config: RunConfig,
     cases: Sequence[Case],
     judgments: JudgmentColumns,
     items: Sequence[tuple[ItemVerdict, ...]],
-) -> VerdictKind:
+) -> VerdictRules:
     """Return how pairs, lists or scored responses are compared."""
     notes = aggregate_notes(config, judgments)
     config = settled(config, judgments)
     pairs = all_pairs(cases)
-    return VerdictKind(
+    return VerdictRules(
         config,
         cases,
         pairs,
-        resolve=lambda selected: resolve(config, cases, selected, pairs),
+        resolve=lambda selected: resolve_comparisons(config, cases, selected, pairs),
         vote=partial(vote, config, cases),
         decide=partial(decided_pairs, config.judge.label),
         certainty=partial(pair_vote, config),
@@ -117,13 +117,13 @@ def _comparison_kind(
     )
 
 
-def _class_kind(
+def _class_rules(
     config: RunConfig, cases: Sequence[Case], classes: Classes
-) -> VerdictKind:
+) -> VerdictRules:
     """Return how the classes of responses are chosen."""
     responses = labeled_responses(classes, cases)
     name = config.judge.label
-    return VerdictKind(
+    return VerdictRules(
         config,
         cases,
         responses,
@@ -146,22 +146,22 @@ def judgment_columns(
     )
 
 
-def kind_of(
+def rules_of(
     config: RunConfig,
     cases: Sequence[Case],
     judgments: JudgmentColumns,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
-) -> VerdictKind:
+) -> VerdictRules:
     """Return how a run's judgments become verdicts: choices of classes, or comparisons
     and scores.
     """
     classes = config.rubric.named_classes
     if classes is None:
-        return _comparison_kind(config, cases, judgments, items)
-    return _class_kind(config, cases, classes)
+        return _score_and_pair_rules(config, cases, judgments, items)
+    return _class_rules(config, cases, classes)
 
 
-def resolve(
+def resolve_comparisons(
     config: RunConfig,
     cases: Sequence[Case],
     judgments: JudgmentColumns,
@@ -211,22 +211,22 @@ def cascade_of(
         ConfigError: as `score_run`.
     """
     columns = use_expectations(config, judgment_columns(config, cases, judgments))
-    kind = kind_of(config, cases, columns)
+    rules = rules_of(config, cases, columns)
     dev = dev_cases(config.judge, cases, clusters)
     members = [member.label for member in config.judge.members]
     votes = dict[str, Vote]()
     for name in members:
         if name in columns.by:
             judged = columns.select(name)
-            votes[name] = kind.certainty(kind.resolve(judged), judged)
+            votes[name] = rules.certainty(rules.resolve(judged), judged)
     # judge of the columns -> its position among the members
     by = np.array(
         [members.index(name) if name in members else 0 for name in columns.judges],
         dtype=np.int64,
     )
-    chosen = chosen_units(cases, kind.units.case, kind.units.labeled, dev, clusters)
+    chosen = chosen_units(cases, rules.units.case, rules.units.labeled, dev, clusters)
     return Cascade.of(
-        config.judge, votes, chosen, dev, (kind.units.rows(columns), by[columns.judge])
+        config.judge, votes, chosen, dev, (rules.units.rows(columns), by[columns.judge])
     )
 
 
