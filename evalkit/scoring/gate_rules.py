@@ -364,10 +364,10 @@ def judge_decision(
 def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:
     """Return the ruling of a rule on a metric, with the metric's numbers."""
     return Ruling(
-        metric=metric.name,
-        rule=rule,
-        state=state,
-        why=why,
+        metric.name,
+        rule,
+        state,
+        why,
         value=metric.value,
         low=metric.low,
         high=metric.high,

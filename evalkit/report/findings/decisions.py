@@ -143,8 +143,10 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         text = gettext("{finding} Also, {limits}.", finding=text, limits=limit)
     needed = decision.labels_needed
     # A lean at its margin is not decided by any number of labels that one would give for it:
-    # rates that are corrected by labels hold without.
-    if decision.reason != "lean_unclear" or needed is None or needed > MOST_FOR_LEAN:
+    # rates that are corrected by labels hold without. Of few clusters it is said, since labels
+    # of other ones are worth more.
+    most = MOST_FOR_LEAN if decision.clusters is None else TOO_MANY
+    if decision.reason != "lean_unclear" or needed is None or needed > most:
         return text
     text = gettext(
         "{finding} Label {more} more {units} to decide whether it leans.",
