@@ -179,7 +179,8 @@ SWEEP_FILES = {
     ),
     "leaderboard.json": (
         "The same, with each pair of jobs compared, and `choices`: for each dataset the `job` to"
-        " use (or none), the `reason`, `rivals` that may be better, `labels_needed` to decide, and"
+        " use (or none), the `reason` (`luck`: the highest may be useful by luck only), `rivals` that may"
+        " be better, `labels_needed` to decide, and"
         " the sentence as `text`."
     ),
     "cases.csv": (

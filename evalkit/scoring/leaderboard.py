@@ -48,7 +48,7 @@ SCORING = "pointwise"
 """The mode that scores each response."""
 BEHIND = "leaderboard/behind_best"
 ChoiceReason: TypeAlias = Literal[
-    "only", "best", "highest", "cheaper", "unranked", "none", "undecided"
+    "only", "best", "highest", "cheaper", "luck", "unranked", "none", "undecided"
 ]
 CHEAPER = 0.95
 """A configuration is cheaper than another at this share of its cost or less, if their intervals do
@@ -154,8 +154,8 @@ class Choice:
         reason: `only` this job is shown to be useful; it is the `best`, as every other is shown to
             be worse or of no use; it is the `highest` of those shown to be useful; or it is
             `cheaper` than the highest and not worse by more than the margin. No job is chosen if
-            the useful ones are `unranked`, if `none` can be used, or if no job is shown to be
-            useful but some are `undecided`.
+            the useful ones are `unranked`, if the highest may be useful by `luck` only, if `none`
+            can be used, or if no job is shown to be useful but some are `undecided`.
         job: the job to use; `None` if no job is chosen.
         top: the first job, in order of rank, of those that can be used, otherwise of those that are
             undecided, otherwise of all.
@@ -272,13 +272,14 @@ class Leaderboard(Shown):
         if sound := [row for row in cheaper if row.non_inferior]:
             job = min(sound, key=lambda row: row.metrics[COST].value or 0.0)
             return Choice(dataset, "cheaper", job, top, rivals, cheaper)
+        if len(usable) > 1 and top.letters is None:
+            return Choice(dataset, "unranked", None, top, rivals)
+        if top.use_as_highest in ("none", "unknown"):
+            return Choice(dataset, "luck", None, top, rivals, cheaper)
         if len(usable) == 1:
             return Choice(dataset, "only", top, top, rivals)
-        if top.letters is None:
-            return Choice(dataset, "unranked", None, top, rivals)
-        return Choice(
-            dataset, "highest" if rivals else "best", top, top, rivals, cheaper
-        )
+        reason: ChoiceReason = "highest" if rivals else "best"
+        return Choice(dataset, reason, top, top, rivals, cheaper)
 
     def _differs(self, name: str) -> bool:
         metrics = [row.metrics.get(name) for row in self.rows]

@@ -312,13 +312,17 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
 
 def _choice(board: Leaderboard, choice: Choice) -> JsonObject:
     names = folded_names(board)
+    needed = choice.top.decision.labels_needed
+    # Those of a job that is chosen, or is shown to be useful by itself, decide something else.
+    if choice.job is not None or choice.reason == "luck":
+        needed = None
     return {
         "dataset": choice.dataset,
         "reason": choice.reason,
         "job": choice.job.job if choice.job else None,
         "top": choice.top.job,
         "rivals": [row.job for row in choice.rivals],
-        "labels_needed": None if choice.job else choice.top.decision.labels_needed,
+        "labels_needed": needed,
         "text": in_every_language(choice_text(board, choice, names))[0],
     }
 

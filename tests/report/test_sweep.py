@@ -110,6 +110,8 @@ def test_the_highest_of_many_is_good_for_what_luck_does_not_explain():
     )[0]
     assert luck.text.startswith("Do not choose yet: L seems useful (right in 65%")
     assert luck.text.endswith("but as the highest of 3 it may be so by luck; add labels.")
+    (choice,) = board((0.652, 0.5, 0.4), n=1000).choices
+    assert (choice.job, choice.reason, choice.top.job) == (None, "luck", "0")
     assert "3 个中最高者" in luck.text_zh
     found = board((0.95, 0.8, 0.5))
     first = replace(found.rows[0], use_as_highest="order")

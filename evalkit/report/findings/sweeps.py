@@ -206,17 +206,17 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     job = choice.job
     # All rows, also those that are folded: the number of others counts jobs.
     rows = [row for row in board.rows if row.dataset == choice.dataset]
-    if job is None:
-        return _no_job(choice, rows, names)
-    use = _use(choice, job)
-    if use in ("none", "unknown"):
+    if choice.reason == "luck":
         return gettext(
             "Do not choose yet: {name} seems useful ({evidence}), but as the highest of {count} it"
             " may be so by luck; add labels.",
-            name=names[job.job],
-            evidence=evidence(job.decision),
+            name=names[choice.top.job],
+            evidence=evidence(choice.top.decision),
             count=_rivals_of(board, rows) + 1,
         )
+    if job is None:
+        return _no_job(choice, rows, names)
+    use = _use(choice, job)
     text = gettext("Use {name} ({use}): {why}").fill(
         name=names[job.job],
         use=USES[use],
