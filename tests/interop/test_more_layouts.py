@@ -246,6 +246,18 @@ def test_ranks_are_of_whom_their_names_say(lists, judge, person, tmp_path):
     }
 
 
+@pytest.mark.parametrize("count", [30, 33])
+def test_answers_that_are_not_compared_are_counted(count, tmp_path):
+    answers = [{"text": f"Answer {n}.", "gpt4_rank": n} for n in range(count)]
+    path = written(tmp_path, [{"question": "What is it?", "answers": answers}] * 2)
+    found = import_judgments("ranked_answers", path, Options())
+    notes = [note for note in found.notes if note.startswith("answers after the first 30")]
+    assert len(found.cases) == 2 * 30 * 29 // 2
+    # Three answers of each of two prompts.
+    expected = ["answers after the first 30 of their prompt, omitted: 6"] if count > 30 else []
+    assert notes == expected
+
+
 @pytest.mark.parametrize("names", [("rank",), ("rank", "gpt4_rank"), ("rank", "human_rank")])
 def test_a_rank_of_unknown_origin_is_no_judges(names, tmp_path):
     rows = [{"question": f"What is {i}?", "answers": listed(i, *names)} for i in range(N)]

@@ -32,7 +32,7 @@ _IDS: Final = ("id", "prompt_id")
 _TEXTS: Final = ("answer", "response", "text", "output", "completion", "content")
 _CRITERION: Final = "preference"
 _MOST_ANSWERS: Final = 30
-"""A list with more answers has too many pairs."""
+"""More answers of one prompt are not compared: they have too many pairs."""
 
 
 def _sniff(start: Peek) -> bool:
@@ -56,7 +56,7 @@ def _answers(row: Json) -> list[Json]:
         answers = [answer for answer in value if isinstance(answer, Mapping)]
         # A list of other things has no answers with ranks.
         if answers and len(answers) == len(value):
-            return answers[:_MOST_ANSWERS]
+            return answers
     return []
 
 
@@ -89,14 +89,22 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     time.
     """
     units: list[Assessed] = []
+    omitted = 0
     for index, (_, row) in enumerate(rows_of(path)):
-        pairs = combinations(enumerate(_answers(row)), 2)
+        answers = _answers(row)
+        omitted += len(answers[_MOST_ANSWERS:])
+        pairs = combinations(enumerate(answers[:_MOST_ANSWERS]), 2)
         for first, second in pairs:
             sides = [first, second]
             if len(units) % 2:
                 sides.reverse()
             units.append(_unit(row, index, sides))
-    return read_assessed(path, units, options, [UNORDERED])
+    notes = [UNORDERED]
+    if omitted:
+        notes.append(
+            f"answers after the first 30 of their prompt, omitted: {omitted:,}"
+        )
+    return read_assessed(path, units, options, notes)
 
 
 def _unit(row: Json, index: int, sides: Sequence[tuple[int, Json]]) -> Assessed:
