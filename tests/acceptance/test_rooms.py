@@ -45,13 +45,26 @@ OF_BENCHMARKS = [
     *(f"golden/test_golden.py::test_a_golden_run_is_as_committed[{run}]"
       for run in ("audit_zh", "benchmark_helpsteer", "import_llmbar", "pairwise")),
 ]  # fmt: skip
-OF_IMPORTERS = ("conversation_logs", "exports", "import_as_published", "more_logs", "tools")
+OF_IMPORTERS = (
+    *("conversation_logs", "exports", "import_as_published", "more_layouts", "more_logs"),
+    "tools",
+)
+OF_LAYOUTS = (
+    "forms_of_one_word_are_one_criterion",
+    "labels_are_compared_with_the_grader_that_has_their_words",
+    "lists_of_chosen_and_rejected_responses_are_pairs_by_position",
+    "scores_by_which_responses_were_chosen_are_no_judge",
+    "the_parts_of_a_grader_of_azure_are_one_judge",
+    "two_graders_with_the_words_of_the_labels_are_a_question",
+)
+"""Tests of tables that are written by tools."""
 NEED = {
     "audit": ["golden/test_golden.py::test_a_golden_run_is_as_committed[audit_zh]"],
     "benchmarks": OF_BENCHMARKS,
     "interop/importers": [
         *(f"interop/test_{name}.py" for name in OF_IMPORTERS),
         "interop/test_table_kinds.py::test_lists_in_fields_and_responses_are_argillas",
+        *(f"interop/test_table_shapes.py::test_{name}" for name in OF_LAYOUTS),
         "scoring/test_note_texts.py",
     ],
     "serving": [
