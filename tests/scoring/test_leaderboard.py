@@ -543,6 +543,19 @@ def test_the_highest_of_many_is_decided_by_its_interval(value, lean, count, use)
     assert use_as_highest(plain, decide(plain, 0.95), count, 0.95) == expected.use == use
 
 
+@pytest.mark.parametrize("use", ["none", "unknown", "order", "rates"])
+@pytest.mark.parametrize("others", ["none", "rates"])
+def test_the_highest_is_chosen_if_luck_leaves_it_a_use(use, others):
+    board = two_jobs(("rates", others), 0.5, 1.0, sound=False)
+    first = replace(board.rows[0], use_as_highest=use)
+    [choice] = replace(board, rows=(first, board.rows[1])).choices
+    assert choice.top.job == "0"
+    if use in ("none", "unknown"):
+        assert (choice.reason, choice.job) == ("luck", None)
+    else:
+        assert choice.job is choice.top
+
+
 def test_the_interval_of_a_perfect_highest_is_within_its_range():
     perfect = as_highest(Metric("agreement/kappa", 1.0, 0.7, 1.0, 20), 20, 0.95)
     assert (perfect.value, perfect.high) == (1.0, 1.0)
