@@ -12,8 +12,8 @@ from evalkit.core.errors import DatasetError
 from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
-from evalkit.interop.tables.table import Table, read_table
 from evalkit.interop.tables.words import known_words
+from tests.support.table_cells import columns_of_role, read_cells
 from tests.support.thorough import some_of
 
 ROWS = 48
@@ -58,18 +58,6 @@ def _known_scales() -> list[tuple[str, ...]]:
     return sorted({*thirds} - {("--", "-", "0")})
 
 
-def _read(cells: dict[str, list[Any]], choices: Choices | None = None) -> Table:
-    rows = [
-        (f"t:{index}", dict(zip(cells, row, strict=True)))
-        for index, row in enumerate(zip(*cells.values(), strict=True))
-    ]
-    return read_table(rows, "t", choices or Choices())
-
-
-def _of_role(table: Table, role: str) -> list[str]:
-    return [one.column for one in table.roles if one.role == role]
-
-
 @pytest.mark.parametrize(
     ("criteria", "judge", "person", "form"),
     some_of([*product(CRITERIA, JUDGES, PEOPLE, FORMS)], 41, rows=True),
@@ -79,10 +67,10 @@ def test_columns_by_rater_and_criterion(criteria, judge, person, form):
     for shift, criterion in enumerate(criteria):
         for rater, scores in ((judge, NEAR), (person, SCORES)):
             cells[form.format(rater=rater, criterion=criterion)] = scores[shift:] + scores[:shift]
-    table = _read(cells)
+    table = read_cells(cells)
     assert len(table.parsed.records) == ROWS * len(criteria)
     assert table.settings["scoring"] == {"slices": ["criterion"], "cluster": "id"}
-    assert [len(_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
+    assert [len(columns_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -92,11 +80,11 @@ def test_a_label_named_as_the_judges_criterion(twin, judge, scored):
     label, criterion = twin
     column = f"{judge}_{criterion}"
     verdicts = NEAR if scored else OTHER_FLAGS
-    table = _read({"text": TEXTS, label: FLAGS, column: verdicts})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [label])
+    table = read_cells({"text": TEXTS, label: FLAGS, column: verdicts})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == ([column], [label])
     # A column of people is labeled in the same words.
-    table = _read({"text": TEXTS, f"human_{label}": FLAGS, criterion: verdicts})
-    assert _of_role(table, "judge") == [criterion]
+    table = read_cells({"text": TEXTS, f"human_{label}": FLAGS, criterion: verdicts})
+    assert columns_of_role(table, "judge") == [criterion]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +98,8 @@ def test_winners_named_as_the_columns_of_responses(writers, word, tie):
     judged = [words[i % 3] for i in range(ROWS)]
     labeled = [words[(i + (i % 7 == 0)) % 3] for i in range(ROWS)]
     cells = {f"{name}_{word}": TEXTS[shift:] + TEXTS[:shift] for shift, name in enumerate(writers)}
-    table = _read({"prompt": TEXTS, **cells, "human_winner": labeled, "judge_winner": judged})
-    assert (_of_role(table, "response_a"), _of_role(table, "response_b")) == tuple(
+    table = read_cells({"prompt": TEXTS, **cells, "human_winner": labeled, "judge_winner": judged})
+    assert (columns_of_role(table, "response_a"), columns_of_role(table, "response_b")) == tuple(
         [name] for name in cells
     )
     assert table.unit == "pair"
@@ -123,26 +111,29 @@ def test_winners_named_as_the_columns_of_responses(writers, word, tie):
 def test_the_question_of_a_form_has_labels(first, question):
     cells = {"id": [f"c{i}" for i in range(ROWS)], question: SCORES, "GPT-4 score": NEAR}
     times = [f"2026/03/01 10:{i:02d}:11 AM GMT+1" for i in range(ROWS)]
-    table = _read({first: times, **cells})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["GPT-4 score"], [question])
+    table = read_cells({first: times, **cells})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["GPT-4 score"],
+        [question],
+    )
     # Without the time of a form, the question may be one that a model answered.
     with pytest.raises(OpenTableError, match="whose are they"):
-        _read(cells)
+        read_cells(cells)
 
 
 @pytest.mark.parametrize("names", [("da", "xx"), ("first", "final"), ("alpha", "beta")])
 def test_two_scores_of_unknown_names_may_be_those_of_two_raters(names):
     cells = {f"{name}_score": scores for name, scores in zip(names, (SCORES, NEAR), strict=True)}
     with pytest.raises(OpenTableError):
-        _read({"text": TEXTS, **cells})
+        read_cells({"text": TEXTS, **cells})
 
 
 def test_thumbs_in_few_rows_correct_no_scores():
     thumbs = [
         ("up" if score > 2 else "down") if i % 3 == 0 else None for i, score in enumerate(SCORES)
     ]
-    table = _read({"text": TEXTS, "llm_judge_score": NEAR, "user_feedback": thumbs})
-    assert _of_role(table, "label") == ["user_feedback"]
+    table = read_cells({"text": TEXTS, "llm_judge_score": NEAR, "user_feedback": thumbs})
+    assert columns_of_role(table, "label") == ["user_feedback"]
 
 
 @pytest.mark.parametrize("true", ["true", "actual", "correct"])
@@ -151,9 +142,9 @@ def test_true_classes_are_the_labels_of_predicted_ones(true, predicted):
     words = ("billing", "refund", "login", "other")
     given = [words[i * 7 % 4] for i in range(ROWS)]
     said = [word if i % 6 else words[(i + 1) % 4] for i, word in enumerate(given)]
-    table = _read({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
-    assert _of_role(table, "judge") == [f"{predicted}_intent"]
-    assert _of_role(table, "label") == [f"{true}_intent"]
+    table = read_cells({"ticket": TEXTS, f"{true}_intent": given, f"{predicted}_intent": said})
+    assert columns_of_role(table, "judge") == [f"{predicted}_intent"]
+    assert columns_of_role(table, "label") == [f"{true}_intent"]
 
 
 @pytest.mark.parametrize("scale", _known_scales())
@@ -161,7 +152,7 @@ def test_words_of_a_known_scale_are_ordered(scale):
     """Also where each word judges by itself, as bad, ok and good do."""
     human = [scale[score % len(scale)] for score in SCORES]
     judge = [scale[score % len(scale)] for score in NEAR]
-    table = _read({"answer": TEXTS, "human": human, "judge": judge})
+    table = read_cells({"answer": TEXTS, "human": human, "judge": judge})
     assert table.settings["rubric"]["ordered"]
     assert [*table.settings["rubric"]["classes"]] == [*scale]
 
@@ -172,9 +163,9 @@ def test_levels_of_agreement_with_a_statement_are_verdicts(people, judge):
     words = ("Disagree", "Neutral", "Agree")
     given = [words[score % 3] for score in SCORES]
     said = [words[score % 3] for score in NEAR]
-    table = _read({"statement": TEXTS, f"{people}_agree": given, f"{judge}_agree": said})
-    assert _of_role(table, "judge") == [f"{judge}_agree"]
-    assert _of_role(table, "label") == [f"{people}_agree"]
+    table = read_cells({"statement": TEXTS, f"{people}_agree": given, f"{judge}_agree": said})
+    assert columns_of_role(table, "judge") == [f"{judge}_agree"]
+    assert columns_of_role(table, "label") == [f"{people}_agree"]
     assert table.settings["rubric"]["ordered"]
 
 
@@ -201,9 +192,9 @@ SYSTEMS = {"gpt4_response": TEXTS, "claude_response": TEXTS[::-1], "model": ["gp
 
 @pytest.mark.parametrize("others", [SPEAKERS, SYSTEMS], ids=["speakers", "systems"])
 def test_who_wrote_is_not_who_won(others):
-    table = _read({**others, "human_verdict": FLAGS, "judge_verdict": OTHER_FLAGS})
+    table = read_cells({**others, "human_verdict": FLAGS, "judge_verdict": OTHER_FLAGS})
     assert table.unit == "class"
-    assert _of_role(table, "judge") == ["judge_verdict"]
+    assert columns_of_role(table, "judge") == ["judge_verdict"]
 
 
 @pytest.mark.parametrize("cells", [
@@ -213,21 +204,24 @@ def test_who_wrote_is_not_who_won(others):
 ])  # fmt: skip
 def test_references_and_states_are_no_labels(cells):
     try:
-        labels = _of_role(_read(cells), "label")
+        labels = columns_of_role(read_cells(cells), "label")
     except OpenTableError:
         labels = []
     assert labels == []
 
 
 def test_a_list_around_each_list_is_none():
-    table = _read({"text": TEXTS, "human": [[[str(score)]] for score in SCORES], "llm": NEAR})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["llm"], ["human"])
+    table = read_cells({"text": TEXTS, "human": [[[str(score)]] for score in SCORES], "llm": NEAR})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["llm"],
+        ["human"],
+    )
 
 
 def test_objects_with_too_many_keys_are_one_line():
     cells = [{f"k{i}_{j}": 1 for j in range(300)} for i in range(ROWS)]
     with pytest.raises(DatasetError, match="has more than 10,000 columns"):
-        _read({"judge": FLAGS, "human": OTHER_FLAGS, "meta": cells})
+        read_cells({"judge": FLAGS, "human": OTHER_FLAGS, "meta": cells})
 
 
 @pytest.mark.parametrize("decimals", [1, 3])
@@ -237,24 +231,24 @@ def test_criteria_of_a_tool_are_those_of_one_judge(decimals):
         name: [round((i * step % ROWS) / ROWS, decimals) for i in range(ROWS)]
         for name, step in zip(names, (7, 11, 13), strict=True)
     }
-    table = _read({"input": TEXTS, "output": TEXTS[::-1], **cells})
-    assert _of_role(table, "criterion's score") == [*names]
-    assert not _of_role(table, "label")
+    table = read_cells({"input": TEXTS, "output": TEXTS[::-1], **cells})
+    assert columns_of_role(table, "criterion's score") == [*names]
+    assert not columns_of_role(table, "label")
 
 
 def test_ids_of_conversations_are_no_responses():
     texts = {"user_message": TEXTS, "assistant_message": TEXTS[::-1]}
     cells = {"conversation_id": [f"{i:08x}" for i in range(ROWS)], **texts}
-    table = _read({"id": [*range(ROWS)], **cells, "judge": FLAGS, "human": OTHER_FLAGS})
-    assert _of_role(table, "prompt") == ["user_message"]
-    assert _of_role(table, "response") == ["assistant_message"]
+    table = read_cells({"id": [*range(ROWS)], **cells, "judge": FLAGS, "human": OTHER_FLAGS})
+    assert columns_of_role(table, "prompt") == ["user_message"]
+    assert columns_of_role(table, "response") == ["assistant_message"]
 
 
 def test_classes_predicted_by_the_system_are_no_judge():
     words = [f"SELECT {i % 9} FROM t" for i in range(ROWS)]
     cells = {"question": TEXTS, "pred_sql": words, "llm_judge_equivalent": FLAGS}
-    table = _read(cells)
-    assert _of_role(table, "judge") == ["llm_judge_equivalent"]
+    table = read_cells(cells)
+    assert columns_of_role(table, "judge") == ["llm_judge_equivalent"]
 
 
 MORE_FLAGS = [flag if i % 4 else not flag for i, flag in enumerate(FLAGS)]
@@ -267,19 +261,19 @@ def test_that_someone_labeled_is_no_label(flag):
     """No conclusion is drawn from such a flag, with or without labels next to it."""
     cells = {"text": TEXTS, "judge": FLAGS, flag: [i % 4 > 1 for i in range(ROWS)]}
     for label in ("gold_label", "label"):
-        assert _of_role(_read({**cells, label: OTHER_FLAGS}), "label") == [label]
+        assert columns_of_role(read_cells({**cells, label: OTHER_FLAGS}), "label") == [label]
     try:
-        labels = _of_role(_read(cells), "label")
+        labels = columns_of_role(read_cells(cells), "label")
     except OpenTableError:
         labels = []
     assert labels == []
 
 
 def test_verified_is_a_verdict_of_judges_who_verify():
-    table = _read({"claim": TEXTS, "judge_verified": FLAGS, "human_verified": OTHER_FLAGS})
-    assert _of_role(table, "label") == ["human_verified"]
-    table = _read({"answer": TEXTS, "judge_correct": FLAGS, "is_correct_gold": OTHER_FLAGS})
-    assert _of_role(table, "label") == ["is_correct_gold"]
+    table = read_cells({"claim": TEXTS, "judge_verified": FLAGS, "human_verified": OTHER_FLAGS})
+    assert columns_of_role(table, "label") == ["human_verified"]
+    table = read_cells({"answer": TEXTS, "judge_correct": FLAGS, "is_correct_gold": OTHER_FLAGS})
+    assert columns_of_role(table, "label") == ["is_correct_gold"]
 
 
 @pytest.mark.parametrize("versions", [
@@ -293,7 +287,7 @@ def test_versions_of_a_label_are_not_two_annotators(versions):
     cells = {"text": TEXTS, "gpt4": FLAGS}
     cells |= dict(zip(versions, (OTHER_FLAGS, MORE_FLAGS), strict=True))
     with pytest.raises(OpenTableError, match="may be versions of one label") as caught:
-        _read(cells)
+        read_cells(cells)
     options = [(*answer.options,) for answer in caught.value.answers]
     assert options[:2] == [("--judge", "gpt4", "--label", name) for name in versions]
 
@@ -301,20 +295,20 @@ def test_versions_of_a_label_are_not_two_annotators(versions):
 def test_versions_that_a_judge_judged_too_are_criteria():
     cells = {"human_before": FLAGS, "human_after": MORE_FLAGS}
     cells |= {"gpt_before": OTHER_FLAGS, "gpt_after": [*MORE_FLAGS[:-1], not MORE_FLAGS[-1]]}
-    table = _read({"id": [*range(ROWS)], **cells})
+    table = read_cells({"id": [*range(ROWS)], **cells})
     assert len(table.parsed.records) == 2 * ROWS
 
 
 @pytest.mark.parametrize("names", [("label_1", "label_2"), ("annotator 1", "annotator 2")])
 def test_numbered_labels_are_of_two_annotators(names):
     cells = dict(zip(names, (OTHER_FLAGS, MORE_FLAGS), strict=True))
-    assert _of_role(_read({"text": TEXTS, "gpt4": FLAGS, **cells}), "label") == [*names]
+    assert columns_of_role(read_cells({"text": TEXTS, "gpt4": FLAGS, **cells}), "label") == [*names]
 
 
 def test_an_earlier_verdict_may_be_that_of_a_judge():
     cells = {"text": TEXTS, "verdict": FLAGS, "previous_verdict": OTHER_FLAGS}
     with pytest.raises(OpenTableError) as caught:
-        _read(cells)
+        read_cells(cells)
     judges = ("--judge", "verdict", "--judge", "previous_verdict", "--label", "NONE")
     assert judges in [(*answer.options,) for answer in caught.value.answers]
 
@@ -327,21 +321,27 @@ def test_true_classes_are_the_labels_of_a_named_judge(judge, what):
     given = [words[i * 7 % 3] for i in range(ROWS)]
     said = [word if i % 6 else words[(i + 1) % 3] for i, word in enumerate(given)]
     column = judge.format(what)
-    table = _read({"tweet": TEXTS, column: said, f"true_{what}": given, "likes": SCORES})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [f"true_{what}"])
+    table = read_cells({"tweet": TEXTS, column: said, f"true_{what}": given, "likes": SCORES})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        [column],
+        [f"true_{what}"],
+    )
 
 
 def test_actual_is_the_label_of_predicted():
-    table = _read({"text": TEXTS, "predicted": FLAGS, "actual": OTHER_FLAGS})
-    assert _of_role(table, "label") == ["actual"]
+    table = read_cells({"text": TEXTS, "predicted": FLAGS, "actual": OTHER_FLAGS})
+    assert columns_of_role(table, "label") == ["actual"]
 
 
 @pytest.mark.parametrize("name", ["toxic_prob", "toxic_pred_probability", "prob", "logit"])
 def test_a_judges_probability_does_not_describe_the_case(name):
     numbers = [0.6 + i / 200 if flag else 0.1 + i / 200 for i, flag in enumerate(FLAGS)]
     cells = {"text": TEXTS, "toxic_pred": FLAGS, name: numbers, "toxic_gold": OTHER_FLAGS}
-    table = _read(cells)
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["toxic_pred"], ["toxic_gold"])
+    table = read_cells(cells)
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["toxic_pred"],
+        ["toxic_gold"],
+    )
     assert name not in str(table.parsed.records[0])
 
 
@@ -352,7 +352,7 @@ def test_turns_are_units_of_their_conversation(conversation, turn):
         conversation: [f"d{i // 4}" for i in range(ROWS)],
         turn: [i % 4 for i in range(ROWS)],
     }
-    table = _read({**cells, "judge": FLAGS, "label": OTHER_FLAGS})
+    table = read_cells({**cells, "judge": FLAGS, "label": OTHER_FLAGS})
     assert len(table.parsed.records) == ROWS
     assert table.settings["scoring"]["cluster"] == conversation
 
@@ -371,13 +371,13 @@ def test_scores_of_two_scales_in_one_column_are_a_question(role, factor, mapped)
     ]
     cells = {"text": TEXTS * 2, **scores, name: mixed}
     with pytest.raises(OpenTableError, match=f"'{name}' seems to have scores of two") as caught:
-        _read(cells)
+        read_cells(cells)
     options = [(*answer.options,) for answer in caught.value.answers]
     assert options[-1] == ("--judge", "judge_score", "--label", "human_score")
     assert (("--map", f"{name}:40=2") == options[0][2:4]) == mapped
     # Scores that lie apart because the responses do are of one scale.
     apart = [score if score < 3 else score * factor for score in scores[name]]
-    assert _of_role(_read({**cells, name: apart}), "judge") == ["judge_score"]
+    assert columns_of_role(read_cells({**cells, name: apart}), "judge") == ["judge_score"]
 
 
 @pytest.mark.parametrize("key", ["true_answer", "correct_answer"])
@@ -385,8 +385,8 @@ def test_scores_of_two_scales_in_one_column_are_a_question(role, factor, mapped)
 def test_an_answer_next_to_its_key_is_no_verdict(answer, key):
     """A judge says whether the answer is that of the key."""
     cells = {"question": TEXTS, key: [*"ABCD"] * 12, answer: [*"ABDC"] * 12}
-    table = _read({**cells, "judge": FLAGS})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], [])
+    table = read_cells({**cells, "judge": FLAGS})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (["judge"], [])
 
 
 PEOPLE_COLUMNS = (
@@ -412,24 +412,24 @@ def _by_people(column: str, people: tuple[str, ...], judge: str, value: str) -> 
 )
 def test_names_of_people_next_to_a_judge_with_a_column(named, judge, value):
     column, people = named
-    table = _read(_by_people(column, people, judge, value))
-    assert _of_role(table, "judge") == [judge]
-    assert len(_of_role(table, "label")) == len(people)
+    table = read_cells(_by_people(column, people, judge, value))
+    assert columns_of_role(table, "judge") == [judge]
+    assert len(columns_of_role(table, "label")) == len(people)
     assert len(table.parsed.records) == ROWS
 
 
 def test_names_of_unknown_raters_next_to_a_judge_are_asked_about():
     cells = _by_people("evaluator", ("P1", "P2"), "llm_score", "score")
     with pytest.raises(OpenTableError, match="does 'evaluator' name people or judges") as asked:
-        _read(cells)
+        read_cells(cells)
     people, judges = asked.value.answers
-    table = _read(cells, Choices().with_options(people.options))
-    assert len(_of_role(table, "label")) == 2
-    table = _read(cells, Choices().with_options(judges.options))
-    assert _of_role(table, "judge's name") == ["evaluator"]
+    table = read_cells(cells, Choices().with_options(people.options))
+    assert len(columns_of_role(table, "label")) == 2
+    table = read_cells(cells, Choices().with_options(judges.options))
+    assert columns_of_role(table, "judge's name") == ["evaluator"]
     # Names of models are those of judges.
     cells = _by_people("evaluator", ("gpt-4o", "claude-3-haiku"), "human_score", "score")
-    assert _of_role(_read(cells), "judge's name") == ["evaluator"]
+    assert columns_of_role(read_cells(cells), "judge's name") == ["evaluator"]
 
 
 @pytest.mark.parametrize("names", [("model_1", "model_2"), ("model1", "model2")])
@@ -440,8 +440,8 @@ def test_numbered_systems_are_not_two_orders_of_verdicts(names):
     winners = [(a, b, "tie")[i % 3] for i, (a, b) in enumerate(zip(first, second, strict=True))]
     judged = [b if i % 5 == 0 else winners[i] for i, b in enumerate(second)]
     systems = dict(zip(names, (first, second), strict=True))
-    table = _read({"id": TEXTS, **systems, "human_choice": winners, "judge_choice": judged})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (
+    table = read_cells({"id": TEXTS, **systems, "human_choice": winners, "judge_choice": judged})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
         ["judge_choice"],
         ["human_choice"],
     )
@@ -459,28 +459,28 @@ def test_numbered_annotators_and_their_consensus(form, consensus):
     majority = [max(row, key=row.count) for row in zip(*votes, strict=True)]
     judged = ["pass" if flag else "fail" for flag in OTHER_FLAGS]
     cells = {form.format(j + 1): column for j, column in enumerate(votes)}
-    table = _read({"text": TEXTS, **cells, consensus: majority, "llm_judge": judged})
-    assert _of_role(table, "judge") == ["llm_judge"]
+    table = read_cells({"text": TEXTS, **cells, consensus: majority, "llm_judge": judged})
+    assert columns_of_role(table, "judge") == ["llm_judge"]
     # The consensus replaces the annotators, or is their sum: it is never one more of them.
-    assert _of_role(table, "label") in ([*cells], [consensus])
+    assert columns_of_role(table, "label") in ([*cells], [consensus])
 
 
 @pytest.mark.parametrize("judge", ["llm_{}", "{}_gpt-4o", "judge {}", "ai_{}"])
 @pytest.mark.parametrize("topic", ["MOS", "qrel", "band", "nps"])
 def test_a_column_with_the_name_and_the_scores_of_a_judge_has_its_labels(judge, topic):
     column = judge.format(topic)
-    table = _read({"text": TEXTS, topic: SCORES, column: NEAR})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([column], [topic])
+    table = read_cells({"text": TEXTS, topic: SCORES, column: NEAR})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == ([column], [topic])
 
 
 @pytest.mark.parametrize("topic", ["latency", "length", "rouge", "probability", "difficulty"])
 def test_a_measure_with_the_name_of_a_judge_has_no_labels(topic):
     cells = {"text": TEXTS, topic: SCORES, f"llm_{topic}": NEAR, "judge_score": NEAR}
     try:
-        table = _read(cells)
+        table = read_cells(cells)
     except (OpenTableError, DatasetError):
         return
-    assert topic not in _of_role(table, "label")
+    assert topic not in columns_of_role(table, "label")
 
 
 @pytest.mark.parametrize("words", [("safe", "unsafe"), ("pass", "fail"), ("toxic", "not toxic")])
@@ -490,19 +490,22 @@ def test_the_probability_of_a_verdict_is_of_the_judge(words, form):
     labeled = [words[flag] for flag in OTHER_FLAGS]
     shares = [round(0.05 + 0.8 * flag + i / 500, 3) for i, flag in enumerate(FLAGS)]
     name = form.format(words[1])
-    table = _read({"text": TEXTS, "guard_verdict": judged, name: shares, "human": labeled})
+    table = read_cells({"text": TEXTS, "guard_verdict": judged, name: shares, "human": labeled})
     [why] = [role.why for role in table.roles if role.column == name]
     assert why == "a probability of the judge's"
     # The probability of something else may explain the judge, and stays.
-    table = _read({"text": TEXTS, "guard_verdict": judged, "p_rain": shares, "human": labeled})
+    table = read_cells({"text": TEXTS, "guard_verdict": judged, "p_rain": shares, "human": labeled})
     [why] = [role.why for role in table.roles if role.column == "p_rain"]
     assert why != "a probability of the judge's"
 
 
 @pytest.mark.parametrize("name", ["geval", "llm_quality", "judge_overall", "quality_gpt-4"])
 def test_a_verdict_about_everything_is_compared_with_one(name):
-    table = _read({"text": TEXTS, name: NEAR, "human_overall": SCORES})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([name], ["human_overall"])
+    table = read_cells({"text": TEXTS, name: NEAR, "human_overall": SCORES})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        [name],
+        ["human_overall"],
+    )
 
 
 @pytest.mark.parametrize("name", ["x", "ok", "ours", "gpt-4o"])
@@ -511,8 +514,11 @@ def test_one_system_in_all_rows_is_no_judge(name):
     cells = {"uid": TEXTS, "model": [name] * ROWS}
     cells["score"] = [words[i % 5] for i in range(ROWS)]
     cells["human"] = [words[(i + (i % 6 == 0)) % 5] for i in range(ROWS)]
-    table = _read(cells)
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["score"], ["human"])
+    table = read_cells(cells)
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["score"],
+        ["human"],
+    )
 
 
 @pytest.mark.parametrize("name", ["Reviewer notes", "annotator_comment", "rater_explanation"])
@@ -522,7 +528,7 @@ def test_the_notes_of_a_reviewer_name_nobody(name):
     judged = [words[flag] for flag in FLAGS]
     labeled = [words[flag] for flag in OTHER_FLAGS]
     cells = {"case": TEXTS, "Human decision": labeled, "AI decision": judged, name: notes}
-    assert not _of_role(_read(cells), "annotator")
+    assert not columns_of_role(read_cells(cells), "annotator")
 
 
 @pytest.mark.parametrize("outcome", ["success", "passed", "is_pass", "requirement_met"])
@@ -532,17 +538,20 @@ def test_a_flag_that_follows_from_a_score_is_the_verdict_of_its_judge(outcome, w
     flags = [words[score >= cut] for score in NEAR]
     labeled = [words[score >= cut] for score in SCORES]
     cells = {"input": TEXTS, "score": NEAR, "threshold": [cut] * ROWS, outcome: flags}
-    table = _read({**cells, "human_verdict": labeled})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([outcome], ["human_verdict"])
+    table = read_cells({**cells, "human_verdict": labeled})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        [outcome],
+        ["human_verdict"],
+    )
     # Next to grades the score is compared, and the flag says nothing more.
-    table = _read({**cells, "human_score": SCORES})
-    assert _of_role(table, "judge") == ["score"]
+    table = read_cells({**cells, "human_score": SCORES})
+    assert columns_of_role(table, "judge") == ["score"]
     [why] = [role.why for role in table.roles if role.column == outcome]
     assert why == "tells whether 'score' is high enough"
     # A flag that does not follow from the score is no verdict of its judge.
     cells[outcome] = [flags[-1], *flags[1:]]
     cells[outcome][NEAR.index(max(NEAR))] = words[0]
-    table = _read({**cells, "human_score": SCORES})
+    table = read_cells({**cells, "human_score": SCORES})
     [why] = [role.why for role in table.roles if role.column == outcome]
     assert "high enough" not in why
 
@@ -566,13 +575,13 @@ def test_a_column_that_compares_verdicts_is_no_property_of_a_case(name, kind):
     if kind == "absolute":
         compared = [abs(value) for value in compared]
     cells = {"text": TEXTS, "human_label": labeled, "judge_label": judged, name: compared}
-    table = _read(cells)
+    table = read_cells(cells)
     [why] = [role.why for role in table.roles if role.column == name]
     assert why == "compares verdicts"
     # One other row, and it may be a property of the case.
     cells[name] = [compared[1] if compared[0] != compared[1] else _other(compared), *compared[1:]]
     try:
-        table = _read(cells)
+        table = read_cells(cells)
     except OpenTableError:
         return
     [why] = [role.why for role in table.roles if role.column == name]
@@ -589,8 +598,8 @@ def test_a_flag_without_a_rater_next_to_numbers_is_no_judge(flag, label):
     flags = [bool(value) for value in FLAGS]
     cells = {"id": TEXTS, "problem": [f"What is {i}?" for i in range(ROWS)], flag: flags}
     with pytest.raises(OpenTableError) as asked:
-        _read({**cells, label: SCORES})
+        read_cells({**cells, label: SCORES})
     assert ["--judge", flag, "--label", label] in asked.value.readings
     # Next to flags it may be the judge of, it is the only verdict.
-    table = _read({**cells, label: OTHER_FLAGS})
-    assert _of_role(table, "judge") == [flag]
+    table = read_cells({**cells, label: OTHER_FLAGS})
+    assert columns_of_role(table, "judge") == [flag]

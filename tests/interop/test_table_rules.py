@@ -19,20 +19,11 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
 from evalkit.interop.tables.reading import choices_of, reading_of
-from evalkit.interop.tables.table import Table, read_table
+from evalkit.interop.tables.table import read_table
 from evalkit.interop.tables.words import known_words
+from tests.support.table_cells import Cells, columns_of_role, read_cells
 
 ROWS = 60
-Cells = Mapping[str, Sequence[Any]]
-
-
-def _read(cells: Cells, choices: Choices = Choices()) -> Table:  # noqa: B008 - it is frozen
-    rows = [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
-    return read_table([(f"t:{i}", row) for i, row in enumerate(rows)], "t.csv", choices)
-
-
-def _of_role(table: Table, role: str) -> list[str]:
-    return [one.column for one in table.roles if one.role == role]
 
 
 def _words(words: Sequence[Any], seed: int, like: Sequence[Any] | None = None) -> list[Any]:
@@ -68,8 +59,8 @@ def _check_raters(row: Cells | tuple[Cells, str]) -> None:
     """Check a table's judges and labels: those after its cells, or the columns judge and human."""
     cells, raters = row if isinstance(row, tuple) else (row, "judge => human")
     judges, labels = (side.split(" | ") if side else [] for side in raters.split(" => "))
-    table = _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (judges, labels)
+    table = read_cells({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (judges, labels)
 
 
 def _majority(columns: Sequence[Sequence[str]]) -> list[str]:
@@ -90,8 +81,8 @@ LANGUAGES: Mapping[str, tuple[str, str, str, str]] = {
 def test_names_and_words_of_other_languages_are_known(language):
     judge, human, good, bad = LANGUAGES[language]
     words = {"pass": good, "fail": bad}
-    table = _read({"id": IDS, judge: _as(words, JUDGE), human: _as(words, LABEL)})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([judge], [human])
+    table = read_cells({"id": IDS, judge: _as(words, JUDGE), human: _as(words, LABEL)})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == ([judge], [human])
 
 
 SUMS: Mapping[str, Cells | tuple[Cells, str]] = {
@@ -160,38 +151,44 @@ NO_RATERS: Mapping[str, Cells] = {
 
 @pytest.mark.parametrize("name", NO_RATERS)
 def test_what_is_about_raters_or_computed_is_no_rater(name):
-    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL, **NO_RATERS[name]})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    table = read_cells({"id": IDS, "judge": JUDGE, "human": LABEL, **NO_RATERS[name]})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["judge"],
+        ["human"],
+    )
 
 
 def test_a_copy_of_the_label_in_other_words_is_no_criterion_and_no_key():
     copy = _as({"pass": "good", "fail": "bad"}, LABEL)
-    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": copy})
-    assert _of_role(table, "criterion") == []
-    other = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": KINDS[0]})
-    assert _of_role(other, "criterion") == ["class-name"]
+    table = read_cells({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": copy})
+    assert columns_of_role(table, "criterion") == []
+    other = read_cells({"id": IDS, "judge": JUDGE, "human": LABEL, "class-name": KINDS[0]})
+    assert columns_of_role(other, "criterion") == ["class-name"]
     twice = [f"c{i // 2}" for i in range(ROWS)]
     with pytest.raises(OpenTableError, match="what is a row"):
-        _read({"id": twice, "judge": JUDGE, "human": LABEL, "category": copy})
+        read_cells({"id": twice, "judge": JUDGE, "human": LABEL, "category": copy})
 
 
 def test_right_classes_of_predictions_are_labels():
-    table = _read({"text": TEXTS, "y_true": LABEL, "y_pred": JUDGE})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["y_pred"], ["y_true"])
+    table = read_cells({"text": TEXTS, "y_true": LABEL, "y_pred": JUDGE})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["y_pred"],
+        ["y_true"],
+    )
 
 
 def test_kinds_of_tasks_are_no_prompts():
     kinds = _words(("code", "chat"), 54)
-    table = _read({"id": IDS, "task": kinds, "judge": JUDGE, "human": LABEL})
-    assert _of_role(table, "prompt") == []
+    table = read_cells({"id": IDS, "task": kinds, "judge": JUDGE, "human": LABEL})
+    assert columns_of_role(table, "prompt") == []
     texts = [f"Write {kind}." for kind in kinds]
-    table = _read({"id": IDS, "task": texts, "judge": JUDGE, "human": LABEL})
-    assert _of_role(table, "prompt") == ["task"]
+    table = read_cells({"id": IDS, "task": texts, "judge": JUDGE, "human": LABEL})
+    assert columns_of_role(table, "prompt") == ["task"]
 
 
 def test_plus_and_minus_are_verdicts():
     words = {"pass": "+", "fail": "-"}
-    table = _read({"id": IDS, "judge": _as(words, JUDGE), "human": _as(words, LABEL)})
+    table = read_cells({"id": IDS, "judge": _as(words, JUDGE), "human": _as(words, LABEL)})
     assert table.values["judge"].keys() == {"+", "-"}
 
 
@@ -202,7 +199,7 @@ def test_the_lower_rank_wins():
         for who, words in (("judge", JUDGE), ("human", LABEL))
         for side in (0, 1)
     }
-    table = _read({"id": IDS, **SIDES, **cells})
+    table = read_cells({"id": IDS, **SIDES, **cells})
     first = table.parsed.records[0]
     assert table.unit == "pair"
     assert first.said.value == (1.0 if JUDGE[0] == "pass" else -1.0)
@@ -213,9 +210,9 @@ def test_named_objects_in_lists_are_columns():
         [{"name": "judge", "value": one}, {"name": "human", "value": other}]
         for one, other in zip(SCORE, GRADE, strict=True)
     ]
-    table = _read({"id": IDS, "scores": scores})
-    assert _of_role(table, "judge") == ["scores.judge.value"]
-    assert _of_role(table, "label") == ["scores.human.value"]
+    table = read_cells({"id": IDS, "scores": scores})
+    assert columns_of_role(table, "judge") == ["scores.judge.value"]
+    assert columns_of_role(table, "label") == ["scores.human.value"]
 
 
 def test_known_words_are_listed_once_and_in_small_letters():
@@ -230,17 +227,17 @@ def test_statistics_below_a_mean_are_no_cases():
         "judge": [*SCORE, 3.1, ROWS],
         "human": [*GRADE, 3, ROWS],
     }
-    assert len(_read(cells).parsed.records) == ROWS
+    assert len(read_cells(cells).parsed.records) == ROWS
     marked = {"item": [*IDS, "Averages"], "checks": [*JUDGE, "57.1% ✔"]}
-    assert len(_read({**marked, "seconds": [*GRADE, "17.6ms"]}).parsed.records) == ROWS
+    assert len(read_cells({**marked, "seconds": [*GRADE, "17.6ms"]}).parsed.records) == ROWS
     # Without a mean, `n` is a case.
     alone = {name: [*column[:ROWS], column[-1]] for name, column in cells.items()}
-    assert len(_read(alone).parsed.records) == ROWS + 1
+    assert len(read_cells(alone).parsed.records) == ROWS + 1
 
 
 def test_numbers_of_users_are_no_labels_next_to_their_scores():
     cells = {"user": [1000 + n % 7 for n in range(ROWS)], "llm_score": SCORE, "user_score": GRADE}
-    assert _of_role(_read({"id": IDS, **cells}), "label") == ["user_score"]
+    assert columns_of_role(read_cells({"id": IDS, **cells}), "label") == ["user_score"]
 
 
 LISTS = {
@@ -262,8 +259,8 @@ def test_objects_in_lists_are_named_by_who_judged(name):
     ]
     # A case that nobody judged yet.
     lists[7] = []
-    table = _read({"id": IDS, "evals": lists})
-    assert [len(_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
+    table = read_cells({"id": IDS, "evals": lists})
+    assert [len(columns_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
     assert len(table.parsed.records) == ROWS
 
 
@@ -272,8 +269,11 @@ def test_a_list_may_have_two_verdicts_of_one_person():
         [{"who": "gpt-4o", "value": word}, *[{"who": "maria", "value": label}] * times]
         for word, label, times in zip(JUDGE, LABEL, [1, 2] * (ROWS // 2), strict=True)
     ]
-    table = _read({"id": IDS, "verdicts": lists})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["gpt-4o"], ["maria"])
+    table = read_cells({"id": IDS, "verdicts": lists})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["gpt-4o"],
+        ["maria"],
+    )
     assert {one.question for one in table.parsed.records} == {*IDS}
 
 
@@ -281,8 +281,11 @@ def test_rows_of_measures_are_left_out():
     names = ["judge", "human", "tokens"] * ROWS
     values = [cell for row in zip(SCORE, GRADE, range(100, 160), strict=True) for cell in row]
     ids = [name for name in IDS for _ in range(3)]
-    table = _read({"id": ids, "variable": names, "value": values})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    table = read_cells({"id": ids, "variable": names, "value": values})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["judge"],
+        ["human"],
+    )
     assert any(
         "rows with measures in 'variable' (tokens), not read: 60" in note for note in table.warnings
     )
@@ -293,17 +296,20 @@ def test_raters_are_named_with_their_kind():
     names = ["gpt-4o", "h1", "h2"] * ROWS
     values = [cell for row in zip(SCORE, GRADE, GRADE[::-1], strict=True) for cell in row]
     ids = [name for name in IDS for _ in range(3)]
-    table = _read({"id": ids, "rater_type": kinds, "rater_id": names, "rating": values})
-    assert _of_role(table, "judge") == ["model gpt-4o"]
-    assert _of_role(table, "label") == ["human h1", "human h2"]
+    table = read_cells({"id": ids, "rater_type": kinds, "rater_id": names, "rating": values})
+    assert columns_of_role(table, "judge") == ["model gpt-4o"]
+    assert columns_of_role(table, "label") == ["human h1", "human h2"]
 
 
 def test_a_rater_in_rows_that_is_not_used_is_no_slice():
     names = ["gpt-4o", "bob", "zed"] * ROWS
     values = [cell for row in zip(SCORE, GRADE, GRADE[::-1], strict=True) for cell in row]
     ids = [name for name in IDS for _ in range(3)]
-    table = _read({"id": ids, "rater": names, "rating": values})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["gpt-4o"], ["bob"])
+    table = read_cells({"id": ids, "rater": names, "rating": values})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["gpt-4o"],
+        ["bob"],
+    )
     assert all("zed" not in record.metadata for record in table.parsed.records)
 
 
@@ -312,12 +318,12 @@ def test_turns_with_verdicts_are_rows():
         [{"text": text, "judge": word, "human": label} for word, label in (pair, pair[::-1])]
         for text, pair in zip(TEXTS, zip(JUDGE, LABEL, strict=True), strict=True)
     ]
-    table = _read({"id": IDS, "turns": turns})
+    table = read_cells({"id": IDS, "turns": turns})
     records = table.parsed.records
     assert [one.question for one in records[:3]] == ["c0/1", "c0/2", "c1/1"]
     assert [one.said.class_name for one in records[::2]] == JUDGE
     # Verdicts on the whole conversation are read, and not repeated for each turn.
-    whole = _read({"id": IDS, "judge": JUDGE, "human": LABEL, "turns": turns})
+    whole = read_cells({"id": IDS, "judge": JUDGE, "human": LABEL, "turns": turns})
     assert len(whole.parsed.records) == ROWS
 
 
@@ -325,7 +331,7 @@ def test_stated_winners_are_read_from_texts():
     sides = _words(("A", "B", "C"), 11)
     human = ["tie" if side == "C" else side for side in sides]
     stated = [f"Both are fine {i}. Final: [[{side}]]" for i, side in enumerate(sides)]
-    table = _read({"id": IDS, **SIDES, "human": human, "judge": stated})
+    table = read_cells({"id": IDS, **SIDES, "human": human, "judge": stated})
     values = {record.said.value for record in table.parsed.records}
     assert (table.unit, values) == ("pair", {1.0, -1.0, 0.0})
 
@@ -715,14 +721,14 @@ LEVELS: Mapping[str, Sequence[Any]] = {
 @pytest.mark.parametrize("name", LEVELS)
 def test_words_that_differ_are_classes_that_differ(name):
     words = LEVELS[name]
-    table = _read({"id": IDS, "judge": _words(words, 26), "human": _words(words, 27)})
+    table = read_cells({"id": IDS, "judge": _words(words, 26), "human": _words(words, 27)})
     assert len(set(table.values["judge"].values())) == len(words)
 
 
 def test_two_spellings_of_a_rank_are_one_level():
     judge = _words(("Disagree", "Neutral", "Agree"), 58)
     human = _as({"Disagree": "Disagree", "Neutral": "Undecided", "Agree": "Agree"}, judge)
-    table = _read({"id": IDS, "judge": judge, "human": [*human[1:], "Agree"]})
+    table = read_cells({"id": IDS, "judge": judge, "human": [*human[1:], "Agree"]})
     assert table.space.rubric["ordered"] is True
     assert {*table.values["human"].values()} == {"Disagree", "Neutral", "Agree"}
 
@@ -733,7 +739,7 @@ def test_winners_name_systems_before_sides():
     first = [names[i % 3] for i in range(ROWS)]
     second = [names[(i + 1) % 3] for i in range(ROWS)]
     winners = [pair[i % 2] for i, pair in enumerate(zip(first, second, strict=True))]
-    table = _read(
+    table = read_cells(
         {"id": IDS, "model_a": first, "model_b": second, "judge": winners}
         | {"human": [second[0], *winners[1:]]}
     )
@@ -743,7 +749,7 @@ def test_winners_name_systems_before_sides():
 def test_forms_of_one_word_are_one_class():
     tones = {"pass": "👍🏽", "fail": "👎🏿"}
     plain = {"pass": "👍", "fail": "👎"}
-    table = _read({"id": IDS, "judge": _as(tones, JUDGE), "human": _as(plain, LABEL)})
+    table = read_cells({"id": IDS, "judge": _as(tones, JUDGE), "human": _as(plain, LABEL)})
     assert {*table.values["judge"].values()} == {*table.values["human"].values()}
 
 
@@ -757,25 +763,25 @@ SIDED = (
 
 @pytest.mark.parametrize("words", SIDED)
 def test_words_that_differ_in_the_side_are_winners(words):
-    table = _read({"id": IDS, **SIDES, "judge": _words(words, 28), "human": _words(words, 29)})
+    table = read_cells({"id": IDS, **SIDES, "judge": _words(words, 28), "human": _words(words, 29)})
     assert table.values["judge"] == dict(zip(words, ("A", "B", "TIE"), strict=True))
 
 
 @pytest.mark.parametrize("form", ["{}.", '"{}"', "**{}**", "  {}!"])
 def test_marks_around_a_word_are_no_part_of_a_class(form):
-    table = _read({"id": IDS, "judge": [form.format(word) for word in JUDGE], "human": LABEL})
+    table = read_cells({"id": IDS, "judge": [form.format(word) for word in JUDGE], "human": LABEL})
     assert {*table.values["judge"].values()} == set(FLAGS)
 
 
 def test_ok_between_bad_and_good_is_no_good():
     words = {"schlecht": "bad", "mittel": "ok", "gut": "good"}
     human = _words([*words], 51)
-    table = _read({"id": IDS, "judge": _as(words, human)[::-1], "human": human})
+    table = read_cells({"id": IDS, "judge": _as(words, human)[::-1], "human": human})
     assert table.values["judge"] == {"bad": 1.0, "ok": 2.0, "good": 3.0}
 
 
 def test_minus_one_and_one_are_two_classes():
-    table = _read({"id": IDS, "judge": _words((-1, 1), 52), "human": _words((-1, 1), 53)})
+    table = read_cells({"id": IDS, "judge": _words((-1, 1), 52), "human": _words((-1, 1), 53)})
     assert table.unit == "class"
 
 
@@ -787,7 +793,9 @@ NUMBERS = (
 
 @pytest.mark.parametrize("form", NUMBERS)
 def test_marked_numbers_are_scores(form):
-    table = _read({"id": IDS, "judge": [form.format(score) for score in SCORE], "human": GRADE})
+    table = read_cells(
+        {"id": IDS, "judge": [form.format(score) for score in SCORE], "human": GRADE}
+    )
     given = [next(iter(record.said.scores.values())) for record in table.parsed.records]
     assert (table.unit, given) == ("response", SCORE)
 
@@ -797,7 +805,7 @@ DATES = ("05. Jan", "1. Mai", "5月1日", "2 févr. 2026", "12-Okt", "03 Dic")
 
 @pytest.mark.parametrize("date", DATES)
 def test_a_date_in_any_language_is_no_number(date):
-    table = _read({"id": IDS, "judge": [date, *SCORE[1:]], "human": GRADE})
+    table = read_cells({"id": IDS, "judge": [date, *SCORE[1:]], "human": GRADE})
     assert table.space.missing["judge"] == {date: "dates where numbers were"}
 
 
@@ -808,21 +816,21 @@ def test_a_verdict_may_name_what_was_shown_first():
     human = [side for side in _words(("A", "B"), 30) for _ in "ab"]
     choices = Choices(words={"judge_winner:first": "FIRST", "judge_winner:second": "SECOND"})
     with pytest.raises(OpenTableError, match="what do they name"):
-        _read({**cells, "judge_winner": judge, "human_winner": human})
-    table = _read({**cells, "judge_winner": judge, "human_winner": human}, choices)
+        read_cells({**cells, "judge_winner": judge, "human_winner": human})
+    table = read_cells({**cells, "judge_winner": judge, "human_winner": human}, choices)
     by_order = {one.said.value for one in table.parsed.records}
     assert by_order == {1.0, -1.0}
 
 
 def test_minus_one_and_one_are_mapped_apart():
     cells = {**SIDES, "judge": _words((-1, 1), 31), "human": _words((-1, 1), 32)}
-    table = _read({"id": IDS, **cells}, Choices(words={"1": "B", "-1": "A"}))
+    table = read_cells({"id": IDS, **cells}, Choices(words={"1": "B", "-1": "A"}))
     assert table.values["judge"] == {"1": "B", "-1": "A"}
 
 
 def test_no_labels_may_be_said_without_a_judge():
-    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(labels=("NONE",)))
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], [])
+    table = read_cells({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(labels=("NONE",)))
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (["judge"], [])
 
 
 ASKED: Mapping[str, tuple[Cells, str]] = {
@@ -1178,7 +1186,7 @@ ASKED: Mapping[str, tuple[Cells, str]] = {
 def test_what_is_open_is_asked(name):
     cells, question = ASKED[name]
     with pytest.raises(OpenTableError) as asked:
-        _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
+        read_cells({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert question in asked.value.what
     single = ("no column is named", "for as many cases", "not one verdict", "which is code")
     single += ("two responses, and",)
@@ -1188,30 +1196,33 @@ def test_what_is_open_is_asked(name):
 def test_scores_under_one_path_may_be_said_to_be_criteria_of_a_judge():
     cells, _ = ASKED["criteria under one path next to other scores"]
     with pytest.raises(OpenTableError) as asked:
-        _read({"id": IDS, **cells})
+        read_cells({"id": IDS, **cells})
     labels, *_, criteria = (Choices().with_options(one.options) for one in asked.value.answers)
-    assert _of_role(_read({"id": IDS, **cells}, labels), "label") == ["scores.tone"]
-    scores = _of_role(_read({"id": IDS, **cells}, criteria), "criterion's score")
+    assert columns_of_role(read_cells({"id": IDS, **cells}, labels), "label") == ["scores.tone"]
+    scores = columns_of_role(read_cells({"id": IDS, **cells}, criteria), "criterion's score")
     assert scores == ["scores.tone", "scores.style", "scores.facts"]
     # Another criterion of the labels' rater is no judge.
     with pytest.raises(OpenTableError, match="is it 'all_responses"):
-        _read({"id": IDS, **cells}, Choices(labels=("scores.tone",)))
+        read_cells({"id": IDS, **cells}, Choices(labels=("scores.tone",)))
 
 
 def test_runs_in_columns_are_repeats_of_one_judge():
     cells = {"id": IDS, **{f"judge_run{n}": OTHERS[n] for n in (0, 1, 2)}, "human": LABEL}
     cells["judge_majority"] = _majority(OTHERS)
-    table = _read(cells, Choices(keys=("RUN",)))
-    assert (_of_role(table, "judge"), _of_role(table, "sample")) == (["judge"], ["run"])
+    table = read_cells(cells, Choices(keys=("RUN",)))
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "sample")) == (
+        ["judge"],
+        ["run"],
+    )
     words = [one.said.class_name for one in table.parsed.records]
     assert words == [word for row in zip(*OTHERS, strict=True) for word in row]
-    again = _read(cells, choices_of(reading_of(table)))
+    again = read_cells(cells, choices_of(reading_of(table)))
     assert [one.said for one in again.parsed.records] == [one.said for one in table.parsed.records]
     with pytest.raises(DatasetError, match="'gpt' has no verdicts by run"):
-        _read({**cells, "gpt": JUDGE}, Choices(keys=("RUN",)))
+        read_cells({**cells, "gpt": JUDGE}, Choices(keys=("RUN",)))
     for word in ("RUN", "ORDER"):
         with pytest.raises(DatasetError, match=f"leave out --key {word}"):
-            _read({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(keys=(word,)))
+            read_cells({"id": IDS, "judge": JUDGE, "human": LABEL}, Choices(keys=(word,)))
 
 
 NAMED_BY_WHO: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
@@ -1224,8 +1235,8 @@ NAMED_BY_WHO: Mapping[str, tuple[Sequence[Any], Sequence[Any]]] = {
 @pytest.mark.parametrize("name", NAMED_BY_WHO)
 def test_a_name_with_who_judged_is_a_rater(name):
     (judge, verdicts), (label, labels) = NAMED_BY_WHO[name]
-    table = _read({"id": IDS, judge: verdicts, label: labels})
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([judge], [label])
+    table = read_cells({"id": IDS, judge: verdicts, label: labels})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == ([judge], [label])
 
 
 ORDERS = [
@@ -1247,16 +1258,16 @@ def test_both_orders_in_columns_are_verdicts_of_one_judge(names):
     cells = {"id": IDS, **SIDES, **dict(zip(names, (first, second), strict=True))}
     cells["human"] = _as(WINNERS, LABEL)
     with pytest.raises(OpenTableError) as asked:
-        _read(cells)
+        read_cells(cells)
     same, shown, apart = [_choices_of_answer(one.options) for one in asked.value.answers]
     values = {"A": 1.0, "B": -1.0}
     opposite = {"A": -1.0, "B": 1.0}
     # Verdicts are recorded as shown: a name of the same response is turned in the second order.
     for choices, meaning in ((same, opposite), (shown, values)):
-        records = _read(cells, choices).parsed.records
+        records = read_cells(cells, choices).parsed.records
         assert [one.said.value for one in records[::2]] == _as(values, first)
         assert [one.said.value for one in records[1::2]] == _as(meaning, second)
-    assert _of_role(_read(cells, apart), "judge") == [*names]
+    assert columns_of_role(read_cells(cells, apart), "judge") == [*names]
 
 
 def _choices_of_answer(options: Sequence[str]) -> Choices:
@@ -1272,8 +1283,11 @@ def test_winners_that_are_systems_need_no_question_about_orders():
     systems = {"pass": "gpt-4o", "fail": "claude-3"}
     cells = {"id": IDS, "model_a": ["gpt-4o"] * ROWS, "model_b": ["claude-3"] * ROWS}
     cells |= {"winner_ab": _as(systems, JUDGE), "winner_ba": _as(systems, OTHERS[0])}
-    table = _read({**cells, "human_winner": _as(systems, LABEL)})
-    assert (_of_role(table, "judge"), _of_role(table, "order")) == (["winner"], ["order"])
+    table = read_cells({**cells, "human_winner": _as(systems, LABEL)})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "order")) == (
+        ["winner"],
+        ["order"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -1289,9 +1303,12 @@ def test_a_line_may_name_the_verdict(form, words):
     label = _words(words, 1)
     judge = _words(words, 2, label)
     texts = [form.format(word, text=text) for word, text in zip(judge, TEXTS, strict=True)]
-    table = _read({"id": IDS, "judge": texts, "human": label})
+    table = read_cells({"id": IDS, "judge": texts, "human": label})
     assert len({*table.values["judge"].values()}) == len(words)
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["judge"],
+        ["human"],
+    )
 
 
 GRADES = {
@@ -1312,7 +1329,7 @@ def test_letters_are_grades_if_they_must_be(name):
         judge: _words(words, 2, label),
         judge.replace("judge", "label").replace("ai", "human"): label,
     }
-    table = _read({"id": IDS, **columns})
+    table = read_cells({"id": IDS, **columns})
     assert table.settings.get("rubric", {}).get("ordered", False) is ordered
 
 
@@ -1321,29 +1338,29 @@ def test_criteria_of_named_columns_become_rows():
     judges = ("ai_x", "ai_y", "ai_z")
     labels = ("md_x", "md_y", "md_z")
     keys = ("CRITERION",)
-    table = _read({"id": IDS, **cells}, Choices(judges=judges, labels=labels, keys=keys))
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["ai"], ["md"])
+    table = read_cells({"id": IDS, **cells}, Choices(judges=judges, labels=labels, keys=keys))
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (["ai"], ["md"])
     for more in ({"judges": ("ai_x",), "labels": ("md_y",)}, {"judges": ("ai_x",)}):
         with pytest.raises(DatasetError, match="no column of each criterion for each rater"):
-            _read({"id": IDS, **cells}, Choices(keys=keys, **more))
+            read_cells({"id": IDS, **cells}, Choices(keys=keys, **more))
     plain = {"id": IDS, "judge": JUDGE, "human": LABEL}
     with pytest.raises(DatasetError, match="leave out --key CRITERION"):
-        _read(plain, Choices(keys=keys))
+        read_cells(plain, Choices(keys=keys))
     with pytest.raises(ConfigError, match="has no column 'ids'; did you mean 'id'"):
-        _read(plain, Choices(keys=("ids",)))
+        read_cells(plain, Choices(keys=("ids",)))
 
 
 def test_numbers_beyond_a_bound_are_mapped():
     cells = {**SIDES, "p": [i / ROWS for i in range(ROWS)], "human": _words(("A", "B"), 73)}
     words = {"p:>0.5": "A", "<0.5": "B", "p:0.50": "TIE"}
-    table = _read({"id": IDS, **cells}, Choices(judges=("p",), labels=("human",), words=words))
+    table = read_cells({"id": IDS, **cells}, Choices(judges=("p",), labels=("human",), words=words))
     winners = [*table.values["p"].values()]
     assert [winners.count(side) for side in ("A", "B", "TIE")] == [29, 30, 1]
-    again = _read({"id": IDS, **cells}, choices_of(reading_of(table)))
+    again = read_cells({"id": IDS, **cells}, choices_of(reading_of(table)))
     assert again.values["p"] == table.values["p"]
     shares = {"id": IDS, "judge": [i / ROWS for i in range(ROWS)], "human": LABEL}
     with pytest.raises(DatasetError, match="different words"):
-        _read(shares, Choices(words={"<2": "B"}))
+        read_cells(shares, Choices(words={"<2": "B"}))
 
 
 NAMED = ("very poor", "poor", "fair", "good", "very good")
@@ -1393,7 +1410,7 @@ def test_rows_without_a_column_are_refused():
 def test_how_sure_a_verdict_is_makes_no_class_of_it():
     sure = ("high confidence", "not certain", "0.85", "70 %")
     judge = [f"{word} ({sure[i % 4]})" for i, word in enumerate(JUDGE)]
-    table = _read({"id": IDS, "judge": judge, "human": LABEL})
+    table = read_cells({"id": IDS, "judge": judge, "human": LABEL})
     assert {*table.values["judge"].values()} == {*FLAGS}
 
 
@@ -1403,7 +1420,7 @@ def test_numbers_with_words_are_scores(form):
         name: [form.format(level, NAMED[level - 1]) for level in levels]
         for name, levels in (("judge", SCORE), ("human", GRADE))
     }
-    table = _read({"id": IDS, **cells})
+    table = read_cells({"id": IDS, **cells})
     assert table.unit == "response"
     assert {*table.values["judge"].values()} == {1.0, 2.0, 3.0, 4.0, 5.0}
 
@@ -1420,7 +1437,7 @@ def test_words_that_begin_alike_are_offered_first():
     short = {"entailment": "e", "neutral": "n", "contradiction": "c"}
     label = _words([*short], 75)
     with pytest.raises(OpenTableError) as asked:
-        _read({"id": IDS, "gpt": [short[x] for x in _words([*short], 76)], "label": label})
+        read_cells({"id": IDS, "gpt": [short[x] for x in _words([*short], 76)], "label": label})
     first, *_ = asked.value.answers
     assert {*first.options} - {"--map"} == {f"{word}={short[word]}" for word in short}
     assert len(asked.value.answers) == 6
@@ -1504,7 +1521,7 @@ REFUSED: Mapping[str, tuple[Cells, str]] = {
 def test_what_is_no_verdict_is_refused_without_a_list_of_maps(name):
     cells, message = REFUSED[name]
     with pytest.raises(DatasetError) as refused:
-        _read({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
+        read_cells({name: cell for name, cell in {"id": IDS, **cells}.items() if cell})
     assert message in refused.value.what
     assert len(str(refused.value)) < 400
 
@@ -1519,7 +1536,7 @@ def test_the_label_that_the_user_names_is_what_each_worker_of_a_row_says():
         "Answer.verdict.label": [LABEL[unit] for unit, _ in rows],
     }
     chosen = Choices(judges=("Input.gpt4_verdict",), labels=("Answer.verdict.label",))
-    table = _read(cells, chosen)
+    table = read_cells(cells, chosen)
     assert len(table.parsed.records) == ROWS
     assert [role.column for role in table.roles if role.role == "label"] == [
         f"WorkerId W{worker}" for worker in range(5)
@@ -1533,7 +1550,7 @@ def test_a_question_about_criteria_offers_the_judge_of_the_labels_criterion():
         "Correctness (human)": GRADE,
     }
     with pytest.raises(OpenTableError, match="named after different criteria") as asked:
-        _read({"id": IDS, **cells})
+        read_cells({"id": IDS, **cells})
     judge, label = "Correctness (GPT-4o)", "Correctness (human)"
     assert asked.value.answers[0].options == ("--judge", judge, "--label", label)
 
@@ -1577,14 +1594,14 @@ def test_answers_without_verdicts_name_the_command_that_has_them_judged(name, he
 
 def test_answers_that_no_column_has_are_not_offered_to_a_judge():
     with pytest.raises(DatasetError) as refused:
-        _read({"id": IDS, "prompt": TEXTS, "human": LABEL})
+        read_cells({"id": IDS, "prompt": TEXTS, "human": LABEL})
     assert refused.value.remedy.startswith("name the judge's column: --judge COLUMN")
 
 
 def test_an_empty_cell_is_mapped():
     cells = {"judge": ["x" if word == "pass" else None for word in JUDGE], "human": LABEL}
     choices = Choices(words={"x": "pass", "EMPTY": "fail"})
-    table = _read({"id": IDS, **cells}, choices)
+    table = read_cells({"id": IDS, **cells}, choices)
     assert table.values["judge"] == {"x": "pass", "EMPTY": "fail"}
 
 
@@ -1595,10 +1612,13 @@ def test_columns_by_rater_and_criterion_are_rows_by_criterion():
         "judge_accuracy": GRADE,
         "human_accuracy": GRADE[::-1],
     }
-    table = _read({"id": IDS, **cells})
+    table = read_cells({"id": IDS, **cells})
     assert table.warnings[0].endswith("alone: --judge judge_tone --label human_tone")
-    assert _read({"id": IDS, **cells}, Choices(keys=("CRITERION",))).parsed == table.parsed
-    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    assert read_cells({"id": IDS, **cells}, Choices(keys=("CRITERION",))).parsed == table.parsed
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["judge"],
+        ["human"],
+    )
     assert table.settings["scoring"] == {"slices": ["criterion"], "cluster": "id"}
     records = table.parsed.records
     assert [one.question for one in records[:2]] == ["c0/tone", "c0/accuracy"]
@@ -1606,13 +1626,13 @@ def test_columns_by_rater_and_criterion_are_rows_by_criterion():
     assert pairs[::2] == list(zip(SCORE, GRADE, strict=True))
     assert pairs[1::2] == list(zip(GRADE, GRADE[::-1], strict=True))
     reading = reading_of(table)
-    again = _read({"id": IDS, **cells}, choices_of(reading))
+    again = read_cells({"id": IDS, **cells}, choices_of(reading))
     assert [one.said for one in again.parsed.records] == [one.said for one in records]
     answers = {name: column for name, column in cells.items() if "human" in name}
-    unjudged = _read({"id": IDS, **answers}, choices_of(reading, answers=True))
+    unjudged = read_cells({"id": IDS, **answers}, choices_of(reading, answers=True))
     assert [one.shown for one in unjudged.parsed.records] == [one.shown for one in records]
     with pytest.raises(DatasetError, match="has no column 'human_tone'"):
-        _read({"id": IDS, "note": TEXTS}, choices_of(reading, answers=True))
+        read_cells({"id": IDS, "note": TEXTS}, choices_of(reading, answers=True))
 
 
 @pytest.mark.parametrize(("column", "source"), [("gpt4_label", "model"), ("human_label", None)])
@@ -1620,7 +1640,7 @@ def test_labels_of_a_model_are_said_to_be_its(column, source):
     verdicts = ["pass", "fail", "pass"] * 10
     judge = [*verdicts[1:], "pass"]
     choices = Choices(judges=("judge",), labels=(column,), only=True)
-    table = _read({"id": [*range(30)], column: verdicts, "judge": judge}, choices)
+    table = read_cells({"id": [*range(30)], column: verdicts, "judge": judge}, choices)
     assert table.settings.get("dataset", {}).get("label_source") == source
 
 
@@ -1630,7 +1650,7 @@ def test_texts_in_every_row_are_not_read_as_names(monkeypatch):
     monkeypatch.setattr(
         long_tables, "strength", lambda name: (read.append(name), strength(name))[1]
     )
-    _read({"id": IDS, "question": TEXTS, "human": LABEL, "gpt": JUDGE})
+    read_cells({"id": IDS, "question": TEXTS, "human": LABEL, "gpt": JUDGE})
     assert not {*IDS, *TEXTS} & {*read}
 
 
@@ -1638,4 +1658,4 @@ def test_a_table_without_any_verdict_is_one_line_if_its_annotators_are_wanted():
     texts = [f"a long text about number {i} that says no more" for i in range(ROWS)]
     cells = {"id": IDS, "question": texts, "response": texts[::-1], "judgement": texts}
     with pytest.raises(DatasetError, match="no column with verdicts of people"):
-        _read(cells, Choices().without_judges())
+        read_cells(cells, Choices().without_judges())

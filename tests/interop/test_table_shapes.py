@@ -14,7 +14,7 @@ from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.layouts.records import Options
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
-from evalkit.interop.tables.table import Table, read_table
+from tests.support.table_cells import columns_of_role, read_cells
 from tests.support.thorough import some_of
 
 N = 36
@@ -23,18 +23,6 @@ SCORES = [1 + (5 * i // 3 + i) % 5 for i in range(N)]
 NEAR = [min(5, score + (i % 4 == 0)) for i, score in enumerate(SCORES)]
 FLAGS = [i % 3 > 0 for i in range(N)]
 OTHER_FLAGS = [flag != (i % 7 == 0) for i, flag in enumerate(FLAGS)]
-
-
-def read(cells: dict[str, list[Any]], choices: Choices | None = None) -> Table:
-    rows = [
-        (f"t:{index}", dict(zip(cells, row, strict=True)))
-        for index, row in enumerate(zip(*cells.values(), strict=True))
-    ]
-    return read_table(rows, "t", choices or Choices())
-
-
-def of_role(table: Table, role: str) -> list[str]:
-    return [one.column for one in table.roles if one.role == role]
 
 
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -71,9 +59,9 @@ def test_columns_by_system_are_rows_by_system(systems, whats, form):
             (person, flags[1]),
         ):
             cells[form.format(what=what, system=system)] = column
-    table = read(cells)
-    assert (of_role(table, "judge"), of_role(table, "label")) == ([judge], [person])
-    assert of_role(table, "model") == ["system"]
+    table = read_cells(cells)
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == ([judge], [person])
+    assert columns_of_role(table, "model") == ["system"]
     assert len(table.parsed.records) == 2 * N
     assert f"read as a row for each system: {', '.join(systems)}" in table.warnings
 
@@ -86,8 +74,8 @@ def test_a_winner_among_systems_keeps_their_columns():
         cells[f"score ({system})"] = SCORES
     cells["human_winner"] = [systems[flag] for flag in FLAGS]
     cells["judge_winner"] = [systems[flag] for flag in OTHER_FLAGS]
-    table = read(cells)
-    assert table.unit == "pair" or of_role(table, "model") != ["system"]
+    table = read_cells(cells)
+    assert table.unit == "pair" or columns_of_role(table, "model") != ["system"]
 
 
 @pytest.mark.parametrize("count", ["run", "trial", "重复", "seed"])
@@ -107,8 +95,8 @@ def test_cells_merged_over_repeats_are_filled(count, start, labeled):
             cells[count].append(start + run)
             cells["judge"].append("good" if verdict else "bad")
             cells["human"].append(("good" if FLAGS[i] else "bad") if has_label else None)
-    table = read(cells)
-    assert of_role(table, "sample") == [count]
+    table = read_cells(cells)
+    assert columns_of_role(table, "sample") == [count]
     records = [*table.parsed.records]
     assert len({record.question for record in records}) == N
     labeled_ids = {record.question for record in records if record.shown[0].class_name}
@@ -122,7 +110,7 @@ def test_labels_of_first_runs_stay_where_the_case_is_named():
     people = [
         ("good" if FLAGS[i] else "bad") if run == 0 else None for i in range(N) for run in range(3)
     ]
-    table = read({"id": ids, "run": runs, "judge": judged, "human": people})
+    table = read_cells({"id": ids, "run": runs, "judge": judged, "human": people})
     assert not any("merged" in note for note in table.warnings)
 
 
@@ -135,7 +123,7 @@ def test_two_marks_at_each_criterion_are_asked_about_or_known(marks, form, crite
         for mark, scores in zip(marks, (SCORES, NEAR), strict=True):
             cells[form.format(criterion=criterion, mark=mark)] = scores
     try:
-        table = read(cells)
+        table = read_cells(cells)
     except OpenTableError as asked:
         [options] = [
             options
@@ -144,9 +132,9 @@ def test_two_marks_at_each_criterion_are_asked_about_or_known(marks, form, crite
             and "NONE" not in options.options
             and "CRITERION" in options.options
         ]
-        table = read(cells, Choices().with_options(options.options))
+        table = read_cells(cells, Choices().with_options(options.options))
     assert len(table.parsed.records) == N * len(criteria)
-    assert [len(of_role(table, role)) for role in ("judge", "label")] == [1, 1]
+    assert [len(columns_of_role(table, role)) for role in ("judge", "label")] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -161,9 +149,9 @@ def test_texts_named_as_winners_are_the_responses(writers, tie):
     cells = {"question": [f"{i}, what is it?" for i in range(N)]}
     cells |= dict(zip(writers, answers, strict=True))
     cells |= {"human_pref": people, "judge_pref": judged}
-    table = read(cells)
+    table = read_cells(cells)
     assert table.unit == "pair"
-    assert (of_role(table, "response_a"), of_role(table, "response_b")) == (
+    assert (columns_of_role(table, "response_a"), columns_of_role(table, "response_b")) == (
         [writers[0]],
         [writers[1]],
     )
@@ -177,7 +165,7 @@ def test_scores_next_to_texts_that_state_some_are_asked_about(name, text):
     judged = [text.format(score) for score in NEAR]
     cells = {"instruction": TEXTS, "response": TEXTS[::-1], "llm_output": judged, name: SCORES}
     with pytest.raises(OpenTableError, match=name):
-        read(cells)
+        read_cells(cells)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +174,15 @@ def test_scores_next_to_texts_that_state_some_are_asked_about(name, text):
 def test_scores_below_two_paths_are_not_criteria_of_one_judge(paths):
     cells = {"id": [f"c{i}" for i in range(N)], "output": TEXTS}
     with pytest.raises(OpenTableError) as asked:
-        read({**cells, paths[0]: SCORES, paths[1]: NEAR})
+        read_cells({**cells, paths[0]: SCORES, paths[1]: NEAR})
     assert ["--judge", paths[1], "--label", paths[0]] in asked.value.readings
 
 
 @pytest.mark.parametrize("column", ["user", "meta.user", "properties.user"])
 def test_one_name_in_all_rows_is_no_label(column):
     cells = {"output": TEXTS, column: ["u1"] * N, "score": SCORES}
-    table = read(cells)
-    assert of_role(table, "label") == []
+    table = read_cells(cells)
+    assert columns_of_role(table, "label") == []
 
 
 @pytest.mark.parametrize("ties", [0, 5])
@@ -351,15 +339,15 @@ def test_forms_of_one_word_are_one_criterion(label, judge, tmp_path):
 @pytest.mark.parametrize("words", [("NO", "YES"), (0.0, 1.0), ("bad", "good")])
 def test_what_a_judge_says_of_its_verdict_is_no_topic(name, words):
     cells = {"response": TEXTS, "passing": FLAGS, "human_passing": OTHER_FLAGS}
-    table = read({**cells, name: [words[flag] for flag in FLAGS]})
-    assert of_role(table, "judge") == ["passing"]
+    table = read_cells({**cells, name: [words[flag] for flag in FLAGS]})
+    assert columns_of_role(table, "judge") == ["passing"]
     record = next(iter(table.parsed.records))
     assert name not in record.metadata
 
 
 def test_a_topic_that_decides_the_verdict_is_kept():
     cells = {"response": TEXTS, "passing": FLAGS, "human_passing": OTHER_FLAGS}
-    table = read({**cells, "topic": [("cars", "boats")[flag] for flag in FLAGS]})
+    table = read_cells({**cells, "topic": [("cars", "boats")[flag] for flag in FLAGS]})
     assert "topic" in next(iter(table.parsed.records)).metadata
 
 
@@ -370,8 +358,8 @@ def test_labels_are_compared_with_the_judge_of_their_criterion(topic, other, pat
     first, second = paths
     cells = {"response": TEXTS, f"{first}human_{topic}": SCORES}
     cells |= {f"{second}gpt_{other}": SCORES[::-1], f"{second}gpt_{topic}": NEAR}
-    table = read(cells)
-    assert of_role(table, "judge") == [f"{second}gpt_{topic}"]
+    table = read_cells(cells)
+    assert columns_of_role(table, "judge") == [f"{second}gpt_{topic}"]
     [why] = [role.why for role in table.roles if role.column == f"{second}gpt_{other}"]
     assert why == "about another criterion than the labels"
 
@@ -383,7 +371,7 @@ def test_fractions_of_one_denominator_have_one_scale(bottom, steps, form):
     judged = [min(bottom, max(0, score - (i % 5) / steps)) for i, score in enumerate(NEAR)]
     written = [form.format(f"{value:g}".replace(".", ","), bottom) for value in judged]
     people = [form.format(score, bottom) for score in SCORES]
-    table = read({"response": TEXTS, "judge": written, "human": people})
+    table = read_cells({"response": TEXTS, "judge": written, "human": people})
     assert table.space.scale is not None
     assert table.space.scale[1] == bottom
     assert not any("different scales" in note for note in table.warnings)
@@ -393,15 +381,18 @@ def test_fractions_of_one_denominator_have_one_scale(bottom, steps, form):
 def test_penalties_are_compared_by_order(worst):
     penalties = [-(i % (1 - worst)) for i in range(N)]
     scores = [100 + 3 * penalty for penalty in penalties]
-    table = read({"response": TEXTS, "llm_score": scores, "mqm_human": penalties})
-    assert (of_role(table, "judge"), of_role(table, "label")) == (["llm_score"], ["mqm_human"])
+    table = read_cells({"response": TEXTS, "llm_score": scores, "mqm_human": penalties})
+    assert (columns_of_role(table, "judge"), columns_of_role(table, "label")) == (
+        ["llm_score"],
+        ["mqm_human"],
+    )
     assert table.space.rubric == {"real": True}
 
 
 def test_a_history_is_no_response():
     cells = {"question": TEXTS, "conversation_history": [[] for _ in range(N)]}
     cells |= {"agent_answer": TEXTS[::-1], "judge": FLAGS, "human": OTHER_FLAGS}
-    assert of_role(read(cells), "response") == ["agent_answer"]
+    assert columns_of_role(read_cells(cells), "response") == ["agent_answer"]
 
 
 SCALES = {"helpfulness": (1, 5), "correct": (0, 1), "score": (0, 100)}
@@ -423,10 +414,10 @@ def test_criteria_of_different_scales_are_read_one_at_a_time(column, names):
         cells["judge_score"] = [float(round(score)) for score in cells["judge_score"]]
         cells["human_score"] = [float(round(score)) for score in cells["human_score"]]
     with pytest.raises(OpenTableError, match="have different scales") as asked:
-        read(cells)
+        read_cells(cells)
     assert asked.value.readings == [["--key", f"{column}={name}"] for name in names]
     for name, answer in zip(names, asked.value.readings, strict=True):
-        table = read(cells, Choices().with_options(answer))
+        table = read_cells(cells, Choices().with_options(answer))
         assert len(table.parsed.records) == N
         assert f"rows in which '{column}' is '{name}': {N} of {2 * N}" in table.warnings
 
@@ -434,15 +425,15 @@ def test_criteria_of_different_scales_are_read_one_at_a_time(column, names):
 def test_a_value_that_no_row_has_is_an_error():
     cells = {"id": TEXTS, "metric": ["tone"] * N, "judge": FLAGS, "human": OTHER_FLAGS}
     with pytest.raises(EvalkitError, match="did you mean 'tone'"):
-        read(cells, Choices(keys=("metric=tonne",)))
+        read_cells(cells, Choices(keys=("metric=tonne",)))
 
 
 @pytest.mark.parametrize("form", ["{model} - Human", "{model} human", "{model}_human"])
 @pytest.mark.parametrize("model", ["GPT-4o", "claude-3-opus", "gemini-pro"])
 def test_what_people_said_of_a_model_is_a_label(form, model):
     cells = {"output": TEXTS, form.format(model=model): FLAGS, "llm_judge": OTHER_FLAGS}
-    table = read(cells)
-    assert of_role(table, "label") == [form.format(model=model)]
+    table = read_cells(cells)
+    assert columns_of_role(table, "label") == [form.format(model=model)]
 
 
 @pytest.mark.parametrize("name", ["conv", "dialog", "会话"])
@@ -450,12 +441,12 @@ def test_what_people_said_of_a_model_is_a_label(form, model):
 def test_numbered_turns_are_units_of_their_conversation(name, turn):
     cells = {name: [f"c{i // 3}" for i in range(N)], turn: [1 + i % 3 for i in range(N)]}
     cells |= {"user": TEXTS, "assistant": TEXTS[::-1], "human": SCORES, "judge": NEAR}
-    table = read(cells)
+    table = read_cells(cells)
     assert table.settings["scoring"]["cluster"] == name
 
 
 @pytest.mark.parametrize("mean", ["mean", "avg", "score"])
 def test_the_number_of_ratings_is_no_label(mean):
     cells = {"id": TEXTS, "judge_overall": NEAR, f"annotator_overall_{mean}": SCORES}
-    table = read({**cells, "annotator_overall_n": [2 + i % 4 for i in range(N)]})
-    assert of_role(table, "label") == [f"annotator_overall_{mean}"]
+    table = read_cells({**cells, "annotator_overall_n": [2 + i % 4 for i in range(N)]})
+    assert columns_of_role(table, "label") == [f"annotator_overall_{mean}"]

@@ -102,7 +102,7 @@ def _read_records(path: Path, options: Options) -> ParsedFile:
     notes = [UNORDERED]
     if omitted:
         notes.append(
-            f"answers after the first 30 of their prompt, omitted: {omitted:,}"
+            f"answers after the first {_MOST_ANSWERS} of their prompt, omitted: {omitted:,}"
         )
     return read_assessed(path, units, options, notes)
 
